@@ -156,7 +156,7 @@ async def idle(name: str, bootstrap: str, topic: str) -> float:
 async def asleep(name: str, bootstrap: str, topic: str) -> float:
     """Megabytes by which the process grows while its application does not read what there is."""
     if name == "kohort":
-        from kohort.client.consume.acceleration import columns_loading
+        from kohort.client.consume import columns_loading
 
         columns_loading("bench").result()  # libraries, not records
     async with READERS[name](bootstrap, topic) as reader:

@@ -24,8 +24,7 @@ from kohort import Admin, NewTopic, TopicPartition
 from kohort.broker.cluster.processes import BrokerProcesses, ClusterOptions
 from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
-from kohort.log.cluster.directory import read_image
-from kohort.log.cluster.image import OFFSETS_TOPIC, ClusterImage
+from kohort.log.cluster import OFFSETS_TOPIC, ClusterImage, read_image
 from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
 from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
-from kohort.log.cluster.image import OFFSETS_TOPIC
-from kohort.log.postgres.cluster_state import read_image
+from kohort.log.cluster import OFFSETS_TOPIC
+from kohort.log.postgres import read_image
 from kohort.wire.messages import consumer_protocol
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -17,7 +17,8 @@ from kohort.broker.config.setting import INT32, INT64, Setting, as_text
 from kohort.broker.config.static import SECTIONS, SETTINGS
 from kohort.broker.config.topics import BROKER_NAMES as TOPIC_DEFAULTS
 from kohort.broker.config.without_effect import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
-from kohort.client.options import CHOICES, AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+from kohort.client import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+from kohort.client.options import CHOICES
 
 PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
     "consumer": (kohort.Consumer, ConsumerOptions),

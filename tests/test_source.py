@@ -158,6 +158,116 @@ def _is_local(host: str) -> bool:
     return address.is_loopback or address.is_unspecified or any(address in net for net in DOCUMENTATION)
 
 
+CLOSED_ROOMS = frozenset(
+    {
+        "kohort.assignor",
+        "kohort.assignor.server",
+        "kohort.cli",
+        "kohort.client.admin",
+        "kohort.client.blocking",
+        "kohort.client.consume",
+        "kohort.client.membership",
+        "kohort.client.net",
+        "kohort.client.produce",
+        "kohort.coordinator.prompt",
+        "kohort.log",
+        "kohort.log.cluster",
+        "kohort.log.postgres",
+        "kohort.member",
+        "kohort.member.classic",
+        "kohort.member.consumer",
+        "kohort.recorder",
+        "kohort.recorder.views",
+        "kohort.requests",
+        "kohort.sim",
+        "pyspark_kohort.member",
+        "pyspark_kohort.net",
+        "pyspark_kohort.sink",
+        "pyspark_kohort.sinks",
+        "pyspark_kohort.source",
+    }
+)
+"""Packages that others import only by the names that their `__init__` exports."""
+
+OPEN_ROOMS = frozenset(
+    {
+        "kohort.analytics",
+        "kohort.analytics.tables",
+        "kohort.broker",
+        "kohort.broker.apis",
+        "kohort.broker.cluster",
+        "kohort.broker.config",
+        "kohort.broker.fetch",
+        "kohort.broker.groups",
+        "kohort.broker.logs",
+        "kohort.broker.maintenance",
+        "kohort.broker.net",
+        "kohort.client",
+        "kohort.columns",
+        "kohort.coordinator",
+        "kohort.coordinator.classic",
+        "kohort.coordinator.consumer",
+        "kohort.coordinator.offsets",
+        "kohort.demo",
+        "kohort.lab",
+        "kohort.lab.clients",
+        "kohort.sim.checks",
+        "kohort.sim.environment",
+        "kohort.sim.faults",
+        "kohort.sim.model",
+        "kohort.sim.plans",
+        "kohort.sim.processes",
+        "kohort.sim.runs",
+        "kohort.sim.world",
+        "kohort.wire",
+        "kohort.wire.batches",
+        "kohort.wire.codec",
+        "kohort.wire.group_log",
+        "pyspark_kohort",
+    }
+)
+"""Packages whose modules others still import. This list only becomes shorter."""
+
+ROOMS_OF_MODULES = frozenset({"kohort", "kohort.wire.messages"})
+"""Packages whose modules are their interface.
+
+A message is a module of its own name. If `kohort.wire.messages` exported all of them, a program that
+sends three requests would load and declare all forty.
+"""
+
+# A simulated world replaces the randomness, caches and threads inside these modules.
+AROUND_THE_DOORS = ("src/kohort/sim/environment/isolation.py",)
+
+
+def doors(source: Source) -> Iterator[str]:
+    """A closed room is imported by its `__init__`, not by its modules. Tests may import the module that they test."""
+    if not source.is_python or source.within("tests/", *AROUND_THE_DOORS):
+        return
+    here = source.path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    for module, line in _imported_modules(source.tree):
+        room = module.rpartition(".")[0]
+        if room in CLOSED_ROOMS and here != room and not here.startswith(f"{room}."):
+            yield f"{source.path}:{line}: {module} is inside the room {room}: import what that room exports"
+
+
+def _imported_modules(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the modules that are files, not packages, with the line of the import."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found = [alias.name for alias in names]
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found = [f"{module}.{alias.name}" for alias in names]
+                found = [name if _is_file(name) else module for name in found]
+            case _:
+                continue
+        yield from ((name, node.lineno) for name in dict.fromkeys(found) if _is_file(name))
+
+
+def _is_file(module: str) -> bool:
+    return (ROOT / "src" / module.replace(".", "/")).with_suffix(".py").is_file()
+
+
 RULES: dict[str, Callable[[Source], Iterator[str]]] = {
     rule.__name__: rule
     for rule in (
@@ -168,6 +278,7 @@ RULES: dict[str, Callable[[Source], Iterator[str]]] = {
         unfinished_work,
         bare_type_ignores,
         addresses,
+        doors,
     )
 }
 
@@ -185,7 +296,7 @@ def sources() -> Iterator[Source]:
 @pytest.mark.parametrize("name", RULES)
 def test_the_source_keeps_the_rule(name: str) -> None:
     rule = RULES[name]
-    python_only = name in {"impure_core", "printing", "swallowed_errors", "hollow_names"}
+    python_only = name in {"impure_core", "printing", "swallowed_errors", "hollow_names", "doors"}
     broken = [line for source in sources() if source.is_python or not python_only for line in rule(source)]
     assert not broken, "\n".join([rule.__doc__ or name, *broken])
 
@@ -207,6 +318,11 @@ def test_the_source_keeps_the_rule(name: str) -> None:
         ("bare_type_ignores", "tests/a.py", f"x = 1  # {TYPE_IGNORE}"),
         ("addresses", "docs/a.md", "see http" + "://packages.internal/simple"),
         ("addresses", "bench/a.py", "host = '10.1" + ".2.3'"),
+        ("doors", "src/kohort/cli/a.py", "from kohort.log.files import FileStore"),
+        ("doors", "src/kohort/cli/a.py", "def f():\n    from kohort.log import files"),
+        ("doors", "bench/a.py", "import kohort.log.files"),
+        ("doors", "src/kohort/log/postgres/a.py", "from kohort.log.cluster.image import Node"),
+        ("doors", "src/kohort/log/__init__.py", "from kohort.log.cluster.image import Node"),
     ],
 )
 def test_each_rule_can_fail(name: str, path: str, text: str) -> None:
@@ -221,8 +337,28 @@ def test_each_rule_can_fail(name: str, path: str, text: str) -> None:
         ("printing", "src/kohort/cli/topic.py", "print('x')"),
         ("swallowed_errors", "src/kohort/a.py", "try:\n    f()\nexcept KeyError:\n    pass"),
         ("bare_type_ignores", "tests/a.py", f"x = 1  # {TYPE_IGNORE}[assignment]"),
+        ("doors", "src/kohort/cli/a.py", "from kohort.log import FileStore\nimport kohort.log"),
+        ("doors", "src/kohort/log/cluster/a.py", "from kohort.log.files import FileStore"),
+        ("doors", "src/kohort/cli/a.py", "from kohort.log.cluster import Node"),
+        ("doors", "src/kohort/cli/a.py", "from kohort.wire.messages.fetch import FetchRequest"),
+        ("doors", "tests/log/a.py", "from kohort.log.files import FileStore"),
         ("addresses", "docs/a.md", "127.0.0.1:9092, 192.0.2.7, https://kafka.apache.org/protocol, version 4.3.1"),
     ],
 )
 def test_each_rule_lets_the_rest_be(name: str, path: str, text: str) -> None:
     assert not list(RULES[name](Source(path, text)))
+
+
+def test_every_room_is_closed_or_on_the_list_of_those_still_open() -> None:
+    packages = {path.parent.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("__init__.py")}
+    listed = [*CLOSED_ROOMS, *OPEN_ROOMS, *ROOMS_OF_MODULES]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {package.replace("/", ".") for package in packages}
+
+
+def test_a_closed_room_exports_all_that_its_door_imports() -> None:
+    for room in CLOSED_ROOMS - {"kohort.cli"}:  # `main` is all that it has
+        tree = ast.parse((ROOT / "src" / room.replace(".", "/") / "__init__.py").read_text(encoding="utf-8"))
+        imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        lists = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+        assert [sorted(imported)] == [sorted(ast.literal_eval(names)) for names in lists], room

@@ -20,7 +20,7 @@ from pyspark_kohort.columns import COLUMNS, WITH_HEADERS, check_columns, check_w
 
 if TYPE_CHECKING:
     from pyspark_kohort.options import Options
-    from pyspark_kohort.sink.options import SinkOptions
+    from pyspark_kohort.sink import SinkOptions
 
 
 class DefaultSource(DataSource):
@@ -41,36 +41,36 @@ class DefaultSource(DataSource):
         return WITH_HEADERS if str(self.options.get("includeHeaders", "")).lower() == "true" else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pyspark_kohort.source.batch import BatchReader, FilteringReader
+        from pyspark_kohort.source import BatchReader, FilteringReader
 
         checked = self._checked(schema, streaming=False)
         return (FilteringReader if checked.filter_pushdown else BatchReader)(checked, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from pyspark_kohort.member.group_stream import MemberReader
-        from pyspark_kohort.source.stream import StandaloneReader
+        from pyspark_kohort.member import MemberReader
+        from pyspark_kohort.source import StandaloneReader
 
         checked = self._checked(schema, streaming=True)
         kind = MemberReader if checked.mode is options.GroupMode.MEMBER else StandaloneReader
         return kind(checked, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from pyspark_kohort.sink.sink import BatchWriter
+        from pyspark_kohort.sink import BatchWriter
 
         if overwrite:
             raise ConfigError('A topic cannot be overwritten: use .mode("append").')
         return BatchWriter(self._checked_to_write(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from pyspark_kohort.sink.sink import StreamWriter
+        from pyspark_kohort.sink import StreamWriter
 
         # Rows are appended in complete mode, too, as in spark-sql-kafka.
         return StreamWriter(self._checked_to_write(schema))
 
     def _checked_to_write(self, schema: StructType) -> SinkOptions:
-        from pyspark_kohort.sink import options as sink_options
+        from pyspark_kohort.sink import parse_sink_options
 
-        checked = sink_options.parse(dict(self.options))
+        checked = parse_sink_options(dict(self.options))
         check_written_columns(schema, checked.topic)
         return checked
 

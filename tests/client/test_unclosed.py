@@ -161,7 +161,7 @@ def test_what_cannot_be_written_when_a_program_ends_is_counted_on_standard_error
     import asyncio, os, signal, sys
     from kohort{".blocking" if kind == "blocking" else ""} import Producer
     from kohort.client.produce import unclosed
-    unclosed.PATIENCE_S = 0.5
+    unclosed.FINISH_TIMEOUT_S = 0.5
     async def main():
         pass
     """
@@ -198,7 +198,7 @@ def test_the_end_waits_for_a_bounded_time() -> None:
     import sys, time
     from kohort.blocking import Producer
     from kohort.client.produce import unclosed
-    unclosed.PATIENCE_S = 0.3
+    unclosed.FINISH_TIMEOUT_S = 0.3
     producer = Producer(bootstrap_servers="127.0.0.1:1")
     producer.send("t", b"x")
     producer.send("u", b"x")

@@ -7,7 +7,7 @@ import pytest
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
-from kohort.recorder.picture import Span, draw, gaps, spans
+from kohort.recorder.views.picture import Span, draw, gaps, spans
 from tests.recorder.stories import Story, a_day
 
 ONE = TopicPartition("orders", 0)

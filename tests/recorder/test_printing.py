@@ -6,8 +6,8 @@ from rich.console import Console, RenderableType
 
 from kohort.coordinator.events import MemberFacts, Refused, Weighed
 from kohort.recorder import RebalanceRecord
-from kohort.recorder.labels import label_of, labels, seconds
-from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary, weighed_table
+from kohort.recorder.views.member_labels import label_of, labels, seconds
+from kohort.recorder.views.printing import headline, partitions_table, rebalances_table, summary, weighed_table
 from tests.recorder.stories import a_day, facts
 
 

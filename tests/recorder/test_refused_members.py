@@ -3,7 +3,7 @@
 from kohort.coordinator.events import MemberFacts, MemberRefused
 from kohort.recorder import Journal, RebalanceRecord
 from kohort.recorder.journal import REFUSED_AGAIN_MS
-from kohort.recorder.printing import headline, rebalances_table, summary, why
+from kohort.recorder.views.printing import headline, rebalances_table, summary, why
 
 
 def refused(member_id: str = "", reason: str = "no assignor in common", client_id: str = "app") -> MemberRefused:

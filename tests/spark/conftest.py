@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from pyspark_kohort.net.cluster import disconnect
 from pyspark_kohort.net.connection import BlockingConnection
-from pyspark_kohort.source.fetch import disconnect
 from tests.examples.postgres import Unavailable, running_postgres
 from tests.interop.process import until
 

@@ -148,7 +148,7 @@ class Query:
         self._may_die()
         self.logged.append(text)
         self._may_die()
-        self._run(len(self.logged) - 1, ledger.retained(plan.ranges(start, self._offset(self.done + 1))))
+        self._run(len(self.logged) - 1, ledger.retained(plan.planned_ranges(start, self._offset(self.done + 1))))
 
     def _replay(self) -> None:
         ledger = self.ledger
@@ -156,7 +156,7 @@ class Query:
         batch = self.done + 1
         start, end = self._offset(self.done), self._offset(batch)
         self.group.hand_out()
-        if any(self._may_come_back(part.tp, end.query) for part in plan.ranges(start, end)):
+        if any(self._may_come_back(part.tp, end.query) for part in plan.planned_ranges(start, end)):
             return  # ask again later
         self._run(batch, ledger.replay(start, end))
 

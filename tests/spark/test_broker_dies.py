@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_kohort.source.fetch import disconnect
+from pyspark_kohort.net.cluster import disconnect
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort_to_kill
 from tests.interop.process import until

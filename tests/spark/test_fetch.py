@@ -13,10 +13,10 @@ import pytest
 from kohort.errors import KafkaError, KohortError
 from kohort.model import TopicPartition
 from kohort.wire.batches.records import BatchError
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net.cluster import BlockingCluster, disconnect
 from pyspark_kohort.offsets import EARLIEST, AtTime
 from pyspark_kohort.options import Broker, Topics
-from pyspark_kohort.source.fetch import disconnect, read_ranges
+from pyspark_kohort.source.fetch import read_ranges
 from pyspark_kohort.source.plan import Range
 from tests.columns.records import SCHEMA
 from tests.interop.kafka import ApacheKafka

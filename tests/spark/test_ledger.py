@@ -115,12 +115,12 @@ def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
     todo = ledger.replay(start, end)
     assert todo == [Range("flights", 0, 10, 20)]
     # foreachBatch with two actions plans twice.
-    assert ledger.retained(plan.ranges(start, end)) == todo
+    assert ledger.retained(plan.planned_ranges(start, end)) == todo
     ledger.complete(end)
     assert told(ledger) == {A: 20, B: 15}
     after = ledger.advance(end, {A: 20, B: 20}, None)
     assert after.pins == {B: 15}
-    assert ledger.retained(plan.ranges(end, after)) == [Range("flights", 1, 15, 20)], "the replay is over"
+    assert ledger.retained(plan.planned_ranges(end, after)) == [Range("flights", 1, 15, 20)], "the replay is over"
 
 
 def test_a_replay_takes_only_what_the_plan_went_on_from_as_done() -> None:
@@ -405,7 +405,7 @@ def test_what_was_lost_before_the_tasks_were_planned_is_not_read_and_proves_noth
     ledger.grant(B, None, first=0)
     end = ledger.advance(Offset(), {A: 10, B: 10}, None)
     ledger.drop([A])
-    assert ledger.retained(plan.ranges(Offset(), end)) == [Range("flights", 1, 0, 10)]
+    assert ledger.retained(plan.planned_ranges(Offset(), end)) == [Range("flights", 1, 0, 10)]
     ledger.grant(A, GroupCommit(0, "any"), first=0)
     ledger.complete(end)
     assert ledger.owned == {A: 0, B: 10}

@@ -23,8 +23,8 @@ from kohort.model import TopicPartition
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.columns import COLUMNS
 from pyspark_kohort.member.query_membership import QueryMembership
+from pyspark_kohort.net.cluster import disconnect
 from pyspark_kohort.offsets import offset_from_json
-from pyspark_kohort.source.fetch import disconnect
 from tests.interop.process import until
 from tests.spark.conftest import Member, Topic, rows
 from tests.spark.query import Query, reader

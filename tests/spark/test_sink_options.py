@@ -6,20 +6,20 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from kohort.errors import ConfigError
 from kohort.wire.batches.records import Codec
 from pyspark_kohort import DefaultSource
-from pyspark_kohort.sink.options import parse
+from pyspark_kohort.sink.options import parse_sink_options
 
 BROKER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 VALUE = StructType([StructField("value", StringType())])
 
 
 def test_defaults_are_those_of_kafkas_producer() -> None:
-    options = parse(BROKER)
+    options = parse_sink_options(BROKER)
     assert (options.acks, options.codec, options.idempotent) == (-1, Codec.NONE, True)
     assert (options.request_bytes, options.memory, options.delivery_timeout_ms) == (1 << 20, 32 << 20, 120_000)
 
 
 def test_who_asks_for_less_than_all_acks_gets_no_idempotence() -> None:
-    assert not parse(BROKER | {"kafka.acks": "1"}).idempotent
+    assert not parse_sink_options(BROKER | {"kafka.acks": "1"}).idempotent
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_who_asks_for_less_than_all_acks_gets_no_idempotence() -> None:
 )
 def test_a_wrong_option_is_answered_by_one_sentence(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        parse(BROKER | given)
+        parse_sink_options(BROKER | given)
     assert str(refused.value).startswith(sentence)
 
 

@@ -14,7 +14,7 @@ from kohort.client.produce.partitioner import murmur2
 from kohort.errors import KafkaError, KohortError
 from kohort.requests import ProducerId
 from pyspark_kohort.net.cluster import BlockingCluster
-from pyspark_kohort.sink.options import SinkOptions, parse
+from pyspark_kohort.sink.options import SinkOptions, parse_sink_options
 from pyspark_kohort.sink.sending import new_numbers
 from pyspark_kohort.sink.sink import StreamWriter
 from pyspark_kohort.sink.writing import write_rows
@@ -46,7 +46,7 @@ def contents(topic: Topic) -> list[Found]:
 
 def options(topic: Topic, **given: str) -> SinkOptions:
     named = {name.replace("_", "."): value for name, value in given.items()}
-    return parse({"kafka.bootstrap.servers": topic.bootstrap, "topic": topic.name} | named)
+    return parse_sink_options({"kafka.bootstrap.servers": topic.bootstrap, "topic": topic.name} | named)
 
 
 def batch(keys: list[bytes | None], values: list[bytes | None], **more: pa.Array) -> pa.RecordBatch:  # type: ignore[type-arg]
@@ -85,7 +85,7 @@ def test_a_row_may_say_its_topic_and_its_partition(new_topic: NewTopic) -> None:
         topic=pa.array([one.name, other.name, other.name, one.name]),
         partition=pa.array([1, 0, 1, None], pa.int32()),
     )
-    by_column = parse({"kafka.bootstrap.servers": one.bootstrap})
+    by_column = parse_sink_options({"kafka.bootstrap.servers": one.bootstrap})
     assert write_rows(iter([rows]), by_column, None, seed=0, resume=False) == 4
     assert contents(other) == [(0, b"x", b"1"), (1, b"x", b"2")]
     assert sorted(contents(one)) == sorted([(1, b"x", b"0"), (murmur2(b"x") % 2, b"x", b"3")])

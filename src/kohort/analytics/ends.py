@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net import BlockingCluster
 from pyspark_kohort.offsets import EARLIEST
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from kohort.analytics.timelines import LAG_DDL
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net import BlockingCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

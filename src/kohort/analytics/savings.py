@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kohort.analytics.arrow_functions import applied
-from kohort.assignor.registry import find_assignor
-from kohort.assignor.server.api import MemberShape, TopicShape
-from kohort.assignor.server.registry import find_server_assignor
+from kohort.assignor import find_assignor
+from kohort.assignor.server import MemberShape, TopicShape, find_server_assignor
 from kohort.model import UUID, TopicPartition
 from kohort.wire.messages.consumer_protocol import Subscription
 

@@ -24,7 +24,7 @@ from kohort.errors import ConfigError, KohortError
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import options as reading_options
 from pyspark_kohort.columns import COLUMNS
-from pyspark_kohort.source.batch import BatchReader
+from pyspark_kohort.source import BatchReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

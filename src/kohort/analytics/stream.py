@@ -12,7 +12,7 @@ from kohort.analytics.schema import Kind
 from kohort.analytics.source import OFFSETS_TOPIC, decoded_rows
 from kohort.model import TopicPartition
 from pyspark_kohort import options as reading_options
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net import BlockingCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

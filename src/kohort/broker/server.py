@@ -50,9 +50,8 @@ from kohort.broker.net.route import Served
 from kohort.broker.net.sockets import Sockets
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
-from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.log import AllConfigs, ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
 from kohort.log.cluster import ONE_REPLICA, Placement
-from kohort.log.kept_configs import AllConfigs
 from kohort.model import Millis
 
 log = logging.getLogger("kohort.broker")

@@ -8,8 +8,7 @@ from kohort.cli.output import columns, say, say_json
 from kohort.cli.running import Refused, admin_client, run
 
 if TYPE_CHECKING:
-    from kohort.client import Admin
-    from kohort.client.admin.configs import ConfigKind, ConfigValue
+    from kohort.client import Admin, ConfigKind, ConfigValue
 
 Kind = Literal["topic", "group"]
 
@@ -71,7 +70,7 @@ async def _check(admin: "Admin", kind: Kind, name: str) -> None:
 
 
 def _kind(kind: Kind) -> "ConfigKind":
-    from kohort.client.admin.configs import ConfigKind
+    from kohort.client import ConfigKind
 
     return ConfigKind[kind.upper()]
 

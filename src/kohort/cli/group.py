@@ -11,7 +11,7 @@ from kohort.cli.partitions import listed, ranges
 from kohort.cli.running import admin_client, run
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import GroupDescription, GroupListing, GroupOffset
+    from kohort.client import GroupDescription, GroupListing, GroupOffset
 
 commands = typer.Typer(help="List, describe, reset and delete consumer groups.", rich_markup_mode=None)
 

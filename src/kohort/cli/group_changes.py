@@ -13,7 +13,7 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import Admin
+    from kohort.client import Admin
 
 
 def register(commands: typer.Typer) -> None:

@@ -14,8 +14,7 @@ from kohort.cli.running import admin_client, run
 from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import GroupDescription
-    from kohort.client.admin.group_descriptions import MemberDescription
+    from kohort.client import GroupDescription, MemberDescription
 
 Partitions = frozenset[TopicPartition]
 

@@ -16,7 +16,7 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import Admin
+    from kohort.client import Admin
 
 
 def register(commands: typer.Typer) -> None:
@@ -118,7 +118,7 @@ async def _plan(admin: "Admin", group: str, selection: Selection | None, target:
 async def _places(
     admin: "Admin", group: str, partitions: Sequence[TopicPartition], target: Target
 ) -> dict[TopicPartition, Place]:
-    from kohort.client.offset_spec import OffsetSpec
+    from kohort.client import OffsetSpec
 
     committed = await admin.group_offsets(group, partitions)
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))

@@ -10,7 +10,7 @@ from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import Admin
+    from kohort.client import Admin
 
 Topics = Annotated[
     list[str] | None,

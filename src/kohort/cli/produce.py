@@ -15,8 +15,7 @@ from kohort.cli.stdin import StandardInput
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
-    from kohort.client.produce.batches import Delivery
-    from kohort.client.produce.producer import Producer
+    from kohort.client import Delivery, Producer
 
 _FLUSH_S = 0.5
 """Time to write the lines already read after Ctrl-C, in seconds."""
@@ -44,7 +43,7 @@ def produce(
     separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
 
     async def work() -> _Lines:
-        from kohort.client.produce.producer import Producer
+        from kohort.client import Producer
 
         producer = Producer(
             bootstrap_servers=servers,

@@ -54,7 +54,7 @@ def rebalances(
     records = [record for record in run(_read(servers), servers) if group is None or record.group_id == group]
     records = records[-last:] if last is not None else records
     if picture is not None:
-        from kohort.recorder.picture import draw
+        from kohort.recorder.views import draw
 
         draw([record for record in records if record.is_rebalance], picture)
         remark(f"drew {picture}")
@@ -111,8 +111,7 @@ def _print(records: "Sequence[RebalanceRecord]", partitions: bool) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
-    from kohort.recorder.labels import labels
-    from kohort.recorder.printing import headline, partitions_table, rebalances_table, summary, weighed_table
+    from kohort.recorder.views import headline, labels, partitions_table, rebalances_table, summary, weighed_table
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -8,7 +8,7 @@ from kohort import interruption
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import Admin
+    from kohort.client import Admin
 
 T = TypeVar("T")
 
@@ -42,14 +42,14 @@ def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
 def admin_client(servers: str) -> "Admin":
     """Return an Admin with a timeout that suits an interactive user."""
-    from kohort.client.admin.admin import Admin
+    from kohort.client import Admin
 
     return Admin(bootstrap_servers=servers, client_id="kohort-cli", default_api_timeout_ms=CALL_TIMEOUT_MS)
 
 
 def check_reachable(bootstrap: str) -> None:
     """Raise NoBroker if none of the addresses accepts a connection."""
-    from kohort.client.options import ClientOptions
+    from kohort.client import ClientOptions
 
     problems = []
     for host, port in ClientOptions(bootstrap_servers=bootstrap).addresses():

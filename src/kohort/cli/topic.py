@@ -13,7 +13,7 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.admin.admin import Admin
+    from kohort.client import Admin
     from kohort.requests import TopicMetadata
 
 commands = typer.Typer(help="List, create, describe, expand, configure and delete topics.", rich_markup_mode=None)
@@ -76,7 +76,7 @@ def create_topic(
     servers, configs = bootstrap_servers(bootstrap), read_pairs("--config", config or ())
 
     async def ask() -> None:
-        from kohort.client.admin.admin import NewTopic
+        from kohort.client import NewTopic
 
         async with admin_client(servers) as admin:
             for name in names:
@@ -149,7 +149,7 @@ def delete_topic(names: Names, bootstrap: Bootstrap = None) -> None:
 
 
 async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
-    from kohort.client.offset_spec import OffsetSpec
+    from kohort.client import OffsetSpec
 
     partitions = [TopicPartition(topic.name, number) for number in sorted(topic.leaders)]
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))

@@ -3,15 +3,19 @@
 `kohort.blocking` is its version for plain threads.
 """
 
-from kohort.client.admin.admin import Admin, NewTopic
-from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
-from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
-from kohort.client.admin.groups import GroupListing, GroupOffset
-from kohort.client.admin.logs import LogDirectory
-from kohort.client.consume.consumer import Consumer
-from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.client.consume.partition_batch import PartitionBatch
-from kohort.client.consume.partition_events import Partitions
+from kohort.client.admin import (
+    Admin,
+    ConfigKind,
+    ConfigSource,
+    ConfigValue,
+    GroupDescription,
+    GroupListing,
+    GroupOffset,
+    LogDirectory,
+    MemberDescription,
+    NewTopic,
+)
+from kohort.client.consume import Consumer, ConsumerRecord, PartitionBatch, Partitions
 from kohort.client.failures import (
     BufferFullError,
     ClosedError,
@@ -24,13 +28,11 @@ from kohort.client.failures import (
     NotAssignedError,
 )
 from kohort.client.keywords import AdminKeywords, ClientKeywords, ConsumerKeywords, MembershipKeywords, ProducerKeywords
-from kohort.client.membership.membership import Membership
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.not_kafka import NotKafkaError
+from kohort.client.membership import Membership
+from kohort.client.net import Cluster, NotKafkaError
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
-from kohort.client.produce.batches import Delivery, RecordMetadata
-from kohort.client.produce.producer import Producer
+from kohort.client.produce import Delivery, Producer, RecordMetadata
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase

@@ -25,8 +25,7 @@ from kohort.demo.processes import Child, start_broker
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.recorder import RebalanceRecord
-from kohort.recorder.picture import draw
-from kohort.recorder.printing import rebalances_table, summary
+from kohort.recorder.views import draw, rebalances_table, summary
 
 TOPIC, PARTITIONS = "flights", 12
 GROUP, SPARK_GROUP = "delays", "delays-spark"

@@ -2,6 +2,7 @@
 
 from kohort.log.api import (
     BadDataDirectory,
+    Compaction,
     DataDirectoryInUse,
     LogStore,
     OffsetAndTime,
@@ -15,36 +16,51 @@ from kohort.log.api import (
     TopicExists,
     TornTail,
 )
-from kohort.log.cluster.store import ClusterStore
+from kohort.log.cluster import ClusterStore
 from kohort.log.descriptors import FileSlice
+from kohort.log.disk import Disk, FilesNotSynced, Write
 from kohort.log.files import FileStore
+from kohort.log.kept_configs import AllConfigs
 from kohort.log.memory import MemoryStore
-from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, ProducerStates, Verdict
+from kohort.log.partition import SegmentedLog
+from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
+from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, Producer, ProducerStates, Verdict
+from kohort.log.queue import PendingAppends
 from kohort.log.segment import CorruptBatch
 
 __all__ = [
+    "MAX_OPEN_FILES",
     "Accepted",
+    "AllConfigs",
     "BadDataDirectory",
     "ClusterStore",
+    "Compaction",
     "CorruptBatch",
     "DataDirectoryInUse",
+    "Disk",
     "Duplicate",
     "Fenced",
     "FileSlice",
     "FileStore",
+    "FilesNotSynced",
     "LogStore",
     "MemoryStore",
     "OffsetAndTime",
     "OffsetOutOfRange",
     "OutOfOrder",
+    "PartitionFiles",
     "PartitionLog",
     "PartitionStopped",
     "Pending",
+    "PendingAppends",
+    "Producer",
     "ProducerStates",
+    "SegmentedLog",
     "StaleLeaderEpoch",
     "SyncFailed",
     "Topic",
     "TopicExists",
     "TornTail",
     "Verdict",
+    "Write",
 ]

@@ -2,9 +2,11 @@
 
 from kohort.member.actions import Actions, CommitSettled, Send
 from kohort.member.any_member import AnyMember
-from kohort.member.classic.member import ClassicMember
+from kohort.member.callbacks import CallbackKind
+from kohort.member.classic import ClassicMember
+from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
 from kohort.member.config import AnyConfig, ConsumerMemberConfig, MemberConfig
-from kohort.member.consumer.member import ConsumerMember
+from kohort.member.consumer import ConsumerMember
 from kohort.member.events import (
     CallbackDone,
     CommitRequested,
@@ -27,11 +29,15 @@ from kohort.member.offsets import OffsetAndMetadata
 from kohort.member.phase import Phase
 
 __all__ = [
+    "ATTEMPTS_AT_UNKNOWN",
+    "UNKNOWN_TOPIC",
     "Actions",
     "AnyConfig",
     "AnyMember",
     "CallbackDone",
+    "CallbackKind",
     "ClassicMember",
+    "Commit",
     "CommitRequested",
     "CommitSettled",
     "ConsumerMember",
@@ -54,4 +60,5 @@ __all__ = [
     "Subscribe",
     "TimerFired",
     "Weigh",
+    "commit_request",
 ]

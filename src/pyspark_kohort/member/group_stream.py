@@ -21,9 +21,7 @@ from pyspark_kohort.member.ledger import GroupCommit
 from pyspark_kohort.member.query_member import GroupSession
 from pyspark_kohort.offsets import EARLIEST, Offset, narrowed, offset_from_json
 from pyspark_kohort.options import OnLost, Options
-from pyspark_kohort.source import plan
-from pyspark_kohort.source.plan import Range
-from pyspark_kohort.source.stream import StreamReader
+from pyspark_kohort.source import Range, StreamReader, planned_ranges
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ class MemberReader(StreamReader):
         if self._finished:
             return []
         session = self._joined(first, last)
-        planned = plan.ranges(first, last)
+        planned = planned_ranges(first, last)
         if session.planned_end() == last:
             self._check_lost()
             return self._tasks(session.retained(planned))

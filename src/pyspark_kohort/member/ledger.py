@@ -12,8 +12,7 @@ from typing import NamedTuple, Self
 
 from kohort.model import TopicPartition
 from pyspark_kohort.offsets import Claim, Offset, Positions, TopicIds
-from pyspark_kohort.source import plan
-from pyspark_kohort.source.plan import Range
+from pyspark_kohort.source import Range, advanced_offset, clipped_ranges, limited_ends, planned_ranges
 
 
 class GroupCommit(NamedTuple):
@@ -226,8 +225,8 @@ class Ledger:
         assert self._resumed
         assert not self._reading
         ends = {tp: ends.get(tp, begin) for tp, begin in self._next.items()}
-        untils = plan.limited(self._next, ends, rows)
-        end = plan.advanced(start, self._next, untils, back=self._moved_back)
+        untils = limited_ends(self._next, ends, rows)
+        end = advanced_offset(start, self._next, untils, back=self._moved_back)
         self._moved_back = False
         if end is start and self._skipped:
             # The last batch was a replay that omitted a partition because it has a new owner. The offset of
@@ -265,7 +264,7 @@ class Ledger:
         """
         assert self._resumed
         self._replaying = False
-        planned = plan.ranges(start, end)
+        planned = planned_ranges(start, end)
         ids = self.topic_ids
         kept = {
             part.tp: self._next[part.tp]
@@ -274,7 +273,7 @@ class Ledger:
             and part.tp not in self._foreign
             and (part.topic_id is None or ids.get(part.topic, part.topic_id) == part.topic_id)
         }
-        todo = plan.clipped(planned, kept)
+        todo = clipped_ranges(planned, kept)
         self._skipped = any(part.tp not in kept for part in planned)
         self._reading = {part.tp: part.until for part in todo}
         self._next.update(self._reading)

@@ -24,7 +24,7 @@ from pyspark_kohort.member.ledger import GroupCommit
 from pyspark_kohort.member.query_membership import QueryMembership
 from pyspark_kohort.offsets import Offset, Positions, TopicIds
 from pyspark_kohort.options import Options
-from pyspark_kohort.source.plan import Range
+from pyspark_kohort.source import Range
 
 _log = logging.getLogger(__name__)
 

@@ -13,10 +13,8 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kohort.client.failures import CommitFailedError
-from kohort.client.membership.membership import Membership
-from kohort.client.net.cluster import Cluster
-from kohort.client.options import GroupOptions, read_options
+from kohort.client import Cluster, CommitFailedError, GroupOptions, Membership
+from kohort.client.options import read_options
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
@@ -24,7 +22,7 @@ from pyspark_kohort import checkpoint
 from pyspark_kohort.member.ledger import GroupCommit, Ledger
 from pyspark_kohort.offsets import Offset, Positions, TopicIds, topic_id_of_text
 from pyspark_kohort.options import Broker, Group, Options, Protocol
-from pyspark_kohort.source.plan import Range
+from pyspark_kohort.source import Range
 
 _log = logging.getLogger(__name__)
 

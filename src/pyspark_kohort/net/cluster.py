@@ -4,6 +4,7 @@ Source and sink use it.
 """
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -225,3 +226,24 @@ class BlockingCluster:
     @property
     def _timeout_ms(self) -> Millis:
         return self.broker.request_timeout_ms
+
+
+class _Clusters(threading.local):
+    """Connections of this thread. Spark reuses Python workers, so connections stay open from task to task."""
+
+    def __init__(self) -> None:
+        self.known: dict[Broker, BlockingCluster] = {}
+
+
+_clusters = _Clusters()
+
+
+def cluster_of_worker(broker: Broker) -> BlockingCluster:
+    """Return the cluster client that this thread keeps from task to task."""
+    return _clusters.known.setdefault(broker, BlockingCluster(broker))
+
+
+def disconnect() -> None:
+    """Close the connections of this thread's tasks, for a process that continues with other work."""
+    while _clusters.known:
+        _clusters.known.popitem()[1].close()

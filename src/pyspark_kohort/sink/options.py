@@ -53,7 +53,7 @@ _ACKS = {"all": -1, "-1": -1, "1": 1}
 _SMALLEST_REQUEST = 16 << 10
 
 
-def parse(options: Mapping[str, str]) -> SinkOptions:
+def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Parse the options for writing.
 
     Raises ConfigError with one sentence if an option is unknown, missing, malformed or contradicts

@@ -22,8 +22,7 @@ from kohort.wire.batches.records import pack_batch
 from kohort.wire.messages.describe_producers import DescribeProducersResponse
 from kohort.wire.messages.init_producer_id import InitProducerIdResponse
 from kohort.wire.messages.produce import ProduceResponse
-from pyspark_kohort.net.cluster import BlockingCluster
-from pyspark_kohort.net.connection import BlockingConnection
+from pyspark_kohort.net import BlockingCluster, BlockingConnection
 from pyspark_kohort.sink.options import SinkOptions
 
 _IN_FLIGHT = 5

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyspark_kohort import worker_caches
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net import BlockingCluster
 from pyspark_kohort.sink.options import SinkOptions
 
 if TYPE_CHECKING:

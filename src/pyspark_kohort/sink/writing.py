@@ -12,11 +12,10 @@ from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.requests import ProducerId
 from kohort.wire.batches.records import HEADER_SIZE
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net import BlockingCluster, cluster_of_worker
 from pyspark_kohort.sink.options import SinkOptions
 from pyspark_kohort.sink.routing import Router
 from pyspark_kohort.sink.sending import Sender, new_numbers
-from pyspark_kohort.source.fetch import cluster_of_worker
 
 _REQUEST_OVERHEAD = 512
 """Size of a produce request apart from its records, in bytes: at least a topic's name."""

@@ -6,7 +6,6 @@ The request for the next records is sent before a response is decoded.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.requests import FetchRequestPartition, error_of, fetch_topics
 from kohort.wire.batches.records import BatchError
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from pyspark_kohort.net.cluster import BlockingCluster
-from pyspark_kohort.net.connection import BlockingConnection
+from pyspark_kohort.net import BlockingCluster, BlockingConnection, cluster_of_worker
 from pyspark_kohort.offsets import EARLIEST, topic_id_of_text
 from pyspark_kohort.options import Broker
 from pyspark_kohort.source.plan import Range
@@ -40,27 +38,6 @@ A range of few small records should not fetch megabytes beyond it.
 
 
 _OTHER_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
-
-
-class _Clusters(threading.local):
-    """Connections of this thread. Spark reuses Python workers, so connections stay open from task to task."""
-
-    def __init__(self) -> None:
-        self.known: dict[Broker, BlockingCluster] = {}
-
-
-_clusters = _Clusters()
-
-
-def cluster_of_worker(broker: Broker) -> BlockingCluster:
-    """Return the cluster client that this thread keeps from task to task."""
-    return _clusters.known.setdefault(broker, BlockingCluster(broker))
-
-
-def disconnect() -> None:
-    """Close the connections of this thread's tasks, for a process that continues with other work."""
-    while _clusters.known:
-        _clusters.known.popitem()[1].close()
 
 
 def _uuid(topic_id: str | None) -> UUID:

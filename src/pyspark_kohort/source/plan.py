@@ -40,7 +40,7 @@ class Range:
         return self.until - self.start
 
 
-def limited(begins: Positions, ends: Positions, rows: int | None) -> dict[TopicPartition, int]:
+def limited_ends(begins: Positions, ends: Positions, rows: int | None) -> dict[TopicPartition, int]:
     """Return the ends of a batch of at most about `rows` records.
 
     Each partition gets its share of the available records, at least one. The proportions and their
@@ -58,7 +58,7 @@ def _share(size: int, total: int, rows: int) -> int:
     return min(size, math.ceil(exact) if exact < 1 else math.floor(exact))
 
 
-def advanced(start: Offset, begins: Positions, ends: Positions, *, back: bool = False) -> Offset:
+def advanced_offset(start: Offset, begins: Positions, ends: Positions, *, back: bool = False) -> Offset:
     """Return the offset of a batch that reads from `begins` to `ends`, or `start` itself if there is nothing to read.
 
     A new partition without records is added to the offset with the next batch that has records: on
@@ -75,7 +75,7 @@ def advanced(start: Offset, begins: Positions, ends: Positions, *, back: bool = 
     )
 
 
-def ranges(start: Offset, end: Offset) -> list[Range]:
+def planned_ranges(start: Offset, end: Offset) -> list[Range]:
     """Return the ranges that the batch between two offsets reads, without empty ones."""
     found = []
     for tp in sorted(end.positions):
@@ -86,7 +86,7 @@ def ranges(start: Offset, end: Offset) -> list[Range]:
     return found
 
 
-def clipped(planned: Iterable[Range], begins: Positions) -> list[Range]:
+def clipped_ranges(planned: Iterable[Range], begins: Positions) -> list[Range]:
     """Return the ranges of a replayed batch that this member still has to read.
 
     These are the ranges of partitions that it owns, from the group's position on.

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from kohort.errors import KohortError
 from pyspark_kohort import worker_caches
-from pyspark_kohort.net.cluster import BlockingCluster
+from pyspark_kohort.net import BlockingCluster
 from pyspark_kohort.options import OnCorrupt, Options
 from pyspark_kohort.source import plan
 from pyspark_kohort.source.plan import Range

@@ -190,14 +190,14 @@ class StandaloneReader(StreamReader):
         if not cut_off and self._too_few(begins, ends):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = plan.advanced(before, begins, plan.limited(begins, ends, rows), back=True)
+        end = plan.advanced_offset(before, begins, plan.limited_ends(begins, ends, rows), back=True)
         self._reached = end.positions
         if end is before:
             return start
         return replace(end, topic_ids=_of_topics(self._topic_ids, end.positions)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return self._tasks(plan.ranges(offset_from_json(start), offset_from_json(end)))
+        return self._tasks(plan.planned_ranges(offset_from_json(start), offset_from_json(end)))
 
     def _begins(self, before: Offset) -> dict[TopicPartition, int]:
         """Return the position of each partition; partitions that were added later are read from their first record."""

@@ -9,7 +9,7 @@ from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, MOST_PARTITIONS, Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.log.cluster import Placement
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -11,7 +11,7 @@ from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.log.cluster import Placement
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.messages.create_topics import (

@@ -12,7 +12,7 @@ from kohort.broker.logs.group_commit import Writer
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

@@ -7,7 +7,7 @@ from typing import Protocol
 from kohort.broker.logs.topics import Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

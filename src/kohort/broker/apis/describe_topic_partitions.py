@@ -8,7 +8,7 @@ from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics, is_legal_name
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.log.cluster import NOBODY
 from kohort.wire.messages.describe_topic_partitions import (
     Cursor,

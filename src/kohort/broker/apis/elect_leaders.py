@@ -11,7 +11,7 @@ from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.log.cluster import PartitionId
 from kohort.wire.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -14,9 +14,8 @@ from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log import CorruptBatch
-from kohort.log.api import OffsetOutOfRange, PartitionLog, Topic
-from kohort.log.cluster.followed import FollowerLog
+from kohort.log import CorruptBatch, OffsetOutOfRange, PartitionLog, Topic
+from kohort.log.cluster import FollowerLog
 from kohort.model import Millis
 from kohort.wire.codec import Buffer
 from kohort.wire.messages.fetch import (

@@ -8,8 +8,7 @@ from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log import CorruptBatch
-from kohort.log.api import OffsetAndTime, PartitionLog, Topic
+from kohort.log import CorruptBatch, OffsetAndTime, PartitionLog, Topic
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

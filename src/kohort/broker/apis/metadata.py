@@ -9,7 +9,7 @@ from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode, KafkaError
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.log.cluster import NOBODY, Placement
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.codec import NOT_ASKED

@@ -6,7 +6,7 @@ from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
 from kohort.broker.net.call import Call
 from kohort.errors import ErrorCode
-from kohort.log.api import PartitionLog, Topic
+from kohort.log import PartitionLog, Topic
 from kohort.wire.batches.records import BatchHeader, read_header
 from kohort.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -11,8 +11,7 @@ from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
 from kohort.broker.net.call import Call
 from kohort.broker.net.connection import ClientConnection
 from kohort.errors import ErrorCode
-from kohort.log.api import PartitionStopped, Topic
-from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder
+from kohort.log import Accepted, Duplicate, Fenced, OutOfOrder, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.batches.batch import BatchHeader
 from kohort.wire.batches.records import BatchError, check_batches, decode_records, recompress, stamp

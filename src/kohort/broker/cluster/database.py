@@ -24,14 +24,9 @@ from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.cluster.lease import BEATS, Lease
 from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
-from kohort.log.api import DataDirectoryInUse, LogStore
-from kohort.log.cluster import ClusterImage, PartitionId
-from kohort.log.cluster.image import Transition
-from kohort.log.cluster.locks import is_held
-from kohort.log.cluster.unsure import Fenced
-from kohort.log.partition import SegmentedLog
-from kohort.log.postgres import ClusterDatabase, LeaseRenewal, PostgresStore
-from kohort.log.postgres.session import Connection, Session
+from kohort.log import DataDirectoryInUse, LogStore, SegmentedLog
+from kohort.log.cluster import ClusterImage, Fenced, PartitionId, Transition, is_held
+from kohort.log.postgres import ClusterDatabase, Connection, LeaseRenewal, PostgresStore, Session
 
 
 class Dependencies(FollowingParts, Protocol):

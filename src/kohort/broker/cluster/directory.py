@@ -16,10 +16,7 @@ from kohort.broker.cluster.following import ClusterFollower
 from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.fetch.followers import FollowerReads
 from kohort.errors import KohortError
-from kohort.log.cluster import BrokerState, ClusterImage
-from kohort.log.cluster.locks import Busy
-from kohort.log.cluster.processes import ProcessIdentity, end
-from kohort.log.cluster.store import ClusterStore
+from kohort.log.cluster import BrokerState, Busy, ClusterImage, ClusterStore, ProcessIdentity, end
 
 
 class Dependencies(FollowingParts, Protocol):

@@ -11,12 +11,22 @@ from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.logs.group_commit import Writer
 from kohort.broker.logs.leadership import Dependencies as LeadershipParts
 from kohort.broker.logs.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
-from kohort.log.api import Topic
-from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId, Placement, Replicas
-from kohort.log.cluster.image import Transition
-from kohort.log.cluster.moves import called_off, elected, reassigned, told_replicas
-from kohort.log.cluster.store import SharedStore
-from kohort.log.kept_configs import AllConfigs
+from kohort.log import AllConfigs, Topic
+from kohort.log.cluster import (
+    NOBODY,
+    ClusterImage,
+    Leader,
+    Node,
+    PartitionId,
+    Placement,
+    Replicas,
+    SharedStore,
+    Transition,
+    called_off,
+    elected,
+    reassigned,
+    told_replicas,
+)
 
 
 class Dependencies(LeadershipParts, Protocol):

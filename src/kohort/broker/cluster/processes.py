@@ -12,8 +12,7 @@ from pathlib import Path
 
 from kohort.broker.cluster.orphans import starting_child
 from kohort.errors import KohortError
-from kohort.log.cluster import ClusterImage
-from kohort.log.cluster.directory import read_image
+from kohort.log.cluster import ClusterImage, read_image
 
 log = logging.getLogger("kohort.cluster")
 
@@ -157,7 +156,7 @@ class BrokerProcesses:
     def _image(self) -> ClusterImage:
         if self.options.postgres is None:
             return read_image(self.options.data)
-        from kohort.log.postgres.cluster_state import read_image as read_from_database
+        from kohort.log.postgres import read_image as read_from_database
 
         return read_from_database(self.options.postgres)
 

@@ -12,7 +12,7 @@ from kohort.broker.config.setting import Setting, known_setting
 from kohort.broker.config.static import ABSENT, BOUNDS, SETTINGS, BrokerConfig
 from kohort.coordinator import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.errors import ConfigError
-from kohort.log.api import LogStore
+from kohort.log import LogStore
 
 GROUP_CONFIGS = "group"
 """The resource type under which the store keeps them."""

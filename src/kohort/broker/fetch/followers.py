@@ -14,11 +14,8 @@ from kohort.broker.config.static import RACK_AWARE, BrokerConfig
 from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import Topics
-from kohort.log import ClusterStore, LogStore
-from kohort.log.api import PartitionLog, Topic
-from kohort.log.cluster import PartitionId
-from kohort.log.cluster.followed import FollowerLog
-from kohort.log.cluster.marks import PublishedOffsets, PublishedOffsetsWriter
+from kohort.log import ClusterStore, LogStore, PartitionLog, Topic
+from kohort.log.cluster import FollowerLog, PartitionId, PublishedOffsets, PublishedOffsetsWriter
 
 
 class Dependencies(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kohort.broker.fetch.sessions import FetchedPartition
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.model import UUID
 
 if TYPE_CHECKING:

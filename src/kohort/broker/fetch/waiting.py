@@ -8,8 +8,8 @@ these two cases a fetch is answered soon, even if empty, instead of after fetch.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from kohort.log.api import PartitionLog
-from kohort.log.cluster.followed import FollowerLog
+from kohort.log import PartitionLog
+from kohort.log.cluster import FollowerLog
 
 ReadLog = PartitionLog | FollowerLog
 """A log that a fetch reads: of a partition that this broker leads, or of one that it follows."""

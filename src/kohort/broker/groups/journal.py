@@ -10,7 +10,7 @@ from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import Topics
 from kohort.coordinator.events import GroupEvent, MemberRefused
 from kohort.errors import KafkaError
-from kohort.log.api import PartitionLog, Topic
+from kohort.log import PartitionLog, Topic
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
 from kohort.wire.batches.records import Codec, Record, encode_batch

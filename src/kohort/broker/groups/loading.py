@@ -11,8 +11,7 @@ from itertools import islice
 
 from kohort.broker.garbage_collection import without_collector
 from kohort.coordinator import Record
-from kohort.log import CorruptBatch
-from kohort.log.api import PartitionLog
+from kohort.log import CorruptBatch, PartitionLog
 from kohort.wire.batches.compression import BatchError
 from kohort.wire.batches.record_pairs import Pair, decode_pairs
 from kohort.wire.batches.records import batches

@@ -19,8 +19,7 @@ from kohort.errors import KafkaError
 from kohort.model import UUID, Millis, TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client.net.cluster import Cluster
-    from kohort.client.offset_spec import OffsetSpec
+    from kohort.client import Cluster, OffsetSpec
     from kohort.requests import FoundOffset
 
 
@@ -121,7 +120,7 @@ class PartitionLoads:
             self._elsewhere = {}
             return
         # Imported here because most brokers never ask another broker.
-        from kohort.client.offset_spec import OffsetSpec
+        from kohort.client import OffsetSpec
 
         starts = await self._offsets(wanted, OffsetSpec.EARLIEST)
         ends = await self._offsets(wanted, OffsetSpec.LATEST)
@@ -137,8 +136,8 @@ class PartitionLoads:
     async def _offsets(
         self, wanted: Collection[TopicPartition], spec: "OffsetSpec"
     ) -> "dict[TopicPartition, FoundOffset]":
-        from kohort.client.net.cluster import Cluster
-        from kohort.client.net.offsets import list_offsets
+        from kohort.client import Cluster
+        from kohort.client.net import list_offsets
 
         found: dict[TopicPartition, FoundOffset] = {}
 

@@ -32,7 +32,7 @@ from kohort.coordinator import (
     tells_nothing,
 )
 from kohort.errors import ErrorCode
-from kohort.log.api import PartitionLog
+from kohort.log import PartitionLog
 from kohort.model import Millis
 from kohort.wire.batches.records import encode_pairs
 from kohort.wire.codec import Message

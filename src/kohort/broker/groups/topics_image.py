@@ -10,7 +10,7 @@ from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import Topics
 from kohort.coordinator import MetadataImage, Topic
-from kohort.log.api import Topic as LogTopic
+from kohort.log import Topic as LogTopic
 from kohort.model import UUID, Millis
 from kohort.recorder import JOURNAL_TOPIC
 

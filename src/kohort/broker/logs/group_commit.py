@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count
 
-from kohort.log.api import LogStore, PartitionLog, Pending
+from kohort.log import LogStore, PartitionLog, Pending
 
 log = logging.getLogger("kohort.broker")
 

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kohort.broker.logs.topics import Topics
-from kohort.log import LogStore
-from kohort.log.api import Topic
+from kohort.log import LogStore, Topic
 from kohort.log.cluster import Leader, Node, PartitionId, Placement, Replicas
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kohort.broker.config.static import BrokerConfig
-from kohort.log.api import Topic
+from kohort.log import Topic
 from kohort.model import Millis
 from kohort.wire.batches.compression import Codec
 

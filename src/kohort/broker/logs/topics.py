@@ -9,7 +9,7 @@ from uuid import UUID
 from kohort.broker.config.static import BrokerConfig
 from kohort.broker.config.topics import check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
-from kohort.log.api import LogStore, PartitionLog, Topic, TopicExists
+from kohort.log import LogStore, PartitionLog, Topic, TopicExists
 from kohort.log.cluster import ONE_REPLICA, Placement, TooFewBrokers
 from kohort.recorder import JOURNAL_TOPIC
 

@@ -12,7 +12,7 @@ from kohort.broker.logs.group_commit import Writer
 from kohort.broker.logs.topic_rules import TopicRules
 from kohort.broker.logs.topics import Topics
 from kohort.errors import KohortError
-from kohort.log.api import Compaction, PartitionLog, Topic
+from kohort.log import Compaction, PartitionLog, Topic
 from kohort.model import Millis
 from kohort.wire.batches.compression import BatchError
 

@@ -10,7 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from kohort.log.descriptors import FileSlice
+from kohort.log import FileSlice
 from kohort.wire.batches.compression import Buffer
 
 Part = Buffer | FileSlice

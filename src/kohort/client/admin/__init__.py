@@ -1,1 +1,20 @@
 """Administration of topics, groups, offsets, configs and logs."""
+
+from kohort.client.admin.admin import Admin, NewTopic
+from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.admin.groups import GroupListing, GroupOffset
+from kohort.client.admin.logs import LogDirectory
+
+__all__ = [
+    "Admin",
+    "ConfigKind",
+    "ConfigSource",
+    "ConfigValue",
+    "GroupDescription",
+    "GroupListing",
+    "GroupOffset",
+    "LogDirectory",
+    "MemberDescription",
+    "NewTopic",
+]

@@ -23,10 +23,8 @@ from kohort.client.admin.producers import describe_producers
 from kohort.client.arguments import whole
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
-from kohort.client.membership.committed import committed_offsets
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.offsets import list_offsets
+from kohort.client.membership import committed_offsets
+from kohort.client.net import BrokerConnection, Cluster, list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, read_options
 from kohort.errors import ErrorCode, KafkaError
@@ -47,8 +45,6 @@ from kohort.wire.messages.create_topics import (
 )
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from kohort.wire.messages.metadata import MetadataResponse
-
-__all__ = ["Admin", "GroupDescription", "GroupListing", "GroupOffset", "NewTopic"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=Message)

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
+from kohort.client.net import BrokerConnection, Cluster
 from kohort.requests import check
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster
 from kohort.errors import ErrorCode, error_code
 from kohort.model import TopicPartition
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from kohort.client.admin.group_descriptions import MemberDescription
 from kohort.client.admin.groups import describe_group
 from kohort.client.failures import CommitFailedError
-from kohort.client.membership.committed import commit_outside
-from kohort.client.net.cluster import Cluster
+from kohort.client.membership import commit_outside
+from kohort.client.net import Cluster
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition

@@ -5,10 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kohort.client.admin.group_descriptions import GroupDescription, classic_description, consumer_description
-from kohort.client.membership.committed import committed_offsets
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.offsets import list_offsets
+from kohort.client.membership import committed_offsets
+from kohort.client.net import BrokerConnection, Cluster, list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition

@@ -5,9 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kohort.client.arguments import partition_of, whole
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import ask_leaders
+from kohort.client.net import BrokerConnection, Cluster, ask_leaders
 from kohort.errors import KafkaError
 from kohort.model import TopicPartition
 from kohort.requests import PartitionResults, check

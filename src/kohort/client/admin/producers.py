@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import ask_leaders
+from kohort.client.net import BrokerConnection, Cluster, ask_leaders
 from kohort.model import TopicPartition
 from kohort.requests import ActiveProducer, PartitionResults, describe_producers_request, read_producers
 from kohort.wire.messages.describe_producers import DescribeProducersResponse

@@ -3,12 +3,17 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Unpack
 
-from kohort.client.admin import admin as asyncio_admin
-from kohort.client.admin.admin import NewTopic
-from kohort.client.admin.configs import ConfigKind, ConfigValue
-from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
-from kohort.client.admin.groups import GroupListing, GroupOffset
-from kohort.client.admin.logs import LogDirectory
+from kohort.client.admin import Admin as AsyncioAdmin
+from kohort.client.admin import (
+    ConfigKind,
+    ConfigValue,
+    GroupDescription,
+    GroupListing,
+    GroupOffset,
+    LogDirectory,
+    MemberDescription,
+    NewTopic,
+)
 from kohort.client.blocking.loop import BlockingClient, made
 from kohort.client.keywords import AdminKeywords
 from kohort.client.offset_spec import OffsetSpec
@@ -28,7 +33,7 @@ class Admin(BlockingClient):
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         super().__init__("kohort-admin")
         try:
-            self._admin = self._call(made(lambda: asyncio_admin.Admin(**options)))
+            self._admin = self._call(made(lambda: AsyncioAdmin(**options)))
         except BaseException:
             self._stop()
             raise

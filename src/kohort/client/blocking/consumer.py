@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import BlockingClient, T, made
-from kohort.client.consume import consumer as asyncio_consumer
-from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.client.consume.group_subscription import check_callbacks
-from kohort.client.consume.partition_batch import PartitionBatch
-from kohort.client.consume.partition_events import Partitions
+from kohort.client.consume import Consumer as AsyncioConsumer
+from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, check_callbacks
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.subscription_pattern import SubscriptionPattern
@@ -67,7 +64,7 @@ class Consumer(BlockingClient):
         self._user = 0
         self._close_asked = False
         try:
-            self._consumer = self._call(made(lambda: asyncio_consumer.Consumer(**options)))
+            self._consumer = self._call(made(lambda: AsyncioConsumer(**options)))
         except BaseException:
             self._stop()
             raise

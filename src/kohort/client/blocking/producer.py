@@ -8,11 +8,15 @@ from kohort.client.arguments import names_of, seconds
 from kohort.client.blocking.loop import BlockingClient, made
 from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
 from kohort.client.keywords import ProducerKeywords
-from kohort.client.produce import unclosed
-from kohort.client.produce.batches import RecordMetadata
-from kohort.client.produce.producer import producer_options
-from kohort.client.produce.producer_core import ProducerCore
-from kohort.client.produce.record_checks import check_partition, check_timestamp, record_size
+from kohort.client.produce import (
+    ProducerCore,
+    RecordMetadata,
+    check_partition,
+    check_timestamp,
+    finish_abandoned,
+    producer_options,
+    record_size,
+)
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.batches.records import Header
@@ -143,4 +147,4 @@ class Producer(BlockingClient):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
 
     def _abandon(self) -> None:
-        unclosed.abandoned(self._records, self._thread.stop_soon)
+        finish_abandoned(self._records, self._thread.stop_soon)

@@ -7,10 +7,7 @@ from typing import Union
 
 from kohort.client.blocking.loop import LoopThread
 from kohort.client.failures import BufferFullError
-from kohort.client.produce import unclosed
-from kohort.client.produce.batches import Delivery, RecordMetadata
-from kohort.client.produce.failed_deliveries import Failure
-from kohort.client.produce.producer_core import ProducerCore
+from kohort.client.produce import Delivery, Failure, ProducerCore, RecordMetadata, unwatch_unclosed, watch_unclosed
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import Millis
 from kohort.wire.batches.records import Header
@@ -66,7 +63,7 @@ class SendQueue:
         """Add a record, which the loop queues soon."""
         if not self._remembered:
             self._remembered = True
-            unclosed.remember(self)
+            watch_unclosed(self)
         self._queue.append(record)
         if not self._woken:
             self._woken = True
@@ -110,7 +107,7 @@ class SendQueue:
         finally:
             await self._refuse_all()
             await self._core.close(None if patience is None else max(0.0, began + patience - self.loop.time()))
-            unclosed.forget(self)
+            unwatch_unclosed(self)
 
     # -- producers that are not closed
 
@@ -131,7 +128,7 @@ class SendQueue:
         left = sum(isinstance(one, tuple) for one in self._queue)
         lost = await self._core.finish(max(0.0, began + patience - self.loop.time()))
         await self._refuse_all()
-        unclosed.forget(self)
+        unwatch_unclosed(self)
         return lost + left
 
     # -- moving records to the core

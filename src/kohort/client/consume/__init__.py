@@ -1,1 +1,19 @@
 """Consumer: fetches, positions, commits and callbacks."""
+
+from kohort.client.consume.acceleration import columns_loading
+from kohort.client.consume.commits import Commits
+from kohort.client.consume.consumer import Consumer
+from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.group_subscription import check_callbacks
+from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_events import Partitions
+
+__all__ = [
+    "Commits",
+    "Consumer",
+    "ConsumerRecord",
+    "PartitionBatch",
+    "Partitions",
+    "check_callbacks",
+    "columns_loading",
+]

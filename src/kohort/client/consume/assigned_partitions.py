@@ -12,7 +12,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.positioner import Positioner
 from kohort.client.consume.unread import UnreadRecords
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
 from kohort.errors import KohortError

@@ -6,7 +6,7 @@ Callbacks run inside `poll`, never while the application processes records.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kohort.member.callbacks import CallbackKind
+from kohort.member import CallbackKind
 from kohort.model import TopicPartition
 
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 from kohort.client.arguments import seconds
-from kohort.client.membership.committed import commit_outside, committed_positions, positions_of
-from kohort.client.membership.driver import MemberDriver
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.failure_log import FailureLog
+from kohort.client.membership import MemberDriver, commit_outside, committed_positions, positions_of
+from kohort.client.net import Cluster, FailureLog
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata

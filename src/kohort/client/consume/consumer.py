@@ -17,11 +17,8 @@ from kohort.client.consume.poller import Poller
 from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.loops import check_loop, warn_unclosed
-from kohort.client.membership.committed import positions_of
-from kohort.client.net.closing import undisturbed
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.not_kafka import copied
-from kohort.client.net.offsets import list_offsets
+from kohort.client.membership import positions_of
+from kohort.client.net import Cluster, copied, list_offsets, undisturbed
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.subscription_pattern import SubscriptionPattern

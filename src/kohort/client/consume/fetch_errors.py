@@ -9,10 +9,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.pending_errors import PendingErrors
 from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.error_table import Operation, Reaction, explained, reaction
-from kohort.client.net.alarm import EarliestTimer
-from kohort.client.net.backoff import back_off
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.failure_log import FailureLog
+from kohort.client.net import Cluster, EarliestTimer, FailureLog, back_off
 from kohort.client.options import ConsumerOptions
 from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, KohortError

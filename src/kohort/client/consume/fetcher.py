@@ -14,10 +14,7 @@ from kohort.client.consume.fetch_session import FetchSession
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.read_replicas import ReadReplicas
-from kohort.client.net.alarm import EarliestTimer
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import leader_epoch
+from kohort.client.net import BrokerConnection, Cluster, EarliestTimer, leader_epoch
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition

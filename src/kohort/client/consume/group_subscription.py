@@ -13,14 +13,12 @@ from kohort.client.consume.commits import Commits
 from kohort.client.consume.partition_events import OffsetsCallback, Partitions
 from kohort.client.consume.topic_patterns import TopicMatcher
 from kohort.client.error_table import Operation, Reaction, reaction
-from kohort.client.membership.driver import MemberDriver
-from kohort.client.membership.membership import member_config
-from kohort.client.net.cluster import Cluster
+from kohort.client.membership import MemberDriver, member_config
+from kohort.client.net import Cluster
 from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
-from kohort.member import Phase
-from kohort.member.callbacks import CallbackKind
+from kohort.member import CallbackKind, Phase
 from kohort.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.leaders import leader_epoch
+from kohort.client.net import BrokerConnection, Cluster, leader_epoch
 from kohort.errors import KafkaError
 from kohort.model import TopicPartition
 from kohort.requests import PartitionResults, check

@@ -12,10 +12,8 @@ from typing import TypeVar
 from kohort.client.consume.leader_epochs import ask_epoch_ends
 from kohort.client.consume.partition import PartitionState
 from kohort.client.failures import LogTruncatedError, NoOffsetError
-from kohort.client.membership.committed import ask_committed
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.leaders import leader_epoch
-from kohort.client.net.offsets import ask_offsets
+from kohort.client.membership import ask_committed
+from kohort.client.net import Cluster, ask_offsets, leader_epoch
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
 from kohort.client.reset import ByDuration, Reset, reset_policy

@@ -16,10 +16,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.pending_errors import PendingErrors
 from kohort.client.consume.position_lookups import Errors, PositionLookups, Turns
 from kohort.client.error_table import Operation, Reaction, explained, reaction
-from kohort.client.net.alarm import EarliestTimer
-from kohort.client.net.backoff import back_off
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.failure_log import FailureLog
+from kohort.client.net import Cluster, EarliestTimer, FailureLog, back_off
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition

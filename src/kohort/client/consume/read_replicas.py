@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kohort.client.consume.partition import PartitionState
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.failure_log import listed
+from kohort.client.net import Cluster, listed
 from kohort.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster
 from kohort.requests import ClusterMetadata
 
 

@@ -1,1 +1,22 @@
 """Group membership: the driver of a member's state machine and its link to the coordinator."""
+
+from kohort.client.membership.committed import (
+    ask_committed,
+    commit_outside,
+    committed_offsets,
+    committed_positions,
+    positions_of,
+)
+from kohort.client.membership.driver import MemberDriver
+from kohort.client.membership.membership import Membership, member_config
+
+__all__ = [
+    "MemberDriver",
+    "Membership",
+    "ask_committed",
+    "commit_outside",
+    "committed_offsets",
+    "committed_positions",
+    "member_config",
+    "positions_of",
+]

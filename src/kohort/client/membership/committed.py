@@ -7,12 +7,9 @@ from types import MappingProxyType
 from kohort.client.arguments import partition_of, whole
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import CommitFailedError
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.versions import TOPIC_IDS_FROM
+from kohort.client.net import TOPIC_IDS_FROM, BrokerConnection, Cluster
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.member import OffsetAndMetadata
-from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
+from kohort.member import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, OffsetAndMetadata, commit_request
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.requests import PartitionResults, check, metadata_request
 from kohort.wire.codec import Message

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from kohort.client.net.cluster import Cluster
-from kohort.client.net.connection import BrokerConnection
-from kohort.client.net.failure_log import FailureLog
+from kohort.client.net import BrokerConnection, Cluster, FailureLog
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.member import CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
-from kohort.member.commits import UNKNOWN_TOPIC
+from kohort.member import UNKNOWN_TOPIC, CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
 from kohort.wire.codec import EncodeError, Message
 from kohort.wire.messages.join_group import JoinGroupRequest
 from kohort.wire.messages.offset_commit import OffsetCommitResponse

@@ -13,7 +13,7 @@ from kohort.client.membership.committed import identified
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.pulse import StallDetector
 from kohort.client.membership.timers import MemberTimers
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster
 from kohort.client.options import check_weight
 from kohort.errors import ConfigError, KafkaError
 from kohort.member import (
@@ -21,6 +21,7 @@ from kohort.member import (
     AnyConfig,
     AnyMember,
     CallbackDone,
+    CallbackKind,
     ClassicMember,
     CommitRequested,
     CommitSettled,
@@ -38,7 +39,6 @@ from kohort.member import (
     TimerFired,
     Weigh,
 )
-from kohort.member.callbacks import CallbackKind
 from kohort.model import UUID, Millis, TopicPartition
 
 _log = logging.getLogger(__name__)

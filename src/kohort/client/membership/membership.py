@@ -15,13 +15,11 @@ from kohort.client.keywords import MembershipKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership.committed import committed_offsets, positions_of
 from kohort.client.membership.driver import MemberDriver
-from kohort.client.net.closing import undisturbed
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster, undisturbed
 from kohort.client.options import GroupOptions, read_options
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KafkaError
-from kohort.member import ConsumerMemberConfig, MemberConfig, OffsetAndMetadata, Phase, PollEnded
-from kohort.member.callbacks import CallbackKind
+from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata, Phase, PollEnded
 from kohort.model import UUID, TopicPartition
 
 _log = logging.getLogger(__name__)

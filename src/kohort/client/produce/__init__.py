@@ -1,1 +1,23 @@
 """Producer: batches, partitioning, sending and deliveries."""
+
+from kohort.client.produce.batches import Delivery, RecordMetadata
+from kohort.client.produce.failed_deliveries import Failure
+from kohort.client.produce.producer import Producer, producer_options
+from kohort.client.produce.producer_core import ProducerCore
+from kohort.client.produce.record_checks import check_partition, check_timestamp, record_size
+from kohort.client.produce.unclosed import finish_abandoned, unwatch_unclosed, watch_unclosed
+
+__all__ = [
+    "Delivery",
+    "Failure",
+    "Producer",
+    "ProducerCore",
+    "RecordMetadata",
+    "check_partition",
+    "check_timestamp",
+    "finish_abandoned",
+    "producer_options",
+    "record_size",
+    "unwatch_unclosed",
+    "watch_unclosed",
+]

@@ -8,12 +8,12 @@ from kohort.client.arguments import seconds
 from kohort.client.failures import BufferFullError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.loops import warn_unclosed
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions, read_options
-from kohort.client.produce import unclosed
 from kohort.client.produce.batches import Delivery
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import check_timestamp, record_size
+from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
 from kohort.model import Millis
 from kohort.wire.batches.records import Header
@@ -67,7 +67,7 @@ class Producer:
         core: ProducerCore | None = getattr(self, "_core", None)
         if core is not None and not core.closed:
             warn_unclosed(self)
-            unclosed.abandoned(core)
+            finish_abandoned(core)
 
     # -- sending
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.loops import check_loop
-from kohort.client.net.closing import undisturbed
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster, undisturbed
 from kohort.client.options import ProducerOptions
 from kohort.client.produce import unclosed
 from kohort.client.produce.batches import Delivery
@@ -141,7 +140,7 @@ class ProducerCore:
         return lost
 
     async def _clean_up(self) -> None:
-        unclosed.forget(self)
+        unclosed.unwatch_unclosed(self)
         if self._keeper is not None and self._keeper is not asyncio.current_task():
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -154,7 +153,7 @@ class ProducerCore:
 
     def _keep(self) -> None:
         if self._keeps and self._keeper is None:
-            unclosed.remember(self)
+            unclosed.watch_unclosed(self)
             self._keeper = self.loop.create_task(self._until_the_loop_ends(), name="kohort-unclosed-producer")
 
     async def _until_the_loop_ends(self) -> None:
@@ -167,4 +166,4 @@ class ProducerCore:
         except asyncio.CancelledError:
             if self.closed:
                 raise
-            unclosed.report(await self.finish(unclosed.PATIENCE_S))
+            unclosed.report(await self.finish(unclosed.FINISH_TIMEOUT_S))

@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from kohort.client.net.backoff import back_off
-from kohort.client.net.failure_log import FailureLog
+from kohort.client.net import FailureLog, back_off
 from kohort.client.options import ProducerOptions
 from kohort.errors import KafkaError
 from kohort.requests import ProducerId, producer_id_request, read_producer_id

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from kohort.client.arguments import names_of
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import PartitionQueue
 from kohort.client.produce.partitioner import Partitioner

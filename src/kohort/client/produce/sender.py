@@ -5,9 +5,7 @@ import logging
 from collections import defaultdict
 from functools import partial
 
-from kohort.client.net.alarm import EarliestTimer
-from kohort.client.net.backoff import back_off
-from kohort.client.net.cluster import Cluster
+from kohort.client.net import Cluster, EarliestTimer, back_off
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.accumulator import Accumulator
 from kohort.client.produce.batches import NO_OFFSET, PartitionQueue

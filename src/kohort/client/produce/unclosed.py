@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
 
-PATIENCE_S = 10.0
+FINISH_TIMEOUT_S = 10.0
 """Maximum delay of the interpreter's exit, or of an event loop's end, for unclosed producers, in seconds."""
 
 
@@ -35,26 +35,26 @@ They are kept alive, because closing their loops would disturb the parent's.
 """
 
 
-def remember(producer: Unclosed) -> None:
+def watch_unclosed(producer: Unclosed) -> None:
     """Register a producer that holds records from now on."""
     if not _open:
         _end_with_multiprocessing()
     _open.add(producer)
 
 
-def forget(producer: Unclosed) -> None:
+def unwatch_unclosed(producer: Unclosed) -> None:
     """Unregister a closed producer."""
     _open.discard(producer)
 
 
-def abandoned(producer: Unclosed, then: Callable[[], None] | None = None) -> None:
+def finish_abandoned(producer: Unclosed, then: Callable[[], None] | None = None) -> None:
     """Close a producer that its application dropped, or report the records that can no longer be written.
 
     Closing happens in the producer's loop. Safe to call from any thread.
     """
     if producer.loop.is_closed():
         if producer in _open:
-            forget(producer)
+            unwatch_unclosed(producer)
             report(producer.unwritten())
     elif producer.loop.is_running():
         producer.loop.call_soon_threadsafe(_finish_soon, producer, then)
@@ -66,7 +66,7 @@ def report(lost: int) -> None:
         records = "record was" if lost == 1 else "records were"
         sys.stderr.write(
             f"kohort: {lost} {records} not written, because the producer was not closed and the brokers did not take"
-            f" them within {PATIENCE_S:.0f} s. Close producers, or use them as context managers.\n"
+            f" them within {FINISH_TIMEOUT_S:.0f} s. Close producers, or use them as context managers.\n"
         )
 
 
@@ -77,7 +77,7 @@ def _finish_soon(producer: Unclosed, then: Callable[[], None] | None) -> None:
 
 
 async def _finish_and_report(producer: Unclosed, then: Callable[[], None] | None) -> None:
-    report(await _finish(producer, PATIENCE_S))
+    report(await _finish(producer, FINISH_TIMEOUT_S))
     if then is not None:
         then()
 
@@ -96,8 +96,8 @@ async def _finish(producer: Unclosed, patience: float) -> int:
 
 
 def _finish_all() -> None:
-    """Write the records of all producers within PATIENCE_S in total. Ctrl-C abandons the rest."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Write the records of all producers within FINISH_TIMEOUT_S in total. Ctrl-C abandons the rest."""
+    deadline = time.monotonic() + FINISH_TIMEOUT_S
     left = list(_open)
     _open.clear()
     lost: dict[Unclosed, int] = {}
@@ -105,7 +105,7 @@ def _finish_all() -> None:
         running: dict[Unclosed, Future[int]] = {}
         for producer in left:
             if producer.loop.is_running():  # in a separate thread
-                running[producer] = asyncio.run_coroutine_threadsafe(_finish(producer, PATIENCE_S), producer.loop)
+                running[producer] = asyncio.run_coroutine_threadsafe(_finish(producer, FINISH_TIMEOUT_S), producer.loop)
         for producer in left:
             if producer not in running and not producer.loop.is_closed():
                 patience = max(0.0, deadline - time.monotonic())

@@ -17,8 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import kohort
-from kohort.assignor.copies import Copies
-from kohort.assignor.warm import Plan
+from kohort.assignor import Copies, Plan
 from kohort.client import ConsumerRecord
 from kohort.errors import KohortError
 from kohort.lab.clients.counts import Counts, CountStore, checkpoint

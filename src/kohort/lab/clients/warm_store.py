@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kohort.assignor import RebalanceProtocol
-from kohort.assignor.warm import WarmAssignor
+from kohort.assignor import RebalanceProtocol, WarmAssignor
 from kohort.lab.clients.copier import Copier
 from kohort.lab.clients.counts import Counts
 from kohort.lab.clients.store import Store

@@ -12,9 +12,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from kohort.log.api import DataDirectoryInUse
-from kohort.log.cluster.encoding import decode_image, encode_image
-from kohort.log.cluster.image import ClusterImage, Node, Transition
-from kohort.log.cluster.unsure import DatabaseTrouble, Fenced
+from kohort.log.cluster import ClusterImage, DatabaseTrouble, Fenced, Node, Transition, decode_image, encode_image
 from kohort.log.memory import fresh_cluster_id
 from kohort.log.postgres.session import PROGRAM, BadDatabase, Connection, Session
 from kohort.log.postgres.tables import CHANNEL, CREATE, FORMAT, LIVES, UPGRADES

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kohort.log.cluster.image import PartitionId
-from kohort.log.cluster.unsure import Fenced
+from kohort.log.cluster import Fenced, PartitionId
 from kohort.log.compaction_files import FileCompaction
 from kohort.log.postgres.rows import replace_rows
 from kohort.log.postgres.session import Session

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kohort.log.cluster.image import PartitionId
+from kohort.log.cluster import PartitionId
 from kohort.log.postgres.arrays import Byteas, Int4s, Int8s, Uuids
 from kohort.log.postgres.cluster_state import ClusterDatabase
 from kohort.log.postgres.session import Connection, Session

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from kohort.errors import KohortError
-from kohort.log.cluster.unsure import DatabaseTrouble, Fenced, NoTimePartition, ResultUnknown
+from kohort.log.cluster import DatabaseTrouble, Fenced, NoTimePartition, ResultUnknown
 from kohort.log.postgres.arrays import register
 from kohort.log.postgres.tables import FENCED, NO_DRAWER, STALE
 

@@ -13,10 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from kohort.log.api import Topic
-from kohort.log.cluster.image import PartitionId
-from kohort.log.cluster.locks import FileLock
-from kohort.log.cluster.store import SharedStore
-from kohort.log.cluster.unsure import Writer
+from kohort.log.cluster import FileLock, PartitionId, SharedStore, Writer
 from kohort.log.config import LogConfig
 from kohort.log.directory import write_durably
 from kohort.log.names import START_OFFSET, segment_path

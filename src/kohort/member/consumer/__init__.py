@@ -3,3 +3,8 @@
 The coordinator sends the target assignment, and the member reaches it step by step. Both use a single
 request, ConsumerGroupHeartbeat.
 """
+
+from kohort.member.consumer.member import ConsumerMember
+from kohort.member.consumer.standing import ConsumerState
+
+__all__ = ["ConsumerMember", "ConsumerState"]

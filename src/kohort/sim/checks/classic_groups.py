@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 
-from kohort.assignor.user_data import Claim, decode_claim
+from kohort.assignor import Claim, decode_claim
 from kohort.coordinator import GroupState, Timer
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.timers import InitialRebalanceDelay, RebalanceTimeout, SyncTimeout

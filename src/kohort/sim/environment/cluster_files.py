@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from kohort.log import Topic
-from kohort.log.cluster import ClusterImage
-from kohort.log.cluster.directory import ClusterDirectory
-from kohort.log.cluster.image import Transition
-from kohort.log.cluster.processes import ProcessIdentity
-from kohort.log.cluster.store import ClusterStore, SharedStore
-from kohort.log.partition import SegmentedLog
-from kohort.log.partition_files import MAX_OPEN_FILES
+from kohort.log import MAX_OPEN_FILES, SegmentedLog, Topic
+from kohort.log.cluster import ClusterDirectory, ClusterImage, ClusterStore, ProcessIdentity, SharedStore, Transition
 from kohort.sim.environment.disk import CLUSTER_ID, PartitionId, SimulatedStore
 from kohort.sim.environment.files import FilesDisk, WitnessedFiles
 

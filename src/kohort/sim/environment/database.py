@@ -16,10 +16,8 @@ from typing import ClassVar
 
 from kohort.broker.cluster.lease import Lease
 from kohort.broker.server import Broker
-from kohort.log import MemoryStore
-from kohort.log.api import Pending
-from kohort.log.cluster.unsure import Fenced, ResultUnknown, Writer
-from kohort.log.queue import PendingAppends
+from kohort.log import MemoryStore, Pending, PendingAppends
+from kohort.log.cluster import Fenced, ResultUnknown, Writer
 from kohort.sim.environment.disk import Disk, DiskStore
 from kohort.sim.environment.loop import SleepRequest
 from kohort.sim.violation import Violation

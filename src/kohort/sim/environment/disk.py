@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
 
-from kohort.log import LogStore, MemoryStore, Topic
-from kohort.log.api import Pending
-from kohort.log.queue import PendingAppends
+from kohort.log import LogStore, MemoryStore, Pending, PendingAppends, Topic
 from kohort.model import UUID
 from kohort.wire.batches.batch import HEADER_SIZE, crc_matches, read_header
 from kohort.wire.batches.batch import batches as split

@@ -8,9 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from kohort.log.disk import Disk as FileWriter
-from kohort.log.disk import FilesNotSynced, Write
-from kohort.log.partition_files import MAX_OPEN_FILES
+from kohort.log import MAX_OPEN_FILES, FilesNotSynced, Write
+from kohort.log import Disk as FileWriter
 
 _LIKELY_DAMAGED = 0.3
 """Probability that data of an interrupted write is corrupted."""

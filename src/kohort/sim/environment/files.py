@@ -13,11 +13,7 @@ from pathlib import Path
 from random import Random
 
 from kohort.broker.logs.topics import OFFSETS_TOPIC
-from kohort.log import CorruptBatch, FileStore, Topic
-from kohort.log.api import Pending
-from kohort.log.partition import SegmentedLog
-from kohort.log.partition_files import PartitionFiles
-from kohort.log.queue import PendingAppends
+from kohort.log import CorruptBatch, FileStore, PartitionFiles, Pending, PendingAppends, SegmentedLog, Topic
 from kohort.model import UUID
 from kohort.sim.environment.disk import CLUSTER_ID, Disk, PartitionId, SimulatedStore
 from kohort.sim.environment.failing_writer import FailingWriter, PowerLostError, change_a_bit

@@ -15,7 +15,7 @@ from typing import Any
 
 from kohort.broker.groups.coordinator import group_partition
 from kohort.client import Cluster, KafkaError
-from kohort.client.net.connection import BrokerConnection
+from kohort.client.net import BrokerConnection
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.sim.environment.process import Process
 from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, passer_by

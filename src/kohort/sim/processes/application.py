@@ -11,12 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kohort.client import Cluster, KafkaError, Membership, OffsetAndMetadata, SubscriptionPattern
-from kohort.client.failures import ClosedError, CommitFailedError
-from kohort.client.membership.driver import MemberDriver
-from kohort.client.options import GroupOptions, read_options
+from kohort.client import (
+    ClosedError,
+    Cluster,
+    CommitFailedError,
+    GroupOptions,
+    KafkaError,
+    Membership,
+    OffsetAndMetadata,
+    SubscriptionPattern,
+)
+from kohort.client.membership import MemberDriver
+from kohort.client.options import read_options
 from kohort.errors import ErrorCode
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer import ConsumerState
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.requests import ClusterMetadata
 from kohort.sim.plans.application_settings import ApplicationSettings

@@ -18,7 +18,7 @@ from kohort.broker.cluster.directory import DirectoryCluster
 from kohort.broker.logs.leadership import Leadership
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.coordinator import GroupShard
-from kohort.log.cluster.processes import ProcessIdentity
+from kohort.log.cluster import ProcessIdentity
 from kohort.model import Millis
 from kohort.sim.environment.database import DatabaseStore
 from kohort.sim.environment.disk import Disk, SimulatedStore

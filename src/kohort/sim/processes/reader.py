@@ -19,10 +19,9 @@ from kohort.client import (
     OffsetAndMetadata,
     SubscriptionPattern,
 )
-from kohort.client.consume.commits import Commits
-from kohort.client.consume.partition_events import Partitions as Told
-from kohort.client.membership.committed import positions_of
-from kohort.client.membership.driver import MemberDriver
+from kohort.client import Partitions as Told
+from kohort.client.consume import Commits
+from kohort.client.membership import MemberDriver, positions_of
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks.records import Reading, Records

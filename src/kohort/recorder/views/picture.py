@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from kohort.errors import KohortError
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.labels import labels, seconds
-from kohort.recorder.printing import why
 from kohort.recorder.record import PartitionChange, RebalanceRecord
+from kohort.recorder.views.member_labels import labels, seconds
+from kohort.recorder.views.printing import why
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

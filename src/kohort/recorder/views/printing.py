@@ -9,8 +9,8 @@ from rich.text import Text
 
 from kohort.coordinator.events import Cause, Refused
 from kohort.model import Millis
-from kohort.recorder.labels import label_of, labels, seconds
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
+from kohort.recorder.views.member_labels import label_of, labels, seconds
 
 _BAR = 28
 
