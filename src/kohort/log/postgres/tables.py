@@ -19,7 +19,7 @@ NO_DRAWER = "23514"
 _TABLES = """
 CREATE SCHEMA kohort;
 
--- One row: what `kohort.log.cluster.image` is to all brokers.
+-- One row: the image that all brokers share (`kohort.log.cluster.image`).
 CREATE TABLE kohort.cluster (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   format int NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE kohort.cluster (
   image text NOT NULL
 );
 
--- Who lives. A broker that ended has no row, so it cannot append.
+-- Live brokers. A broker that ended has no row, so it cannot append.
 CREATE TABLE kohort.brokers (
   node_id int PRIMARY KEY,
   life uuid NOT NULL,
@@ -47,8 +47,8 @@ CREATE TABLE kohort.partitions (
 """
 
 _LEASES = """
--- Until when each broker lives, should it not renew that. Not in the brokers' rows, which appends lock: a lease must
--- not wait for a large append.
+-- Time until which each broker's lease is valid. Not in the brokers' rows, which appends lock: a lease must not wait
+-- for a large append.
 CREATE TABLE kohort.leases (
   node_id int PRIMARY KEY,
   life uuid NOT NULL,
@@ -57,8 +57,8 @@ CREATE TABLE kohort.leases (
 """
 
 _BATCHES = """
--- Whole record batches, as many as one sync wrote into one segment. Its partitions are the drawers of `drawers.py`: the
--- hour since 1970 at which all in it goes, or 0 for what stays.
+-- Record batches; a row has the batches that one sync wrote into one segment. The table is partitioned by the hour
+-- since 1970 at which the rows expire (`time_partitions.py`), or 0 for rows that do not.
 CREATE TABLE kohort.batches (
   topic_id uuid,
   partition int,
@@ -68,7 +68,7 @@ CREATE TABLE kohort.batches (
   drawer int,
   PRIMARY KEY (topic_id, partition, base_offset, drawer)
 ) PARTITION BY LIST (drawer);
--- Producers compress what is worth it.
+-- Not compressed here: producers compress.
 ALTER TABLE kohort.batches ALTER COLUMN body SET STORAGE EXTERNAL;
 """
 
@@ -77,7 +77,7 @@ CREATE TABLE kohort.batches_kept PARTITION OF kohort.batches FOR VALUES IN (0) W
 """
 
 _FUNCTIONS = f"""
--- Lock what an append is about and move its partitions' ends, or raise.
+-- Lock the broker and the partitions of an append and move the partitions' ends, or raise.
 CREATE FUNCTION kohort.claim(
   node int, its_life uuid, sync bigint, topics uuid[], numbers int[], epochs int[], bases bigint[], nexts bigint[]
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -98,13 +98,13 @@ BEGIN
   END IF;
 END $$;
 
--- The drawer of rows that are written now: their segment may grow for as many hours yet.
+-- The table partition for rows written now; their segment may grow for that many more hours.
 CREATE FUNCTION kohort.drawer(retention_ms bigint, hours int) RETURNS int LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN hours = 0 THEN 0
     ELSE (floor((extract(epoch FROM now()) * 1000 + retention_ms) / 3600000 / nullif(hours, 0))::int + 2) * hours END
 $$;
 
--- Have that drawer. Who appends or reads does not wait for it: to attach a table takes a weak lock.
+-- Create that table partition. Appends and reads do not wait for it, because attaching a table takes a weak lock.
 CREATE FUNCTION kohort.add_drawer(hour int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE name text := 'batches_' || hour;
 BEGIN
@@ -128,8 +128,8 @@ BEGIN
       AS r(topic, number, base, next, body, retention, width);
 END $$;
 
--- A broker says that it lives. What it gets: whether that is so, the image's version, whose leases have ended, and in
--- how many milliseconds the next of the others' leases ends.
+-- Renew a broker's lease. Returns whether it was valid, the image's version, the brokers whose leases have expired, and
+-- the milliseconds until the next lease of another broker expires.
 CREATE FUNCTION kohort.beat(
   node int, its_life uuid, lease_ms int, OUT lives boolean, OUT version bigint, OUT late int[], OUT next_ms int
 ) LANGUAGE plpgsql AS $$
