@@ -19,6 +19,7 @@ from kohort.wire.header import (
     read_response_header,
     response_header,
 )
+from kohort.wire.messages.produce import ProduceRequest
 
 
 @dataclass
@@ -68,7 +69,8 @@ class Link:
         asked = read_request_header(frame, 4)
         key = asked.api_key
         self.asked[key] += 1
-        unanswered.append(asked)
+        if not _is_without_answer(asked, frame):
+            unanswered.append(asked)
         if (watch := self.watch.get(key)) is not None:
             watch(decode(APIS[key].request, asked.api_version, frame[asked.body :]))
         planned = self.cut_at.get(key)
@@ -97,6 +99,11 @@ class Link:
             except Exception as problem:  # of the test's own function
                 self.problem = problem
                 raise
+
+
+def _is_without_answer(asked: RequestHeader, frame: bytes) -> bool:
+    """Whether the broker sends no answer: to records that need no acknowledgement."""
+    return asked.api_key == 0 and decode(ProduceRequest, asked.api_version, frame[asked.body :]).acks == 0
 
 
 def _changed(frame: bytes, asked: RequestHeader, change: Callable[[Any, str | None], object]) -> bytes:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from dataclasses import replace
 
 import pytest
 
 from kohort import ErrorCode, KafkaError
+from kohort.client.consume.partition import PartitionState
+from kohort.model import NO_TOPIC_ID
 from kohort.requests import ClusterMetadata
 from kohort.wire.batches.records import BatchError, Record, encode_batch
 from kohort.wire.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
@@ -161,6 +165,31 @@ async def test_a_partition_that_is_left_out_after_a_seek_is_fetched_at_once() ->
         assert moved.failures == 0
 
 
+async def test_a_partition_that_was_not_asked_for_is_passed_over() -> None:
+    def with_another(answer: FetchResponse, client: str | None) -> None:
+        for topic in answer.responses:
+            topic.partitions.insert(0, PartitionData(partition_index=7, high_watermark=9))
+
+    async with fetching() as here:
+        await here.write(3)
+        here.link.change[FETCH] = with_another
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        assert len(here.fetcher.take(10)) == 3
+        assert state.failures == 0
+
+
+async def test_nothing_is_kept_of_a_partition_that_was_removed() -> None:
+    async with fetching(**LONG) as here:
+        here.answer(lambda one: setattr(one, "preferred_read_replica", 9))
+        here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        here.fetcher.remove([ZERO])
+        await eventually(lambda: not fetches())
+        gc.collect()
+        assert not any(isinstance(one, PartitionState) for one in gc.get_objects())
+
+
 # Topic ids (KIP-516)
 
 
@@ -184,6 +213,17 @@ async def test_an_answer_counts_when_metadata_has_dropped_the_topic_meanwhile() 
         here.release()
         await eventually(lambda: bool(here.news))
         assert [record.offset for record in here.fetcher.take(10)] == [0, 1, 2]
+
+
+async def test_a_topic_that_metadata_drops_before_the_request_is_asked_for_without_an_id() -> None:
+    async with fetching(**LONG) as here:
+        (state,) = here.fetcher.add([ZERO])
+        await here.cluster.refresh()
+        state.move(0)
+        here.fetcher.go_on()
+        here.cluster._refresher.metadata = replace(here.cluster.metadata, topics={})
+        await eventually(lambda: state.failures == 1)
+        assert here.requests[0].topics[0].topic_id == NO_TOPIC_ID
 
 
 # Damage

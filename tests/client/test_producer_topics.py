@@ -113,7 +113,7 @@ async def test_records_without_a_key_go_to_partitions_with_a_leader() -> None:
 
 
 async def test_a_topic_that_does_not_exist_is_an_error_with_its_reason() -> None:
-    async with topics(max_block_ms=60) as here:
+    async with topics(max_block_ms=200) as here:
         with pytest.raises(KafkaError, match="missing: ") as raised:
             await here.topics.find("missing")
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -134,7 +134,7 @@ async def test_a_topic_that_metadata_refuses_for_good_is_an_error_at_once() -> N
 
 
 async def test_a_topic_without_partitions_and_without_an_error_does_not_exist_yet() -> None:
-    async with topics(max_block_ms=60) as here:
+    async with topics(max_block_ms=200) as here:
         here.change(error=ErrorCode.NONE)
         with pytest.raises(KafkaError) as raised:
             await here.topics.find("t")
@@ -159,7 +159,7 @@ async def test_a_task_that_stops_waiting_leaves_the_search_to_the_others() -> No
 
 
 async def test_a_search_that_fails_when_nobody_waits_any_more_is_silent(caplog: pytest.LogCaptureFixture) -> None:
-    async with topics(max_block_ms=60) as here:
+    async with topics(max_block_ms=200) as here:
         waiting = asyncio.ensure_future(here.topics.find("missing"))
         await asyncio.sleep(0)
         waiting.cancel()

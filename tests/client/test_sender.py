@@ -76,6 +76,7 @@ class Sending:
 async def sending(**options: Any) -> AsyncIterator[Sending]:
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 2)
+        broker.topics.create("u", 5)
         quick: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "retry_backoff_max_ms": 1_000, **options}
         async with Producer(bootstrap_servers=f"127.0.0.1:{link.port}", **quick) as producer:
             made = Sending(link, producer)

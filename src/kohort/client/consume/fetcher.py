@@ -307,7 +307,6 @@ class Fetcher:
                 request = session.again()
         except KafkaError as problem:
             session.failed()
-            self._cluster.want_metadata()
             self._errors.unreachable([one.state for one in asked.values() if one.turn == one.state.turn], problem)
         except asyncio.CancelledError:
             session.failed()
@@ -340,10 +339,10 @@ class Fetcher:
             left_out = [asked[partition] for partition in missing]
             self._errors.left_out([one.state for one in left_out if one.turn == one.state.turn])
             asked = {partition: one for partition, one in asked.items() if partition not in missing}
-        if self._arrived(asked, response) or missing:
+        news = self._arrived(asked, response) or bool(missing)
+        if news:
             self._on_news()
-            return False
-        return True
+        return not news
 
     def _missing(self, asked: Mapping[TopicPartition, _Asked], response: FetchResponse) -> Set[TopicPartition]:
         """Return the partitions missing from a response that must contain all of them.

@@ -54,8 +54,8 @@ class Sender:
         self._idempotent = options.enable_idempotence and self._acks == -1
         self._numbers = ProducerIdAssignment(self._ask_for_number, options, self._drain_soon, self._unnumbered)
         self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
-        self._in_flight: dict[int, int] = defaultdict(int)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[int, set[asyncio.Task[None]]] = defaultdict(set)
+        """Requests by broker."""
         self._alarm = EarliestTimer(self._drain)
         self._soon: asyncio.Handle | None = None
         self._flushing = 0
@@ -83,10 +83,7 @@ class Sender:
         """Cancel requests in flight and fail the remaining batches."""
         self._closed = True
         self._alarm.cancel()
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
-        tasks = list(self._tasks)
+        tasks = [task for tasks in self._in_flight.values() for task in tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -96,7 +93,7 @@ class Sender:
     # -- scheduling
 
     def _drain_soon(self) -> None:
-        if self._soon is None and not self._closed:
+        if self._soon is None:
             self._soon = self._loop.call_soon(self._drain)
 
     def _due_at(self, lingers_until: float) -> None:
@@ -106,22 +103,24 @@ class Sender:
     def _drain(self) -> None:
         """Send every batch that is ready, and schedule the next check of the others."""
         self._soon = None
+        if self._closed:
+            return
         now = self._loop.time()
         ready: dict[int, list[PartitionQueue]] = defaultdict(list)
-        look_again = now + self._options.metadata_max_age_ms / 1000
+        later: list[float] = []
         for queue in list(self.accumulator.queues):
             if queue.in_flight is not None:
                 continue
             self._expire(queue, now)
-            if not queue.ready(now, flushing=self._flushing > 0, batch_size=self._options.batch_size):
-                look_again = min(look_again, self._when(queue, now))
+            if not queue.ready(now, flushing=bool(self._flushing), batch_size=self._options.batch_size):
+                later += self._when(queue)
                 continue
             try:
                 ready[self._cluster.leader_of(queue.partition)].append(queue)
             except KafkaError as problem:
                 queue.problem = problem
                 queue.retry_at = now + self._options.retry_backoff_ms / 1000
-                look_again = min(look_again, queue.retry_at)
+                later += self._when(queue)
                 if not problem.retriable:
                     self.accumulator.fail_all(queue, problem)
         if ready and self._idempotent and self._numbers.current is None:
@@ -129,16 +128,16 @@ class Sender:
         else:
             for node, queues in ready.items():
                 self._send_to(node, queues)
-        if self.accumulator.queues and not self._closed:
-            self._alarm.by(look_again)
+        if later:
+            self._alarm.by(min(later))
 
-    def _when(self, queue: PartitionQueue, now: float) -> float:
-        """Return the time at which a queue that is not ready must be checked again."""
+    def _when(self, queue: PartitionQueue) -> list[float]:
+        """Return the time at which a queue that is not ready must be checked again; nothing if it is empty."""
         oldest = queue.waiting[0] if queue.waiting else queue.open
         if oldest is None:
-            return now + 1.0
+            return []
         at = queue.retry_at if queue.waiting else max(oldest.lingers_until, queue.retry_at)
-        return min(at, oldest.deadline_at)
+        return [min(at, oldest.deadline_at)]
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for batch in self.accumulator.overdue(queue, now):
@@ -146,13 +145,13 @@ class Sender:
             detail = f"{batch.partition} did not take it within delivery_timeout_ms{why}"
             if batch.attempts:
                 # It may have been written, so it is unknown whether the sequence has a gap.
-                self._new_number(queue)
+                self._numbers.discard(queue.producer_id)
             self.accumulator.fail(queue, batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail))
 
     def _send_to(self, node: int, queues: list[PartitionQueue]) -> None:
         limit = self._options.max_in_flight_requests_per_connection
         at = 0
-        while at < len(queues) and self._in_flight[node] < limit:
+        while at < len(queues) and len(self._in_flight[node]) < limit:
             size = 0
             some: list[PartitionQueue] = []
             while at < len(queues):
@@ -163,22 +162,19 @@ class Sender:
                 queue.take(self._numbers.current)
                 some.append(queue)
                 at += 1
-            self._in_flight[node] += 1
             task = self._loop.create_task(self._send(node, some), name=f"kohort-produce {node}")
-            self._tasks.add(task)
+            self._in_flight[node].add(task)
             task.add_done_callback(partial(self._sent, node, some))
 
     def _sent(self, node: int, queues: list[PartitionQueue], task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        self._in_flight[node] -= 1
+        self._in_flight[node].discard(task)
         if self._closed:
             return
         if task.cancelled():
             # The end of the event loop cancels tasks, perhaps before they start. The batches are
             # sent again with the same sequence numbers.
             for queue in queues:
-                if queue.in_flight is not None:
-                    queue.put_back(0.0)
+                queue.put_back(0.0)
         elif (problem := task.exception()) is not None:
             _log.error("sending failed, which is a defect of Kohort", exc_info=problem)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"sending failed: {problem!r}")
@@ -236,21 +232,20 @@ class Sender:
         """Retry or fail the in-flight batch."""
         batch = queue.in_flight
         assert batch is not None
-        now = self._loop.time()
+        delay = back_off(self._options, batch.attempts)
         if code in _LEADER_MOVED:
             self._cluster.want_metadata()
         if code in _LOST_SEQUENCE and self._idempotent:
             _log.warning("a new producer id is needed: partition=%s %s", queue.partition, problem)
-            self._new_number(queue)
+            self._numbers.discard(queue.producer_id)
             batch.attempts = 0
         elif not problem.retriable:
             queue.refused()
             self._give_up(queue, problem)
             return
         queue.problem = problem
-        delay = back_off(self._options, max(batch.attempts, 1))
         _log.info("again in %d ms: partition=%s %s", delay * 1000, queue.partition, problem)
-        queue.put_back(now + delay)
+        queue.put_back(self._loop.time() + delay)
 
     def _give_up(self, queue: PartitionQueue, problem: KafkaError) -> None:
         batch = queue.in_flight
@@ -262,11 +257,6 @@ class Sender:
 
     async def _ask_for_number(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         return await self._cluster.ask_any(request, InitProducerIdResponse)
-
-    def _new_number(self, queue: PartitionQueue) -> None:
-        """Number this queue's next batches under a new producer ID."""
-        self._numbers.discard(queue.producer_id)
-        queue.producer_id = None
 
     def _unnumbered(self, problem: KafkaError) -> bool:
         """Handle a failed request for a producer ID. Return whether any batch still waits for one.
