@@ -1,6 +1,7 @@
 """A shard is loaded in slices and without what is replaced anyway, and is the same as if replayed record by record."""
 
 import asyncio
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -105,10 +106,14 @@ def test_a_batch_that_lies_about_where_it_begins_takes_nothing_along(
     assert {0, 2} <= set(loaded.groups["g"].offsets["t"])
 
 
-def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(caplog: pytest.LogCaptureFixture) -> None:
-    def commit(partition: int) -> tuple[Message, Message | None]:
-        return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=5)
+def commit(partition: int, offset: int = 5) -> tuple[Message, Message | None]:
+    return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=offset)
 
+
+@pytest.mark.parametrize("said", [(1, 2), (1 << 40, 2 << 40)], ids=["its offset is right", "its offset is damaged"])
+def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(
+    said: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
     log = log_of([commit(0)], [commit(1)], [commit(2)])
 
     class Damaged:
@@ -116,7 +121,7 @@ def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(caplog: 
 
         def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
             if offset == 1:
-                raise CorruptBatch(1, 2, 0)
+                raise CorruptBatch(*said, 0)
             return log.read(offset, 1)  # the batch at that offset alone
 
     count, loaded = load(Damaged())  # type: ignore[arg-type]
@@ -126,10 +131,48 @@ def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(caplog: 
 
 
 def test_a_key_that_repeats_is_replayed_where_its_last_record_is() -> None:
-    def commit(partition: int, offset: int) -> tuple[Message, Message | None]:
-        return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=offset)
-
     replayed: list[Record] = []
     log = log_of([commit(0, 1), commit(1, 2)], [commit(0, 3)])
     assert asyncio.run(loading.load(0, log, replayed.extend)) == 3
     assert [(record.key, record.value) for record in replayed] == [commit(1, 2), commit(0, 3)]
+
+
+def test_a_window_is_replayed_when_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Memory for all keys of the log might not suffice.
+    monkeypatch.setattr(loading, "_WINDOW_KEYS", 2)
+    monkeypatch.setattr(loading, "_READ_BYTES", 1)
+    replayed: list[Record] = []
+    log = log_of([commit(0, 1)], [commit(1, 2)], [commit(0, 3)])
+    assert asyncio.run(loading.load(0, log, replayed.extend)) == 3
+    assert [(record.key, record.value) for record in replayed] == [commit(0, 1), commit(1, 2), commit(0, 3)]
+
+
+def test_other_work_runs_between_the_slices_of_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_SLICE_KEYS", 2)
+    log = log_of([commit(partition) for partition in range(10)])
+    seen: list[int] = []
+    replayed: list[Record] = []
+
+    async def play() -> None:
+        load = asyncio.create_task(loading.load(0, log, replayed.extend))
+        while not load.done():
+            await asyncio.sleep(0)
+            seen.append(len(replayed))
+
+    asyncio.run(play())
+    assert sorted(set(seen)) == [0, 2, 4, 6, 8, 10]
+
+
+def test_a_gap_between_two_batches_is_skipped_at_once() -> None:
+    log = log_of([commit(0)], [commit(1)])
+    first, second = bytes(log.read(0, 1)[0]), bytearray(log.read(1, 1)[0])
+    struct.pack_into(">q", second, 0, 7)  # compaction has removed the records between
+
+    class Compacted:
+        start_offset, stable_offset = 0, 8
+
+        def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
+            return [first if offset == 0 else second]
+
+    count, _ = load(Compacted())  # type: ignore[arg-type]
+    assert count == 2

@@ -10,7 +10,7 @@ from kohort.broker.apis.routes import Dependencies as HandlerParts
 from kohort.broker.apis.routes import route, routes
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.net.call import Call
-from kohort.broker.net.connection import BadFrame, ClientConnection
+from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
 from kohort.broker.net.repeated_heartbeats import LARGEST, RepeatedHeartbeat
 from kohort.broker.net.route import Route
 from kohort.coordinator import WaitingRequest
@@ -62,8 +62,9 @@ class Dispatch:
             request = self._decode(connection, found, frame, length)
         call = Call(connection, correlation_id, found, request)
         try:
-            if connection.held_heartbeat is not None:
-                self._release(connection, request)
+            held, connection.held_heartbeat = connection.held_heartbeat, None
+            if held is not None and held.open:
+                self._release(connection, held, request)
             found.handler(broker, call, request)
             connection.place(call)
         except Exception:  # a bug in the broker must affect only this connection
@@ -84,17 +85,15 @@ class Dispatch:
             connection.last_heartbeat = RepeatedHeartbeat(found, frame[8:], request)
         return request
 
-    def _release(self, connection: ClientConnection, request: Message) -> None:
+    def _release(self, connection: ClientConnection, call: PendingAnswer, request: Message) -> None:
         """Answer a held heartbeat now, because answers to later requests cannot be sent before its own."""
-        call, connection.held_heartbeat = connection.held_heartbeat, None
-        if call is not None and call.open:
-            held = cast("HeartbeatRequest | ConsumerGroupHeartbeatRequest", call.request)
-            behind = WaitingRequest.REQUEST
-            if type(request) is type(held):
-                own = request.member_id == held.member_id
-                behind = WaitingRequest.OWN_HEARTBEAT if own else WaitingRequest.OTHERS_HEARTBEAT
-                connection.has_many_members |= not own
-            self._broker.groups.shard(held.group_id).release(call, behind)
+        held = cast("HeartbeatRequest | ConsumerGroupHeartbeatRequest", call.request)
+        behind = WaitingRequest.REQUEST
+        if type(request) is type(held):
+            own = request.member_id == held.member_id
+            behind = WaitingRequest.OWN_HEARTBEAT if own else WaitingRequest.OTHERS_HEARTBEAT
+            connection.has_many_members |= not own
+        self._broker.groups.shard(held.group_id).release(call, behind)
 
     def _unsupported_request(
         self, connection: ClientConnection, api_key: int, version: int, correlation_id: int
