@@ -96,7 +96,7 @@ def test_a_connection_remembers_a_heartbeat_that_is_small(size: int, is_remember
         beat = HeartbeatRequest(group_id="g" * (size - empty))
         for _ in range(2):
             assert (await peer.ask(beat, 3, HeartbeatResponse)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        (connection,) = world.broker.sockets._connections
+        (connection,) = world.broker.sockets
         assert (connection.last_heartbeat is not None) == is_remembered
 
     in_virtual_time(steps)
@@ -105,7 +105,7 @@ def test_a_connection_remembers_a_heartbeat_that_is_small(size: int, is_remember
 def test_a_connection_remembers_no_other_request() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         await peer.ask(ListGroupsRequest(), 4, ListGroupsResponse)
-        (connection,) = world.broker.sockets._connections
+        (connection,) = world.broker.sockets
         assert connection.last_heartbeat is None
 
     in_virtual_time(steps)
@@ -116,7 +116,7 @@ def test_a_client_id_of_null_is_empty_and_another_one_is_noted() -> None:
         for client_id in ("one", "two", ""):
             peer.send(ListGroupsRequest(), 4, client_id)
             await peer.answer(ListGroupsResponse)
-            (connection,) = world.broker.sockets._connections
+            (connection,) = world.broker.sockets
             assert connection.client_id == client_id
         peer.send(ListGroupsRequest(), 4, "one")
         await peer.answer(ListGroupsResponse)
@@ -141,7 +141,7 @@ async def member(peer: Peer, member_id: str) -> ConsumerGroupHeartbeatRequest:
 def test_a_heartbeat_that_was_answered_says_nothing_of_the_members_of_its_connection() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         await peer.ask(ApiVersionsRequest(client_software_name="kohort"), 3, ApiVersionsResponse)
-        (connection,) = world.broker.sockets._connections
+        (connection,) = world.broker.sockets
         first = await member(peer, "a")
         second = await member(peer, "b")
         for beat in (first, second):

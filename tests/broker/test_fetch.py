@@ -260,7 +260,7 @@ def test_a_fetch_whose_connection_the_broker_has_closed_opens_no_session() -> No
         asked.session_epoch = 0
         peer.send(asked, V)
         await eventually(lambda: world.broker.waiting_fetches.count == 1)
-        (connection,) = world.broker.sockets._connections
+        (connection,) = world.broker.sockets
         log = world.broker.partition("t", 0)
         assert log is not None
         log.append(bytearray(BATCH), log.leader_epoch)

@@ -12,6 +12,7 @@ from kohort.assignor.server import MemberView, TopicShape
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.config.groups import check_group_configs
 from kohort.broker.config.static import parse_config
+from kohort.broker.groups.partition_loads import growth
 from kohort.errors import ConfigError
 from kohort.model import UUID
 from kohort.wire.batches.records import Record, encode_batch
@@ -163,3 +164,28 @@ async def test_weights_are_read_in_their_order(broker: Broker) -> None:
     broker.change_group_configs("g", {WEIGHTS: "app-2=5, app-*=0.5,odd=id=2"})
     weights = broker.group_configs.settings("g").weights
     assert [weights.of(None, client_id) for client_id in ("app-2", "app-3", "odd=id", "other")] == [5, 0.5, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("before", "rate"),
+    [
+        ((1_000, 5), 10.0),
+        ((1_000, 25), 0.0),
+        ((1_000, 30), 0.0),  # the topic was deleted and made again
+        ((2_999, 5), 20_000.0),
+        ((3_000, 5), None),
+        ((4_000, 5), None),  # the clock was set back
+        (None, None),
+    ],
+)
+def test_a_log_grows_by_its_records_per_second(before: tuple[int, int] | None, rate: float | None) -> None:
+    assert growth(before, 3_000, 25) == rate
+
+
+async def test_a_topic_that_does_not_exist_does_not_stop_the_measurement(broker: Broker, peer: Peer) -> None:
+    broker.change_group_configs("g", {ASSIGNOR: "lag"})
+    topic = broker.topics.create("orders", 2)
+    subscribed = ["missing", "orders"]
+    await beat(peer, "g", "a", 0, subscribed_topic_names=subscribed, topic_partitions=[], rebalance_timeout_ms=60_000)
+    broker.loads.measure()
+    assert broker.loads.measured.keys() == {(topic.topic_id, 0), (topic.topic_id, 1)}

@@ -15,6 +15,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.broker.config.dynamic import Source
 from kohort.broker.groups.coordinator import group_partition
 from kohort.broker.logs.topics import OFFSETS_TOPIC
+from kohort.coordinator import PartitionExtent
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import NOBODY, Placement
@@ -162,6 +163,63 @@ async def test_loads_are_those_of_partitions_that_other_brokers_lead_too(tmp_pat
             other.writer.current()
             after = await changed(peer, before)
             assert all(len(busy & target) == 1 for target in after.values())
+
+
+async def test_offsets_that_another_broker_told_are_used_until_it_tells_others(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path, group_consumer_load_interval_ms="3600000") as brokers:
+        owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
+        coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
+        coordinator.change_group_configs("g", {ASSIGNOR: "lag"})
+        places = [[coordinator.node_id], [other.node_id], [coordinator.node_id]]
+        topic = coordinator.topics.create("orders", 3, placement=Placement(1, places))
+        await so(lambda: leaders(other, "orders") == [place for (place,) in places])
+        for broker, partition in ((coordinator, 0), (other, 1), (other, 1), (coordinator, 2)):
+            log = broker.partition("orders", partition)
+            assert log is not None
+            log.append(encode_batch([Record(0, 1_000, None, b"x")]), log.leader_epoch)
+            broker.writer.current()
+            await broker.writer.drain()
+        async with talking_to(coordinator) as peer:
+            await Members(peer, topic.topic_id).settle()
+        loads = coordinator.loads
+
+        def measured() -> list[PartitionExtent]:
+            return loads._extents("orders", {})
+
+        here, unknown, elsewhere = (
+            PartitionExtent(0, 1, None),
+            PartitionExtent(0, 0, None),
+            PartitionExtent(0, 2, None),
+        )
+        assert measured() == [here, unknown, here]
+        before = len(other.sockets)
+        await loads._ask_others()
+        assert measured() == [here, elsewhere, here]
+        assert len(other.sockets) > before
+        other.sockets.stop_listening()
+        for connection in list(other.sockets):
+            connection.close()
+        await loads._ask_others()
+        assert measured() == [here, elsewhere, here], "nobody answered"
+        coordinator.delete_topic(topic)
+        await loads._ask_others()
+        assert loads._elsewhere == {}
+
+
+async def test_a_broker_that_stops_measuring_loads_leaves_no_connection(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path, group_consumer_load_interval_ms="3600000") as brokers:
+        owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
+        coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
+        coordinator.change_group_configs("g", {ASSIGNOR: "lag"})
+        topic = coordinator.topics.create("orders", 1, placement=Placement(1, [[other.node_id]]))
+        async with talking_to(coordinator) as peer:
+            await Members(peer, topic.topic_id).settle()
+        before = len(other.sockets)
+        await coordinator.loads._ask_others()
+        assert len(other.sockets) > before
+        await coordinator.loads.close()
+        assert coordinator.loads._task.done()
+        await so(lambda: len(other.sockets) == before)
 
 
 def written(broker: Broker) -> set[str]:

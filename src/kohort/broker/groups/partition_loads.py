@@ -94,12 +94,8 @@ class PartitionLoads:
                 continue
             here, now = (topic.topic_id, partition), self._broker.now()
             measured[here] = (now, reach.end)
-            extents.append(PartitionExtent(reach.start, reach.end, self._rate(here, now, reach.end)))
+            extents.append(PartitionExtent(reach.start, reach.end, growth(self.measured.get(here), now, reach.end)))
         return extents
-
-    def _rate(self, partition: tuple[UUID, int], now: Millis, end: int) -> float | None:
-        then, was = self.measured.get(partition, (now, end))
-        return None if then >= now else max(0, end - was) * 1_000 / (now - then)
 
     async def _run(self) -> None:
         while True:
@@ -116,22 +112,21 @@ class PartitionLoads:
             for partition in range(topic.partitions)
             if topics.log(topic, partition) is None
         ]
+        self._elsewhere = {
+            partition: self._elsewhere[partition] for partition in wanted if partition in self._elsewhere
+        }
         if not wanted:
-            self._elsewhere = {}
             return
         # Imported here because most brokers never ask another broker.
         from kohort.client import OffsetSpec
 
         starts = await self._offsets(wanted, OffsetSpec.EARLIEST)
         ends = await self._offsets(wanted, OffsetSpec.LATEST)
-        known = {
-            candidate: _Extent(starts[candidate].offset, ends[candidate].offset)
-            for candidate in wanted
-            if candidate in starts and candidate in ends
+        self._elsewhere |= {
+            partition: _Extent(start.offset, ends[partition].offset)
+            for partition, start in starts.items()
+            if partition in ends
         }
-        self._elsewhere = {
-            candidate: self._elsewhere[candidate] for candidate in wanted if candidate in self._elsewhere
-        } | known
 
     async def _offsets(
         self, wanted: Collection[TopicPartition], spec: "OffsetSpec"
@@ -152,3 +147,11 @@ class PartitionLoads:
         except KafkaError as error:  # retried at the next measurement; known offsets stay in use
             log.info("other brokers' loads are not known: %s", error)
         return found
+
+
+def growth(before: tuple[Millis, int] | None, now: Millis, end: int) -> float | None:
+    """Return a log's growth in records per second since `before`, an earlier time and end offset; None if unknown."""
+    if before is None or before[0] >= now:
+        return None
+    then, end_then = before
+    return max(0, end - end_then) * 1_000 / (now - then)
