@@ -99,7 +99,7 @@ def test_a_store_of_a_newer_version(store: Store) -> None:
 def test_a_second_broker_of_one_node_id(store: Store) -> None:
     with running_kohort(*store.options):
         sentence = refused(*kohort("broker", "--listen", "127.0.0.1:0", *store.options))
-    assert "has a broker with node id 1 already" in sentence or "is in use by" in sentence
+    assert "already has a broker with node id 1" in sentence or "is in use by" in sentence
 
 
 @pytest.mark.parametrize("options", [[], ["--shared"]], ids=["alone", "shared"])

@@ -18,7 +18,7 @@ from kohort.log.cluster.locks import Busy, FileLock, locked
 
 def test_two_brokers_with_one_node_id_are_one_too_many(tmp_path: Path) -> None:
     first = ClusterDirectory(tmp_path, 1)
-    with pytest.raises(DataDirectoryInUse, match=r"has a broker with node id 1 already; .*--node-id"):
+    with pytest.raises(DataDirectoryInUse, match=r"already has a broker with node id 1; .*--node-id"):
         ClusterDirectory(tmp_path, 1)
     ClusterDirectory(tmp_path, 2).close()
     first.close()

@@ -128,7 +128,7 @@ def test_a_second_broker_of_one_node_id_is_refused(postgres: PostgresServer) -> 
     with running_kohort("--postgres", dsn, broker_lease_ms="1000"):
         process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", "--postgres", dsn))
         assert process.wait(60.0) == 2
-        assert "has a broker with node id 1 already" in process.output()
+        assert "already has a broker with node id 1" in process.output()
 
 
 async def test_a_partition_that_leaves_and_comes_back_while_it_is_loaded_is_loaded_again(

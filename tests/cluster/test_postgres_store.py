@@ -304,7 +304,7 @@ def test_rows_of_a_deleted_topic_go(join: Open) -> None:
 
 def test_two_brokers_with_one_node_id_are_one_too_many(join: Open) -> None:
     join(1)
-    with pytest.raises(DataDirectoryInUse, match="node id 1 already"):
+    with pytest.raises(DataDirectoryInUse, match="already has a broker with node id 1"):
         join(1)
 
 
