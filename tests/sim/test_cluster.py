@@ -7,6 +7,19 @@ import pytest
 from kohort.sim import Plan, Step, World
 from kohort.sim.environment.cluster_files import ClusterDisk
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.steps import (
+    BrokerKill,
+    BrokerPowerOff,
+    BrokerStep,
+    BrokerSuspend,
+    BrokerTerminate,
+    DiskSlow,
+    LeaderElect,
+    MemberStart,
+    PartitionReassign,
+    ReassignmentCancel,
+    sort,
+)
 
 JOIN_AND_LEAVE = 2
 """Rebalances of a group whose members come together and, at the end of the world, go together."""
@@ -27,18 +40,18 @@ def world(*accidents: Step) -> World:
         topics={"orders": 6},
         members=members,
         rates=[1.0] * len(members),
-        steps=[*(Step(5.0 + number / 10, "start", number) for number in range(len(members))), *accidents],
+        steps=[*(MemberStart(5.0 + number / 10, number) for number in range(len(members))), *accidents],
     )
     return World(plan)
 
 
-@pytest.mark.parametrize("how", ["broker-kill", "broker-vanish", "broker-term", "broker-stop"])
-def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(how: str) -> None:
+@pytest.mark.parametrize("fault", [BrokerKill, BrokerPowerOff, BrokerTerminate, BrokerSuspend])
+def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(fault: type[BrokerStep]) -> None:
     # One that stands still is ended by the others after broker.session.timeout.ms.
-    run = world(Step(32.0, how, 1, "10.0"))
+    run = world(fault(32.0, 1, 10.0))
     outcome = run.run()
     assert outcome.violation is None
-    assert outcome.faults == {how: 1}
+    assert outcome.faults == {fault.name(): 1}
     assert outcome.rebalances == 4 * JOIN_AND_LEAVE
     disk = run.site.disk
     assert isinstance(disk, ClusterDisk)
@@ -46,7 +59,7 @@ def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(how: s
 
 
 def test_a_broker_that_stands_still_for_a_moment_keeps_what_it_leads() -> None:
-    run = world(Step(32.0, "broker-stop", 1, "2.0"))
+    run = world(BrokerSuspend(32.0, 1, 2.0))
     outcome = run.run()
     assert outcome.violation is None
     assert run.site.processes[1].lives == 1
@@ -54,20 +67,21 @@ def test_a_broker_that_stands_still_for_a_moment_keeps_what_it_leads() -> None:
 
 
 def test_a_cluster_is_the_same_world_to_the_byte() -> None:
-    one, other = (world(Step(32.0, "broker-vanish", 0, "10.0")).run() for _ in range(2))
+    one, other = (world(BrokerPowerOff(32.0, 0, 10.0)).run() for _ in range(2))
     assert (one.trace, one.events) == (other.trace, other.events)
 
 
 def test_coordinators_move_by_reassignments_and_elections_and_no_group_rebalances() -> None:
     moves = [
-        Step(30.0 + number + partition / 10, what, value=f"__consumer_offsets {partition} {replicas}".strip())
-        for number, (what, replicas) in enumerate([("reassign", "2,3"), ("reassign", "3,2"), ("elect", "")])
+        PartitionReassign(30.0 + number + partition / 10, "__consumer_offsets", partition, replicas)
+        for number, replicas in enumerate([(2, 3), (3, 2)])
         for partition in range(3)
     ]
-    run = world(*moves)
+    elections = [LeaderElect(32.0 + partition / 10, "__consumer_offsets", partition) for partition in range(3)]
+    run = world(*moves, *elections)
     outcome = run.run()
     assert outcome.violation is None
-    assert outcome.faults == {"reassign": 6, "elect": 3}
+    assert outcome.faults == {"partition-reassign": 6, "leader-elect": 3}
     assert outcome.rebalances == 4 * JOIN_AND_LEAVE
     disk = run.site.disk
     assert isinstance(disk, ClusterDisk)
@@ -78,11 +92,16 @@ def test_coordinators_move_by_reassignments_and_elections_and_no_group_rebalance
 
 def test_what_a_broker_was_giving_when_it_was_called_off_is_led_again() -> None:
     # The disk is slow, so leaders wait for a sync before they give anything away.
-    slow = [Step(20.0, "disk-slow", value="6.0")]
+    slow = [DiskSlow(20.0, 6.0)]
     moves = [
-        Step(30.0 + number / 2, "reassign", value=f"__consumer_offsets {number % 3} {number // 3 % 3 + 1}")
+        PartitionReassign(30.0 + number / 2, "__consumer_offsets", number % 3, (number // 3 % 3 + 1,))
         for number in range(80)
     ]
-    over = [Step(one.at + 0.35 + number % 5 / 10, "call-off", value=one.value[:20]) for number, one in enumerate(moves)]
-    outcome = world(*slow, *sorted([*moves, *over], key=lambda step: step.at)).run()
+    over = [
+        ReassignmentCancel(one.at + 0.35 + number % 5 / 10, one.topic, one.partition)
+        for number, one in enumerate(moves)
+    ]
+    steps: list[Step] = [*slow, *moves, *over]
+    sort(steps)
+    outcome = world(*steps).run()
     assert outcome.violation is None

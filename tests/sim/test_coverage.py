@@ -8,11 +8,12 @@ from itertools import product
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.sim import Plan, Step, World, draw
+from kohort.sim import Plan, World, draw
 from kohort.sim.checks import coverage
 from kohort.sim.checks.coverage import REASONS, lines, unreached
-from kohort.sim.faults.bad_requests import REQUESTS
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.bad_request_names import BadRequest
+from kohort.sim.plans.steps import MemberStart, SendBadRequest
 from kohort.sim.world.outcome import Outcome
 from tests.sim.test_worlds import SHORT
 
@@ -21,7 +22,7 @@ HINTS = (74, 67, 97, 68, 73, 102, 8, 17, 29, 10)
 MOST = 300
 
 
-def plan(protocol: str, requests: Iterator[str]) -> Plan:
+def plan(protocol: str, requests: Iterator[BadRequest]) -> Plan:
     """Two static members, and a stranger who asks for all that every second."""
     habits = [
         ApplicationSettings(
@@ -29,8 +30,8 @@ def plan(protocol: str, requests: Iterator[str]) -> Plan:
         )
         for number in range(2)
     ]
-    begin = [Step(0.5, "start", 0), Step(0.6, "start", 1)]
-    asked = [Step(15.0 + number, "stranger", value=f"g {name}") for number, name in enumerate(requests)]
+    begin = [MemberStart(0.5, 0), MemberStart(0.6, 1)]
+    asked = [SendBadRequest(15.0 + number, "g", request) for number, request in enumerate(requests)]
     return Plan(
         seed=0,
         seconds=16.0 + len(asked),
@@ -38,19 +39,19 @@ def plan(protocol: str, requests: Iterator[str]) -> Plan:
         topics={"orders": 4},
         members=habits,
         rates=[1.0, 1.0],
-        steps=begin + asked,
+        steps=[*begin, *asked],
     )
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[Outcome]:
-    return [World(plan(protocol, iter(REQUESTS))).run() for protocol in ("classic", "consumer")]
+    return [World(plan(protocol, iter(BadRequest))).run() for protocol in ("classic", "consumer")]
 
 
 def test_a_stranger_may_say_whatever_it_wants(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert outcome.violation is None
-        assert outcome.faults["stranger"] == len(REQUESTS)
+        assert outcome.faults["send-bad-request"] == len(BadRequest)
 
 
 def test_strangers_hear_what_kafka_tells_them(outcomes: list[Outcome]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from kohort.cli.sim import sim
 from kohort.errors import ConfigError
 from kohort.sim import World, draw, dump, load
+from kohort.sim.plans.steps import MemberStart
 from kohort.sim.runs.exploring import Exploring, kind_of, plan_of
 from tests.sim.test_worlds import SHORT
 
@@ -36,7 +37,7 @@ def test_every_variant_keeps_the_members_and_begins_them() -> None:
     for number in range(1, 60):
         plan, before = plan_of(f"{number % 7}.{number}", SHORT), draw(number % 7, SHORT)
         assert plan.members == before.members
-        assert {step.who for step in plan.steps if step.what == "start"} == set(range(len(plan.members)))
+        assert {step.member for step in plan.steps if isinstance(step, MemberStart)} == set(range(len(plan.members)))
         assert [step.at for step in plan.steps] == sorted(step.at for step in plan.steps)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ErrorCode, KafkaError
-from kohort.sim import Plan, Step, World
+from kohort.sim import Plan, World
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.steps import GroupRemoveMembers, MemberStart, Step
 from kohort.sim.processes.application import Application
 from kohort.sim.world.permitted_fencing import is_fair
 
@@ -42,7 +43,7 @@ def test_a_removal_excuses_nothing_where_no_disk_lost_what_followed() -> None:
 
 def test_the_world_notes_which_instance_an_operator_removes() -> None:
     habits = ApplicationSettings("g", ("orders",), instance="i0", session=30_000, heartbeat=3_000)
-    steps = [Step(0.5, "start", 0), Step(20.0, "remove-member", value="g")]
+    steps: list[Step] = [MemberStart(0.5, 0), GroupRemoveMembers(20.0, "g")]
     settings = {"group.initial.rebalance.delay.ms": "0"}
     world = World(Plan(0, 30.0, settings=settings, topics={"orders": 1}, members=[habits], rates=[1.0], steps=steps))
     assert world.run().violation is None

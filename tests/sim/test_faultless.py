@@ -6,6 +6,14 @@ import pytest
 
 from kohort.sim import Step, World, draw
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, is_faultless
+from kohort.sim.plans.steps import (
+    BrokerTerminate,
+    GroupDeleteOffsets,
+    GroupRemoveMembers,
+    MemberKill,
+    MemberResetConnections,
+    MemberStopPolling,
+)
 from tests.sim.test_worlds import SHORT
 
 FIRST = FAULTLESS_EVERY - 1
@@ -25,8 +33,12 @@ def test_a_world_without_faults_delivers_each_record_exactly_once(seed: int) -> 
 def test_a_step_that_asks_for_repetition_ends_the_promise() -> None:
     plan = draw(FIRST, SHORT)
     assert is_faultless(plan)
-    for what in ("kill", "reset", "remove-member", "delete-offsets", "broker-term", "poll-stop"):
-        plan.steps.append(Step(5.0, what, 0, "1.0"))
+    faults: list[Step] = [
+        MemberKill(5.0, 0, 1.0), MemberResetConnections(5.0, 0), GroupRemoveMembers(5.0, "g"),
+        GroupDeleteOffsets(5.0, "g"), BrokerTerminate(5.0, 0, 1.0), MemberStopPolling(5.0, 0, 1.0),
+    ]  # fmt: skip
+    for fault in faults:
+        plan.steps.append(fault)
         assert not is_faultless(plan)
         plan.steps.pop()
     plan.settings["offsets.retention.minutes"] = "1"

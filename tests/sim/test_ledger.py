@@ -11,6 +11,7 @@ from kohort.model import UUID, TopicPartition
 from kohort.sim import Plan, Step, Violation, World
 from kohort.sim.checks.ledger import Ledger
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.steps import MemberStart, TopicDelete
 
 TOPIC, ORDERS = UUID(int=1), TopicPartition("orders", 0)
 
@@ -32,8 +33,8 @@ def mixed_group_with_a_recreated_topic() -> World:
     """
     classic = ApplicationSettings("g", ("audit",))
     consumer = replace(classic, protocol="consumer", callback=20_000, commit_every=60_000)
-    steps = [Step(0.5 + number, "start", number) for number in range(3)]
-    steps.append(Step(60.0, "delete", value="audit"))
+    steps: list[Step] = [MemberStart(0.5 + number, number) for number in range(3)]
+    steps.append(TopicDelete(60.0, "audit"))
     settings = {"group.initial.rebalance.delay.ms": "0"}
     members, rates = [consumer, replace(consumer), classic], [1.0] * 3
     return World(Plan(0, 90.0, settings=settings, topics={"audit": 3}, members=members, rates=rates, steps=steps))

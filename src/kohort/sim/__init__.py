@@ -9,7 +9,8 @@ invariants, and `world` connects all of them. `runs` runs many worlds.
 """
 
 from kohort.sim.plans.drawing import draw
-from kohort.sim.plans.plan import Plan, Step, dump, load
+from kohort.sim.plans.plan import Plan, dump, load
+from kohort.sim.plans.steps import Step
 from kohort.sim.violation import INVARIANTS, Violation
 from kohort.sim.world.outcome import Outcome
 from kohort.sim.world.world import World

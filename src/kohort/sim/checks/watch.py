@@ -82,7 +82,7 @@ class Watch:
         self.orders.add(f"{self._latest.get(group_id, '')} > {event}")
         self._latest[group_id] = event
 
-    def befell(self, what: str) -> None:
+    def fault_happened(self, what: str) -> None:
         """Record a fault, which may concern any group."""
         for group_id in self._latest:
             self.happened(group_id, what)

@@ -35,7 +35,7 @@ class FilesDisk(Disk):
         """Directory; it exists by the time a broker starts."""
         self.ends: dict[PartitionId, int] = {}
         """First offset of each partition that was never durable."""
-        self.rot = 0
+        self.bits_to_flip = 0
         """Number of bits to flip when the files are opened next."""
         self.watches = frozenset({OFFSETS_TOPIC})
         """Topics whose partitions are checked when they are opened; if empty, all are checked."""
@@ -45,16 +45,16 @@ class FilesDisk(Disk):
         """Callback with the remaining data of a partition that has lost some."""
 
     def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
-        for _ in range(self.rot):
+        for _ in range(self.bits_to_flip):
             self._flip_a_bit(dice)
-        self.rot = 0
+        self.bits_to_flip = 0
         return FilesStore(self, dice)
 
     def looks_at(self, topic: str) -> bool:
         """Return whether the recovered data of the topic is checked."""
         return topic in self.watches or not self.watches
 
-    def spoil(self, dice: Random) -> PartitionId | None:
+    def flip_a_bit_in_records(self, dice: Random) -> PartitionId | None:
         """Flip a bit of `VAULT`, while a broker may have it open. Return the partition, or None if all are empty."""
         ids = {one.name: one.topic_id for one in self.topics.values() if one.name == VAULT}
         files = [path for path in sorted(self.path.glob("*/*.log")) if path.stat().st_size]

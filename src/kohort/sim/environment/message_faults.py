@@ -7,7 +7,9 @@ of the time.
 from __future__ import annotations
 
 from struct import Struct
+from typing import assert_never
 
+from kohort.sim.plans.steps import Effect
 from kohort.wire.api import APIS
 
 _KEYS = {api.name: key for key, api in APIS.items()}
@@ -20,35 +22,41 @@ class MessageFaults:
     """Faults for the next requests of each kind."""
 
     def __init__(self) -> None:
-        self._armed: dict[int, list[tuple[str, float]]] = {}
-        self._answers: dict[int, float] = {}
+        self._faults: dict[int, list[tuple[Effect, float]]] = {}
+        self._responses: dict[int, float] = {}
         """Delay of the next response in seconds, by the broker's end of a connection; negative if it is lost."""
         self.is_idle = True
 
-    def arm(self, how: str, request: str, seconds: float) -> None:
-        """Add a fault (`late`, `answer-late` or `answer-lost`) for the next request of that name."""
-        self._armed.setdefault(_KEYS[request], []).append((how, seconds))
+    def add(self, effect: Effect, request: str, seconds: float) -> None:
+        """Add a fault for the next request of that name."""
+        self._faults.setdefault(_KEYS[request], []).append((effect, seconds))
         self.is_idle = False
 
     def clear(self) -> None:
         """Remove all faults."""
-        self._armed.clear()
-        self._answers.clear()
+        self._faults.clear()
+        self._responses.clear()
         self.is_idle = True
 
     def request(self, broker_end: int, data: bytes) -> float:
         """Return the delay of a request to that end, in seconds."""
-        if len(data) < _KEY_AT + _KEY.size or broker_end in self._answers:
+        if len(data) < _KEY_AT + _KEY.size or broker_end in self._responses:
             return 0.0
-        armed = self._armed.get(_KEY.unpack_from(data, _KEY_AT)[0])
-        if not armed:
+        faults = self._faults.get(_KEY.unpack_from(data, _KEY_AT)[0])
+        if not faults:
             return 0.0
-        how, seconds = armed.pop(0)
-        if how == "late":
-            return seconds
-        self._answers[broker_end] = seconds if how == "answer-late" else -1.0
+        effect, seconds = faults.pop(0)
+        match effect:
+            case Effect.REQUEST_LATE:
+                return seconds
+            case Effect.RESPONSE_LATE:
+                self._responses[broker_end] = seconds
+            case Effect.RESPONSE_LOST:
+                self._responses[broker_end] = -1.0
+            case _:
+                assert_never(effect)
         return 0.0
 
-    def answer(self, broker_end: int) -> float:
+    def response(self, broker_end: int) -> float:
         """Return the delay of a response from that end, in seconds; negative if the response is lost."""
-        return self._answers.pop(broker_end, 0.0)
+        return self._responses.pop(broker_end, 0.0)

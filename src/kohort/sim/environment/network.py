@@ -12,6 +12,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from random import Random
 
 from kohort.sim.environment.loop import Agenda, Handle, VirtualLoop
@@ -34,13 +35,21 @@ class NetworkConditions:
     """Probability that a write arrives in two pieces."""
 
 
+class Blocked(Enum):
+    """Directions of a blocked path, from the view of one process."""
+
+    INCOMING = "incoming"
+    OUTGOING = "outgoing"
+    BOTH = "both"
+
+
 class Network:
     """Listening ports, connections, and blocked paths."""
 
     def __init__(self, agenda: Agenda, dice: Random, watch: Watcher) -> None:
         """Create the network. `watch` sees all bytes as they arrive."""
-        self.weather = NetworkConditions()
-        self.aims = MessageFaults()
+        self.conditions = NetworkConditions()
+        self.message_faults = MessageFaults()
         self.ends: dict[int, Transport] = {}
         """Open ends of connections by number: even for the connecting side, odd for the accepting side."""
         self.deliveries = 0
@@ -136,9 +145,9 @@ class Network:
 
     def carry(self, end: Transport, data: bytes) -> None:
         """Deliver bytes written at `end` to the other end."""
-        if not self.aims.is_idle and self._strikes(end, data):
+        if not self.message_faults.is_idle and self._strikes(end, data):
             return
-        if self.weather.pieces and len(data) > 1 and self._dice.random() < self.weather.pieces:
+        if self.conditions.pieces and len(data) > 1 and self._dice.random() < self.conditions.pieces:
             cut = self._dice.randrange(1, len(data))
             self._deliver(end.other, data[:cut])
             data = data[cut:]
@@ -146,7 +155,11 @@ class Network:
 
     def _strikes(self, end: Transport, data: bytes) -> bool:
         """Delay a message that a fault is aimed at; return whether it is lost, together with the connection."""
-        late = self.aims.answer(end.number) if end.number % 2 else self.aims.request(end.other.number, data)
+        late = (
+            self.message_faults.response(end.number)
+            if end.number % 2
+            else self.message_faults.request(end.other.number, data)
+        )
         if late < 0:
             self.reset(end)
             return True
@@ -178,7 +191,7 @@ class Network:
             end.lost(what)
 
     def _travel(self) -> float:
-        return self.weather.delay + self.weather.spread * self._dice.random()
+        return self.conditions.delay + self.conditions.spread * self._dice.random()
 
 
 def _reset() -> ConnectionResetError:

@@ -18,7 +18,7 @@ from kohort.client import Cluster, KafkaError
 from kohort.client.net import BrokerConnection
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.sim.environment.process import Process
-from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, passer_by
+from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, commit_without_member
 from kohort.sim.plans.bad_request_names import BadRequest
 from kohort.sim.processes.brokers import SHARDS
 from kohort.sim.processes.state import WorldState
@@ -30,7 +30,7 @@ _BETWEEN = BadRequest.COMMIT_LARGE_METADATA
 """Request that is sent as soon as a join phase is over: no member commits before it has its assignment."""
 
 
-def speak_up(world: WorldState, group: str, what: BadRequest) -> bool:
+def send_bad_request(world: WorldState, group: str, what: BadRequest) -> bool:
     """Send the group's coordinator a request that it must reject."""
     victim = _victim(world, group)
     request = REQUESTS[what](victim)
@@ -43,29 +43,29 @@ def speak_up(world: WorldState, group: str, what: BadRequest) -> bool:
     return _begin(world, world.operator, group, ask)
 
 
-def crowd(world: WorldState, group: str) -> bool:
+def send_all_bad_requests(world: WorldState, group: str) -> bool:
     """Send a burst of requests of every kind to the group's coordinator, with commits that make it write."""
     neighbour = next(name for n in range(100) if group_partition(name := f"by-{n}", SHARDS) == _shard(group))
 
     async def ask(connection: BrokerConnection) -> None:
-        world.interrupt = lambda: _say(connection, REQUESTS[_BETWEEN](_victim(world, group)))
+        world.interrupt = lambda: _send(connection, REQUESTS[_BETWEEN](_victim(world, group)))
         try:
             for what in islice(cycle(HARMLESS), _ASKED):
                 victim = _victim(world, group)
-                _say(connection, passer_by(neighbour, victim.topic))
-                _say(connection, REQUESTS[what](victim))
+                _send(connection, commit_without_member(neighbour, victim.topic))
+                _send(connection, REQUESTS[what](victim))
                 await asyncio.sleep(_ASKED_EVERY_S)
         finally:
             world.interrupt = lambda: None
 
-    return _begin(world, world.crowd, group, ask)
+    return _begin(world, world.bad_client, group, ask)
 
 
 def _shard(group: str) -> int:
     return group_partition(group, SHARDS)
 
 
-def _say(connection: BrokerConnection, request: Message) -> None:
+def _send(connection: BrokerConnection, request: Message) -> None:
     connection.send(request).add_done_callback(_heard)
 
 

@@ -199,6 +199,6 @@ HARMLESS = [name for name in REQUESTS if name != CLAIM]
 """Requests that can never count as a member's."""
 
 
-def passer_by(group: str, topic: str) -> OffsetCommitRequest:
+def commit_without_member(group: str, topic: str) -> OffsetCommitRequest:
     """Return a commit from a client outside of a group, for a group without members: it is accepted and written."""
     return _commit(TargetGroup(group, member_id="", topic=topic), -1)

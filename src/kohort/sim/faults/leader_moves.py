@@ -6,35 +6,35 @@ assigned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import assert_never
 
 from kohort.broker.cluster.following import ClusterFollower
 from kohort.log.cluster import PartitionId
+from kohort.sim.plans.steps import LeaderElect, LeaderStep, PartitionReassign, ReassignmentCancel
 from kohort.sim.processes.state import WorldState
 
 
-def move_leaders(world: WorldState, what: str, words: Sequence[str]) -> bool:
-    """Request a reassignment or an election; return whether a broker accepted it.
-
-    `words` are a topic, a partition and, for a reassignment, its replicas.
-    """
+def move_leader(world: WorldState, step: LeaderStep) -> bool:
+    """Request a reassignment or an election; return whether a broker accepted it."""
     broker = world.site.active
-    topic = None if broker is None else broker.topics.named(words[0])
+    topic = None if broker is None else broker.topics.named(step.topic)
     if broker is None or topic is None or not isinstance(broker.leadership, ClusterFollower):
         return False
-    one, leadership = PartitionId(topic.topic_id, int(words[1])), broker.leadership
-    if one.partition >= topic.partitions:
+    partition, leadership = PartitionId(topic.topic_id, step.partition), broker.leadership
+    if step.partition >= topic.partitions:
         return False
     try:
-        if what == "elect":
-            leadership.elect([one])
-        elif what == "call-off":
-            leadership.reassign({}, [one])
-        else:
-            replicas = tuple(map(int, words[2].split(",")))
-            if any(leadership.node(node_id) is None for node_id in replicas):
-                return False
-            leadership.reassign({one: replicas}, [])
+        match step:
+            case LeaderElect():
+                leadership.elect([partition])
+            case ReassignmentCancel():
+                leadership.reassign({}, [partition])
+            case PartitionReassign():
+                if any(leadership.node(node_id) is None for node_id in step.replicas):
+                    return False
+                leadership.reassign({partition: step.replicas}, [])
+            case _:
+                assert_never(step)
     except OSError:
         return False  # a suspended process holds the lock of the image
     return True

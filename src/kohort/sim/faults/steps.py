@@ -5,15 +5,61 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import assert_never
 
 from kohort.client import Admin, KafkaError, NewTopic
 from kohort.model import TopicPartition
 from kohort.sim.environment.database import Database
 from kohort.sim.environment.files import FilesDisk
-from kohort.sim.faults.bad_clients import crowd, speak_up
-from kohort.sim.faults.leader_moves import move_leaders
-from kohort.sim.plans.bad_request_names import BadRequest
-from kohort.sim.plans.plan import Step
+from kohort.sim.environment.network import Blocked
+from kohort.sim.faults.bad_clients import send_all_bad_requests, send_bad_request
+from kohort.sim.faults.leader_moves import move_leader
+from kohort.sim.plans.steps import (
+    BrokerClockJump,
+    BrokerDisconnectDatabase,
+    BrokerKill,
+    BrokerKillAfterJoinPhase,
+    BrokerPowerOff,
+    BrokerStep,
+    BrokerSuspend,
+    BrokerTerminate,
+    DiskBitFlip,
+    DiskError,
+    DiskFull,
+    DiskSlow,
+    EnvironmentStep,
+    GroupDelete,
+    GroupDeleteOffsets,
+    GroupRemoveMembers,
+    LeaderStep,
+    MemberBlockIncoming,
+    MemberBlockOutgoing,
+    MemberDisconnect,
+    MemberKill,
+    MemberLeave,
+    MemberPowerOff,
+    MemberResetConnections,
+    MemberSetWeight,
+    MemberSlowCallback,
+    MemberStart,
+    MemberStep,
+    MemberStopPolling,
+    MemberSubscribe,
+    MemberSuspend,
+    MemberSwitchProtocol,
+    MessageFault,
+    NetworkSlow,
+    OperatorStep,
+    Produce,
+    RecordStep,
+    SendAllBadRequests,
+    SendBadRequest,
+    Step,
+    TopicCreate,
+    TopicDelete,
+    TopicGrow,
+)  # fmt: skip
+from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import LEASE
 from kohort.sim.processes.killable_clients import KillableAdmin
 from kohort.sim.processes.state import WorldState
@@ -22,100 +68,103 @@ _CLOCK = 500_000.0
 """Maximum error of a clock, in seconds."""
 
 
-def do(world: WorldState, step: Step) -> bool:
+def execute(world: WorldState, step: Step) -> bool:
     """Execute a step; return whether it changed anything."""
-    what, who = step.what, step.who
-    if what == "ambush":
-        world.ambushes += 1
-        return True
-    if what == "aim":
-        how, request, seconds = step.value.split()
-        world.network.aims.arm(how, request, float(seconds))
-        return True
-    if what == "clock-jump":
-        clocks = world.site.clocks
-        clocks[who] = max(-_CLOCK, min(_CLOCK, clocks[who] + float(step.value)))
-        return True
-    if what == "bit-flip":
-        disk = world.site.disk
-        if type(disk) is not FilesDisk:
-            return False  # brokers that share a disk have the log open all the time
-        disk.rot += 1
-        return True
-    if what in ("forget-sessions", "spoil") or what.startswith("client-"):
-        return _traffic(world, step)
-    if what.startswith("broker-"):
-        return _broker(world, what, who, float(step.value))
-    if what.startswith("disk-") or what == "slow-network":
-        return _weather(world, what, float(step.value))
-    if who >= 0:
-        return _member(world, step)
+    if isinstance(step, MemberStep):
+        return _change_member(world, step)
+    if isinstance(step, BrokerStep):
+        return _fail_broker(world, step)
+    if isinstance(step, EnvironmentStep):
+        return _change_environment(world, step)
+    if isinstance(step, RecordStep):
+        return world.traffic is not None and world.traffic.execute(step)
+    if isinstance(step, LeaderStep):
+        return move_leader(world, step)
     return _operate(world, step)
 
 
-def _traffic(world: WorldState, step: Step) -> bool:
-    traffic = world.traffic
-    if traffic is None:
-        return False
-    match step.what:
-        case "forget-sessions":
-            return traffic.forget_sessions()
-        case "spoil":
-            return traffic.spoil()
-        case "client-cut" | "client-deaf" | "client-mute":
-            _block(world, traffic.process(step).name, step.what.removeprefix("client-"), float(step.value))
-            return True
+def _change_environment(world: WorldState, step: EnvironmentStep) -> bool:
+    disk, conditions = world.site.disk, world.network.conditions
+    match step:
+        case BrokerClockJump():
+            clocks = world.site.clocks
+            clocks[step.broker] = max(-_CLOCK, min(_CLOCK, clocks[step.broker] + step.seconds))
+        case BrokerKillAfterJoinPhase():
+            world.planned_kills += 1
+        case MessageFault():
+            world.network.message_faults.add(step.effect, step.request, step.seconds)
+        case NetworkSlow():
+            conditions.spread = step.delay
+            world.after(20.0, partial(setattr, conditions, "spread", 0.001))
+        case DiskBitFlip():
+            if type(disk) is not FilesDisk:
+                return False  # brokers that share a disk have the log open all the time
+            disk.bits_to_flip += 1
+        case DiskError():
+            disk.failure = errno.EIO
+            world.after(step.seconds, partial(setattr, disk, "failure", None))
+        case DiskFull():
+            disk.failure = errno.ENOSPC
+            world.after(step.seconds, partial(setattr, disk, "failure", None))
+        case DiskSlow():
+            disk.slowness = 0.5
+            world.after(10 * step.seconds, partial(setattr, disk, "slowness", 0.0005))
         case _:
-            return traffic.step(step)
+            assert_never(step)
+    return True
 
 
-def _member(world: WorldState, step: Step) -> bool:
-    number = step.who
+def _change_member(world: WorldState, step: MemberStep) -> bool:
+    number = step.member
     process, application = world.processes[number], world.applications[number]
-    if step.what == "start":
+    if isinstance(step, MemberStart):
         world.start_member(number)
         return True
     if application is None or not process.alive:
         return False
-    match step.what:
-        case "leave":
-            application.leave()
-            world.wanted[number] = False
-            world.after(float(step.value) + 16.0, partial(world.start_member, number))
-        case "kill" | "vanish":
-            world.end_member(number, silently=step.what == "vanish")
-            world.after(float(step.value), partial(world.start_member, number))
-        case "stop":
-            process.stop()
-            world.after(float(step.value), process.go_on)
-        case "reset":
-            for end in [end for end in world.network.connections() if end.loop is process.loop]:
-                world.network.reset(end)
-        case "cut" | "deaf" | "mute":
-            _block(world, process.name, step.what, float(step.value))
-        case "switch":
-            habits = world.habits[number]
+    habits = world.habits[number]
+    match step:
+        case MemberLeave():
+            _leave_and_return(world, application, step)
+        case MemberSwitchProtocol():
             habits.protocol, habits.pattern = ("consumer" if habits.protocol == "classic" else "classic"), ""
-            application.leave()
-            world.wanted[number] = False
-            world.after(float(step.value) + 16.0, partial(world.start_member, number))
-        case "subscribe":
-            world.habits[number].topics, world.habits[number].pattern = tuple(step.value.split(",")), ""
-            application.subscribe(world.habits[number].topics)
-        case "weigh":
-            habits = world.habits[number]
-            habits.weight = int(step.value)
+            _leave_and_return(world, application, step)
+        case MemberKill() | MemberPowerOff():
+            world.end_member(number, silently=isinstance(step, MemberPowerOff))
+            world.after(step.seconds, partial(world.start_member, number))
+        case MemberSuspend():
+            process.stop()
+            world.after(step.seconds, process.go_on)
+        case MemberResetConnections():
+            world.reset_connections(process)
+        case MemberDisconnect():
+            world.block(process.name, Blocked.BOTH, step.seconds)
+        case MemberBlockIncoming():
+            world.block(process.name, Blocked.INCOMING, step.seconds)
+        case MemberBlockOutgoing():
+            world.block(process.name, Blocked.OUTGOING, step.seconds)
+        case MemberSubscribe():
+            habits.topics, habits.pattern = step.topics, ""
+            application.subscribe(habits.topics)
+        case MemberSetWeight():
+            habits.weight = step.weight
             if habits.protocol != "consumer" or application.habits.protocol != "consumer":
                 return False
-            application.weigh(habits.weight)
-        case "poll-stop":
+            application.set_weight(habits.weight)
+        case MemberStopPolling():
             application.polls = False
-            world.after(float(step.value) + application.habits.max_poll / 1000, partial(_poll_again, world, number))
-        case "callback":
-            application.habits.callback = int(step.value)
+            world.after(step.seconds + application.habits.max_poll / 1000, partial(_poll_again, world, number))
+        case MemberSlowCallback():
+            application.habits.callback = step.milliseconds
         case _:
-            raise ValueError(f"no step is called {step.what!r}")
+            assert_never(step)
     return True
+
+
+def _leave_and_return(world: WorldState, application: Application, step: MemberLeave | MemberSwitchProtocol) -> None:
+    application.leave()
+    world.wanted[step.member] = False
+    world.after(step.seconds + 16.0, partial(world.start_member, step.member))
 
 
 def _poll_again(world: WorldState, number: int) -> None:
@@ -124,38 +173,31 @@ def _poll_again(world: WorldState, number: int) -> None:
         application.polls = True
 
 
-def _block(world: WorldState, name: str, what: str, seconds: float) -> None:
-    for broker in world.site.processes:
-        ways = [(name, broker.name)] if what != "deaf" else []
-        ways += [(broker.name, name)] if what != "mute" else []
-        for way in ways:
-            world.network.block(*way)
-            world.after(seconds, partial(world.network.heal, *way))
-
-
-def _broker(world: WorldState, what: str, number: int, seconds: float) -> bool:
-    site = world.site
-    if what == "broker-cut":
-        heals = site.cut_off(number)
-        if heals is not None:
-            world.after(seconds, heals)
-        return heals is not None
+def _fail_broker(world: WorldState, step: BrokerStep) -> bool:
+    site, number = world.site, step.broker
+    if isinstance(step, BrokerDisconnectDatabase):
+        reconnect = site.cut_off(number)
+        if reconnect is not None:
+            world.after(step.seconds, reconnect)
+        return reconnect is not None
     process = site.processes[number]
     if not site.serves(number) or not process.runs:
         return False
-    site.fails(number, LEASE if what == "broker-stop" else min(seconds, 10.0))
-    match what:
-        case "broker-kill" | "broker-vanish":
-            site.kill(number, silently=what == "broker-vanish")
-        case "broker-term":
+    site.fails(number, LEASE if isinstance(step, BrokerSuspend) else min(step.seconds, 10.0))
+    match step:
+        case BrokerKill() | BrokerPowerOff():
+            site.kill(number, silently=isinstance(step, BrokerPowerOff))
+        case BrokerTerminate():
             site.stop(number)
-        case "broker-stop":
+        case BrokerSuspend():
             process.stop()
-            world.after(seconds, partial(_broker_wakes, world, number))
+            world.after(step.seconds, partial(_resume_broker, world, number))
+        case _:
+            assert_never(step)
     return True
 
 
-def _broker_wakes(world: WorldState, number: int) -> None:
+def _resume_broker(world: WorldState, number: int) -> None:
     """Resume a suspended broker; if another one holds the disk by then, the broker detects it and exits."""
     process = world.site.processes[number]
     if process.alive and not process.runs:
@@ -166,49 +208,31 @@ def _broker_wakes(world: WorldState, number: int) -> None:
             world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))
 
 
-def _weather(world: WorldState, what: str, seconds: float) -> bool:
-    disk, weather = world.site.disk, world.network.weather
-    match what:
-        case "disk-error" | "disk-full":
-            disk.failure = errno.EIO if what == "disk-error" else errno.ENOSPC
-            world.after(seconds, partial(setattr, disk, "failure", None))
-        case "disk-slow":
-            disk.slowness = 0.5
-            world.after(10 * seconds, partial(setattr, disk, "slowness", 0.0005))
-        case _:
-            weather.spread = seconds
-            world.after(20.0, partial(setattr, weather, "spread", 0.001))
-    return True
-
-
 # Steps of operators and producers
 
 
-def _operate(world: WorldState, step: Step) -> bool:
-    words = step.value.split()
-    match step.what:
-        case "produce":
-            return _produce(world, words[0], int(words[1]))
-        case "stranger":
-            return speak_up(world, words[0], BadRequest(words[1]))
-        case "crowd":
-            return crowd(world, words[0])
-        case "create":
-            return _ask(world, partial(_create, words[0], int(words[1])))
-        case "grow":
-            return _ask(world, partial(_grow, world, words[0], int(words[1])))
-        case "delete":
-            return _ask(world, lambda admin: admin.delete_topics(words[:1]))
-        case "reassign" | "call-off" | "elect":
-            return move_leaders(world, step.what, words)
-        case "remove-member":
-            return _ask(world, lambda admin: admin.remove_all_members(words[0]))
-        case "delete-group":
-            return _ask(world, lambda admin: admin.delete_groups(words))
-        case "delete-offsets":
-            return _ask(world, lambda admin: admin.delete_group_offsets(words[0], sorted(world.partitions())))
+def _operate(world: WorldState, step: OperatorStep) -> bool:
+    match step:
+        case Produce():
+            return _produce(world, step.topic, step.count)
+        case SendBadRequest():
+            return send_bad_request(world, step.group, step.request)
+        case SendAllBadRequests():
+            return send_all_bad_requests(world, step.group)
+        case TopicCreate():
+            return _ask(world, partial(_create, step.topic, step.partitions))
+        case TopicGrow():
+            return _ask(world, partial(_grow, world, step.topic, step.more))
+        case TopicDelete():
+            return _ask(world, lambda admin: admin.delete_topics([step.topic]))
+        case GroupRemoveMembers():
+            return _ask(world, lambda admin: admin.remove_all_members(step.group))
+        case GroupDelete():
+            return _ask(world, lambda admin: admin.delete_groups([step.group]))
+        case GroupDeleteOffsets():
+            return _ask(world, lambda admin: admin.delete_group_offsets(step.group, sorted(world.partitions())))
         case _:
-            raise ValueError(f"no step is called {step.what!r}")
+            assert_never(step)
 
 
 def _ask(world: WorldState, question: Callable[[Admin], Awaitable[object]]) -> bool:

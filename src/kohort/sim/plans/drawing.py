@@ -8,6 +8,7 @@ fault. It covers effects that need a long time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -15,9 +16,51 @@ from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.plans.bad_request_names import BadRequest
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless
-from kohort.sim.plans.message_fault_drawing import add_aims
-from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.message_fault_drawing import add_message_faults
+from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
+from kohort.sim.plans.steps import (
+    BrokerClockJump,
+    BrokerDisconnectDatabase,
+    BrokerKill,
+    BrokerKillAfterJoinPhase,
+    BrokerPowerOff,
+    BrokerSuspend,
+    BrokerTerminate,
+    DiskBitFlip,
+    DiskError,
+    DiskFull,
+    DiskSlow,
+    GroupDelete,
+    GroupDeleteOffsets,
+    GroupRemoveMembers,
+    LeaderElect,
+    MemberBlockIncoming,
+    MemberBlockOutgoing,
+    MemberDisconnect,
+    MemberKill,
+    MemberLeave,
+    MemberPowerOff,
+    MemberResetConnections,
+    MemberSetWeight,
+    MemberSlowCallback,
+    MemberStart,
+    MemberStopPolling,
+    MemberSubscribe,
+    MemberSuspend,
+    MemberSwitchProtocol,
+    NetworkSlow,
+    PartitionReassign,
+    Produce,
+    ReassignmentCancel,
+    SendAllBadRequests,
+    SendBadRequest,
+    Step,
+    TopicCreate,
+    TopicDelete,
+    TopicGrow,
+    sort,
+)  # fmt: skip
 
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", "cooperative-sticky,range"]
 PATTERNS = ["[a-p].*", "orders|clicks", "[b-z].*s", "pay.*|audit"]
@@ -25,34 +68,6 @@ TOPICS = ["orders", "payments", "clicks", "audit"]
 REMOTE = ["uniform", "range", "rack", "lag", "rate", "weighted", "weighted"]
 LOCAL = ["range", "roundrobin", "sticky", "cooperative-sticky", "sticky,range"]
 WEIGHTS = [1, 2, 5, 20]
-
-_MEMBERS = (
-    "leave",
-    "kill",
-    "vanish",
-    "stop",
-    "reset",
-    "cut",
-    "deaf",
-    "mute",
-    "subscribe",
-    "poll-stop",
-    "callback",
-    "switch",
-)
-_BROKERS = ("broker-kill", "broker-vanish", "broker-term", "broker-stop", "clock-jump")
-_DISKS = ("disk-error", "disk-full", "disk-slow", "bit-flip")
-_WORLD = (
-    "slow-network",
-    "produce",
-    "create",
-    "grow",
-    "delete",
-    "remove-member",
-    "delete-group",
-    "delete-offsets",
-    "stranger",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +163,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     add_records(plan, TOPICS, pace.lulls, pace.outages, Random(f"records {seed}"))
     if plan.cluster:
         _moves(plan, Random(f"moves {seed}"))
-    add_aims(plan, Random(f"aim {seed}"))
+    add_message_faults(plan, Random(f"aim {seed}"))
     if plan.database:
         _cuts(plan, Random(f"database {seed}"))
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
@@ -229,36 +244,40 @@ def _members(plan: Plan, pace: Pace, dice: Random) -> None:
 
 def _steps(plan: Plan, pace: Pace, dice: Random) -> None:
     count = len(plan.members)
-    steps = [Step(round(dice.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), "start", one) for one in range(count)]
-    for kind in (*_MEMBERS, *_BROKERS, *_DISKS, *_WORLD):
-        if dice.random() < (0.35 if kind != "produce" else 0.8):
+    starts = [MemberStart(round(dice.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), one) for one in range(count)]
+    steps: list[Step] = [*starts]
+    for make in _KINDS:
+        if dice.random() < (0.8 if make is _produce else 0.35):
             mean = plan.seconds / dice.choice(pace.lulls)
             at = dice.expovariate(1 / mean)
             while at < plan.seconds:
-                steps.append(_step(kind, round(at, 3), plan, pace, dice))
+                steps.append(make(_Draw(round(at, 3), plan, pace, dice)))
                 at += dice.expovariate(1 / mean)
     if dice.random() < 0.3:
         # Kill in the few milliseconds between the first join, which only returns an id, and the second one
         # (KIP-394).
-        begins = dice.choice([step for step in steps if step.what == "start"])
-        early = round(begins.at + dice.uniform(0.003, 0.012), 4)
-        steps.append(Step(early, "kill", begins.who, f"{dice.choice([0.5, 30.0, 600.0]):g}"))
+        start = dice.choice(starts)
+        early = round(start.at + dice.uniform(0.003, 0.012), 4)
+        steps.append(MemberKill(early, start.member, dice.choice([0.5, 30.0, 600.0])))
     if dice.random() < 0.3:
-        steps += [Step(round(dice.uniform(0.0, plan.seconds), 3), "ambush") for _ in range(dice.randint(1, 6))]
-    crowded = [step for step in steps if step.what in ("disk-error", "disk-full", "slow-network")]
-    if crowded and dice.random() < 0.5:
+        steps += [
+            BrokerKillAfterJoinPhase(round(dice.uniform(0.0, plan.seconds), 3)) for _ in range(dice.randint(1, 6))
+        ]
+    slow = [step for step in steps if isinstance(step, DiskError | DiskFull | NetworkSlow)]
+    if slow and dice.random() < 0.5:
         # Send requests of every kind while a shard is lost and reloaded, or while a group is in transition.
         groups = sorted({one.group for one in plan.members})
-        steps += [Step(round(max(step.at - 0.1, 0.0), 3), "crowd", value=dice.choice(groups)) for step in crowded]
-    plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
+        steps += [SendAllBadRequests(round(max(step.at - 0.1, 0.0), 3), dice.choice(groups)) for step in slow]
+    sort(steps)
+    plan.steps = steps
 
 
 def _cuts(plan: Plan, dice: Random) -> None:
     """Add network partitions between one broker and its database, mostly longer than a lease."""
     for _ in range(dice.choice([0, 1, 2, 5])):
         at, seconds = dice.uniform(0.0, plan.seconds), dice.choice([0.3, 4.0, 15.0])
-        plan.steps.append(Step(round(at, 3), "broker-cut", dice.randrange(plan.brokers), f"{seconds:g}"))
-    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+        plan.steps.append(BrokerDisconnectDatabase(round(at, 3), dice.randrange(plan.brokers), seconds))
+    sort(plan.steps)
 
 
 def _moves(plan: Plan, dice: Random) -> None:
@@ -266,13 +285,14 @@ def _moves(plan: Plan, dice: Random) -> None:
     for _ in range(dice.choice([0, 2, 5, 20])):
         topic = OFFSETS_TOPIC if dice.random() < 0.5 else dice.choice(TOPICS)
         nodes = list(range(1, plan.brokers + 1))
-        replicas = ",".join(map(str, dice.sample(nodes, dice.randint(1, plan.brokers))))
+        replicas = tuple(dice.sample(nodes, dice.randint(1, plan.brokers)))
         at, partition = dice.uniform(0.0, plan.seconds), dice.randrange(3)
-        plan.steps.append(Step(round(at, 3), "reassign", value=f"{topic} {partition} {replicas}"))
+        plan.steps.append(PartitionReassign(round(at, 3), topic, partition, replicas))
         if dice.random() < 0.5:  # during the reassignment, or afterwards
-            later, what = at + dice.choice([0.01, 0.4, 5.0]), dice.choice(["call-off", "elect"])
-            plan.steps.append(Step(round(later, 3), what, value=f"{topic} {partition}"))
-    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+            later = round(at + dice.choice([0.01, 0.4, 5.0]), 3)
+            steps: list[Step] = [ReassignmentCancel(later, topic, partition), LeaderElect(later, topic, partition)]
+            plan.steps.append(dice.choice(steps))
+    sort(plan.steps)
 
 
 def _more(plan: Plan, dice: Random) -> None:
@@ -291,36 +311,82 @@ def _more(plan: Plan, dice: Random) -> None:
             habits.weight = dice.choice(WEIGHTS)
             for _ in range(dice.choice([0, 0, 1, 3])):
                 at = round(dice.uniform(0.0, plan.seconds), 3)
-                plan.steps.append(Step(at, "weigh", number, str(dice.choice(WEIGHTS))))
-    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+                plan.steps.append(MemberSetWeight(at, number, dice.choice(WEIGHTS)))
+    sort(plan.steps)
 
 
-def _step(kind: str, at: float, plan: Plan, pace: Pace, dice: Random) -> Step:
-    member = dice.randrange(len(plan.members))
-    broker = dice.randrange(plan.brokers)
-    short = f"{dice.choice(pace.outages) * dice.uniform(0.5, 1.5):.3f}"
-    match kind:
-        case "leave" | "switch" | "kill" | "vanish" | "stop" | "cut" | "deaf" | "mute" | "poll-stop":
-            return Step(at, kind, member, short)
-        case "callback":
-            return Step(at, kind, member, str(dice.choice([0, 1_000, 15_000, 40_000])))
-        case "reset":
-            return Step(at, kind, member)
-        case "subscribe":
-            return Step(at, kind, member, ",".join(sorted(dice.sample(TOPICS, dice.randint(1, 3)))))
-        case "broker-kill" | "broker-vanish" | "broker-term" | "broker-stop":
-            return Step(at, kind, broker, short)
-        case "clock-jump":
-            return Step(at, kind, broker, f"{dice.choice([-1, 1]) * dice.choice([0.2, 30.0, 4_000.0, 100_000.0]):g}")
-        case "bit-flip":
-            return Step(at, kind)
-        case "disk-error" | "disk-full" | "disk-slow" | "slow-network":
-            return Step(at, kind, value=f"{dice.choice([0.01, 0.5, 3.0]) * dice.uniform(0.5, 1.5):.3f}")
-        case "produce":
-            return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.choice([1, 10, 200])}")
-        case "create" | "grow" | "delete":
-            return Step(at, kind, value=f"{dice.choice(TOPICS)} {dice.randint(1, 6)}")
-        case "stranger":
-            return Step(at, kind, value=f"{plan.members[member].group} {dice.choice(list(BadRequest))}")
-        case _:
-            return Step(at, kind, value=plan.members[member].group)
+class _Draw:
+    """Random attributes of a step at that time. All are drawn for each step, so that other steps are unchanged."""
+
+    def __init__(self, at: float, plan: Plan, pace: Pace, dice: Random) -> None:
+        self.at = at
+        self.dice = dice
+        self.member = dice.randrange(len(plan.members))
+        self.broker = dice.randrange(plan.brokers)
+        self.seconds = round(dice.choice(pace.outages) * dice.uniform(0.5, 1.5), 3)
+        self.group = plan.members[self.member].group
+
+    @property
+    def topic(self) -> str:
+        """Another topic with each call."""
+        return self.dice.choice(TOPICS)
+
+    @property
+    def disk_seconds(self) -> float:
+        """Another duration of a failure of disk or network with each call."""
+        return round(self.dice.choice([0.01, 0.5, 3.0]) * self.dice.uniform(0.5, 1.5), 3)
+
+
+def _produce(draw: _Draw) -> Produce:
+    return Produce(draw.at, draw.topic, draw.dice.choice([1, 10, 200]))
+
+
+def _subscribe(draw: _Draw) -> MemberSubscribe:
+    topics = draw.dice.sample(TOPICS, draw.dice.randint(1, 3))
+    return MemberSubscribe(draw.at, draw.member, tuple(sorted(topics)))
+
+
+def _clock_jump(draw: _Draw) -> BrokerClockJump:
+    seconds = draw.dice.choice([-1, 1]) * draw.dice.choice([0.2, 30.0, 4_000.0, 100_000.0])
+    return BrokerClockJump(draw.at, draw.broker, seconds)
+
+
+def _delete_topic(draw: _Draw) -> TopicDelete:
+    topic = draw.topic
+    draw.dice.randint(1, 6)  # drawn as for the other steps of topics
+    return TopicDelete(draw.at, topic)
+
+
+_KINDS: tuple[Callable[[_Draw], Step], ...] = (
+    lambda draw: MemberLeave(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberKill(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberPowerOff(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberSuspend(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberResetConnections(draw.at, draw.member),
+    lambda draw: MemberDisconnect(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberBlockIncoming(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberBlockOutgoing(draw.at, draw.member, draw.seconds),
+    _subscribe,
+    lambda draw: MemberStopPolling(draw.at, draw.member, draw.seconds),
+    lambda draw: MemberSlowCallback(draw.at, draw.member, draw.dice.choice([0, 1_000, 15_000, 40_000])),
+    lambda draw: MemberSwitchProtocol(draw.at, draw.member, draw.seconds),
+    lambda draw: BrokerKill(draw.at, draw.broker, draw.seconds),
+    lambda draw: BrokerPowerOff(draw.at, draw.broker, draw.seconds),
+    lambda draw: BrokerTerminate(draw.at, draw.broker, draw.seconds),
+    lambda draw: BrokerSuspend(draw.at, draw.broker, draw.seconds),
+    _clock_jump,
+    lambda draw: DiskError(draw.at, draw.disk_seconds),
+    lambda draw: DiskFull(draw.at, draw.disk_seconds),
+    lambda draw: DiskSlow(draw.at, draw.disk_seconds),
+    lambda draw: DiskBitFlip(draw.at),
+    lambda draw: NetworkSlow(draw.at, draw.disk_seconds),
+    _produce,
+    lambda draw: TopicCreate(draw.at, draw.topic, draw.dice.randint(1, 6)),
+    lambda draw: TopicGrow(draw.at, draw.topic, draw.dice.randint(1, 6)),
+    _delete_topic,
+    lambda draw: GroupRemoveMembers(draw.at, draw.group),
+    lambda draw: GroupDelete(draw.at, draw.group),
+    lambda draw: GroupDeleteOffsets(draw.at, draw.group),
+    lambda draw: SendBadRequest(draw.at, draw.group, draw.dice.choice(list(BadRequest))),
+)
+"""Steps of which a seed has all or none. Their order is part of what a seed means."""

@@ -11,13 +11,11 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import MemberLeave, OrderlyStep, Produce, Step, sort
 
 FAULTLESS_EVERY = 13
 """One of this many seeds is such a world."""
-
-ORDERLY = frozenset({"start", "leave", "switch", "subscribe", "weigh", "produce", "create", "grow", "delete"})
-"""Steps that must not repeat records. Operators who remove members, groups or offsets cause repetition."""
 
 _EXPIRY = ("offsets.retention.minutes", "offsets.retention.check.interval.ms")
 _LONGEST_CALLBACK = 3_000
@@ -27,7 +25,7 @@ def is_faultless(plan: Plan) -> bool:
     """Return whether nothing in the plan may repeat a record."""
     instances = Counter((one.group, one.instance) for one in plan.members if one.instance is not None)
     return (
-        all(step.what in ORDERLY for step in plan.steps)
+        all(isinstance(step, OrderlyStep) for step in plan.steps)
         and not any(name in plan.settings for name in _EXPIRY)
         and max(instances.values(), default=1) == 1
         and all(one.callback <= _LONGEST_CALLBACK for one in plan.members)
@@ -44,14 +42,15 @@ def make_faultless(plan: Plan, dice: Random) -> None:
             plan.members[number] = replace(habits, instance=None)
         elif habits.instance is not None:
             seen.add((habits.group, habits.instance))
-    steps = [step for step in plan.steps if step.what in ORDERLY]
+    steps: list[Step] = [step for step in plan.steps if isinstance(step, OrderlyStep)]
     for number in range(len(plan.members)):
         for _ in range(dice.choice([0, 1, 2])):
             at = round(dice.uniform(0.2, 1.0) * plan.seconds, 3)
-            steps.append(Step(at, "leave", number, f"{dice.choice([0.05, 2.0, 20.0]):g}"))
+            steps.append(MemberLeave(at, number, dice.choice([0.05, 2.0, 20.0])))
     for topic in sorted(plan.topics):
         for _ in range(10):
             at = round(dice.uniform(0.0, plan.seconds), 3)
-            steps.append(Step(at, "produce", value=f"{topic} {dice.choice([1, 10, 200])}"))
-    plan.steps = sorted(steps, key=lambda step: (step.at, step.what, step.who))
+            steps.append(Produce(at, topic, dice.choice([1, 10, 200])))
+    sort(steps)
+    plan.steps = steps
     assert is_faultless(plan)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import Effect, MessageFault, sort
 
 _GROUPS = (
     "JoinGroup",
@@ -21,19 +22,19 @@ _LIKELY = 0.5
 """Probability that a busy world has such faults."""
 
 
-def add_aims(plan: Plan, dice: Random) -> None:
+def add_message_faults(plan: Plan, dice: Random) -> None:
     """Add such faults to half of the busy plans, with random numbers of their own."""
     if plan.is_calm or dice.random() >= _LIKELY:
         return
     for _ in range(dice.choice([2, 5, 12, 25])):
-        plan.steps.append(aim(plan, dice))
-    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+        plan.steps.append(message_fault(plan, dice))
+    sort(plan.steps)
 
 
-def aim(plan: Plan, dice: Random, at: float | None = None) -> Step:
+def message_fault(plan: Plan, dice: Random, at: float | None = None) -> MessageFault:
     """Return a step that affects the next request of some kind from the time `at` on (default: random)."""
-    how = dice.choice(["late", "answer-late", "answer-lost", "answer-lost"])
+    effect = dice.choice([Effect.REQUEST_LATE, Effect.RESPONSE_LATE, Effect.RESPONSE_LOST, Effect.RESPONSE_LOST])
     at = dice.uniform(0.0, plan.seconds) if at is None else at
     seconds = dice.choice([0.02, 0.5, 3.0, 9.0]) * dice.uniform(0.5, 1.5)
     requests = (*_GROUPS, *_RECORDS) if plan.records else _GROUPS
-    return Step(round(at, 3), "aim", value=f"{how} {dice.choice(requests)} {seconds:.3f}")
+    return MessageFault(round(at, 3), effect, dice.choice(requests), round(seconds, 3))

@@ -11,20 +11,7 @@ from typing import Any
 
 from kohort.model import Millis, TopicPartition
 from kohort.sim.plans.application_settings import ApplicationSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Event at `at` seconds after the start. `who` is the number of a member or a broker, or -1."""
-
-    at: float
-    what: str
-    who: int = -1
-    value: str = ""
-
-    def __str__(self) -> str:
-        who = f" {self.who}" if self.who >= 0 else ""
-        return f"at {self.at:.4f} {self.what}{who}{' ' + self.value if self.value else ''}"
+from kohort.sim.plans.steps import Step, is_fault, parse
 
 
 @dataclass(slots=True)
@@ -68,50 +55,7 @@ class Plan:
     @property
     def faults(self) -> list[Step]:
         """Steps that are faults."""
-        return [step for step in self.steps if step.what in FAULTS]
-
-
-FAULTS = frozenset(
-    {
-        "aim",
-        "ambush",
-        "reset",
-        "cut",
-        "deaf",
-        "mute",
-        "kill",
-        "vanish",
-        "stop",
-        "slow-network",
-        "broker-kill",
-        "broker-vanish",
-        "broker-term",
-        "broker-stop",
-        "broker-cut",
-        "disk-error",
-        "disk-full",
-        "disk-slow",
-        "bit-flip",
-        "clock-jump",
-        "poll-stop",
-        "callback",
-        "stranger",
-        "crowd",
-        "client-kill",
-        "client-stop",
-        "client-reset",
-        "client-cut",
-        "client-deaf",
-        "client-mute",
-        "client-seek",
-        "forget-sessions",
-        "spoil",
-        "reassign",
-        "call-off",
-        "elect",
-    }
-)
-"""Kinds of steps that are faults."""
+        return [step for step in self.steps if is_fault(type(step))]
 
 
 def dump(plan: Plan) -> str:
@@ -165,16 +109,10 @@ def _read(plan: Plan, word: str, rest: str) -> None:
             plan.rates.append(float(words.pop("rate")))
             plan.members.append(_habits(words))
         case "at":
-            plan.steps.append(_step(rest.split()))
+            plan.steps.append(parse(f"at {rest}"))
         case _:
             if word and not word.startswith("#"):
                 raise ValueError(word)
-
-
-def _step(words: list[str]) -> Step:
-    at, what, *rest = words
-    who = int(rest.pop(0)) if rest and rest[0].isdigit() else -1
-    return Step(float(at), what, who, " ".join(rest))
 
 
 def _habits(words: dict[str, str]) -> ApplicationSettings:

@@ -5,11 +5,26 @@ It uses random numbers of its own, so worlds without records are unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from kohort.model import TopicPartition
-from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import (
+    BrokerForgetFetchSessions,
+    ClientBlockIncoming,
+    ClientBlockOutgoing,
+    ClientDisconnect,
+    ClientKill,
+    ClientResetConnections,
+    ClientSeek,
+    ClientSuspend,
+    DiskBitFlipInRecords,
+    Produce,
+    RecordStep,
+    sort,
+)  # fmt: skip
 
 VAULT = "vault"
 """Topic with records that no group reads, in which bits are flipped."""
@@ -19,17 +34,6 @@ _LONGEST = 300.0
 """Maximum duration in seconds: in a world with records most events are idle fetches."""
 _MOST_PARTITIONS = 8
 """Upper bound of partition numbers. Most topics have fewer, so readers request some that do not exist."""
-_KINDS = (
-    "client-kill",
-    "client-stop",
-    "client-reset",
-    "client-cut",
-    "client-deaf",
-    "client-mute",
-    "forget-sessions",
-    "spoil",
-    "client-seek",
-)
 _SEEKS_AFTER = (0.0005, 0.002, 0.5)
 """Time between two seeks in seconds: the first one is being looked up, or has been answered."""
 _LIKELY = 0.35
@@ -50,13 +54,13 @@ def add_records(
     plan.settings["max.incremental.fetch.session.cache.slots"] = dice.choice(["0", "1", "3", "1000"])
     plan.topics[VAULT] = 3
     _add_readers(plan, topics, dice)
-    plan.steps = [step for step in plan.steps if step.what != "produce"]
+    plan.steps = [step for step in plan.steps if not isinstance(step, Produce)]
     for _ in range(dice.choice([5, 20, 40])):
         at = round(dice.uniform(0.0, plan.seconds), 3)
         count = dice.choice([1, 1, 5, 30])
-        plan.steps.append(Step(at, "produce", value=f"{dice.choice([*topics, VAULT])} {count}"))
+        plan.steps.append(Produce(at, dice.choice([*topics, VAULT]), count))
     _add_accidents(plan, lulls, outages, dice)
-    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+    sort(plan.steps)
 
 
 def _add_readers(plan: Plan, topics: Sequence[str], dice: Random) -> None:
@@ -69,13 +73,64 @@ def _add_readers(plan: Plan, topics: Sequence[str], dice: Random) -> None:
 
 
 def _add_accidents(plan: Plan, lulls: Sequence[int], outages: Sequence[float], dice: Random) -> None:
-    clients = plan.writers + len(plan.readers)
-    for kind in _KINDS:
+    for make in _KINDS:
         mean = plan.seconds / dice.choice(lulls)
         at = dice.expovariate(1 / mean) if dice.random() < _LIKELY else plan.seconds
         while at < plan.seconds:
-            who = dice.randrange(clients) if kind.startswith("client-") else -1
-            seconds = dice.choice(_SEEKS_AFTER if kind == "client-seek" else outages) * dice.uniform(0.5, 1.5)
-            lasts = "" if who < 0 or kind == "client-reset" else f"{seconds:.4f}"
-            plan.steps.append(Step(round(at, 3), kind, who, lasts))
+            plan.steps.append(make(_Draw(round(at, 3), plan.writers + len(plan.readers), outages, dice)))
             at += dice.expovariate(1 / mean)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Random attributes of a step at that time. Each call draws another value."""
+
+    at: float
+    clients: int
+    outages: Sequence[float]
+    dice: Random
+
+    def client(self) -> int:
+        return self.dice.randrange(self.clients)
+
+    def seconds(self) -> float:
+        return self._scaled(self.outages)
+
+    def seek_seconds(self) -> float:
+        return self._scaled(_SEEKS_AFTER)
+
+    def _scaled(self, choices: Sequence[float]) -> float:
+        return round(self.dice.choice(choices) * self.dice.uniform(0.5, 1.5), 4)
+
+
+# The next three draw a duration that they do not need, so that worlds stay the same.
+
+
+def _reset_connections(draw: _Draw) -> ClientResetConnections:
+    client = draw.client()
+    draw.seconds()
+    return ClientResetConnections(draw.at, client)
+
+
+def _forget_sessions(draw: _Draw) -> BrokerForgetFetchSessions:
+    draw.seconds()
+    return BrokerForgetFetchSessions(draw.at)
+
+
+def _flip_a_bit(draw: _Draw) -> DiskBitFlipInRecords:
+    draw.seconds()
+    return DiskBitFlipInRecords(draw.at)
+
+
+_KINDS: tuple[Callable[[_Draw], RecordStep], ...] = (
+    lambda draw: ClientKill(draw.at, draw.client(), draw.seconds()),
+    lambda draw: ClientSuspend(draw.at, draw.client(), draw.seconds()),
+    _reset_connections,
+    lambda draw: ClientDisconnect(draw.at, draw.client(), draw.seconds()),
+    lambda draw: ClientBlockIncoming(draw.at, draw.client(), draw.seconds()),
+    lambda draw: ClientBlockOutgoing(draw.at, draw.client(), draw.seconds()),
+    _forget_sessions,
+    _flip_a_bit,
+    lambda draw: ClientSeek(draw.at, draw.client(), draw.seek_seconds()),
+)
+"""Steps of which a world with records has all or none. Their order is part of what a seed means."""

@@ -142,7 +142,7 @@ class Application:
         if self.membership is not None and not self._leaving:
             self.membership.subscribe(topics)
 
-    def weigh(self, weight: int) -> None:
+    def set_weight(self, weight: int) -> None:
         """Change the weight relative to other members."""
         self.habits.weight = weight
         if self.membership is not None and not self._leaving:

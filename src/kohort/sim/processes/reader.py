@@ -160,7 +160,7 @@ class Reader(Application):
         if self._consumer is not None and not self._leaving:
             self._consumer.do(self._subscribe)
 
-    def weigh(self, weight: int) -> None:
+    def set_weight(self, weight: int) -> None:
         self.habits.weight = weight
         if self._consumer is not None and not self._leaving:
             self._consumer.do(lambda consumer: consumer.set_weight(weight))

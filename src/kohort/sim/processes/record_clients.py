@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from kohort.model import TopicPartition
 from kohort.sim.checks.ledger import Ledger
 from kohort.sim.checks.records import Records
 from kohort.sim.environment.disk import PartitionId
 from kohort.sim.environment.files import FilesDisk
-from kohort.sim.environment.network import Network
+from kohort.sim.environment.network import Blocked, Network
 from kohort.sim.environment.process import Process
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import (
+    BrokerForgetFetchSessions,
+    ClientBlockIncoming,
+    ClientBlockOutgoing,
+    ClientDisconnect,
+    ClientKill,
+    ClientResetConnections,
+    ClientSeek,
+    ClientSuspend,
+    DiskBitFlipInRecords,
+    RecordStep,
+    TopicDelete,
+)  # fmt: skip
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import Brokers
 from kohort.sim.processes.reader import LoneReader, Reader
@@ -42,6 +55,14 @@ class RecordWorld(Protocol):
         """Call a function later, outside of any process."""
         ...
 
+    def block(self, name: str, what: Blocked, seconds: float) -> None:
+        """Block the network between that process and all brokers."""
+        ...
+
+    def reset_connections(self, process: Process) -> None:
+        """Reset all connections of a process."""
+        ...
+
 
 class RecordClients:
     """Clients outside of groups: first the writers, then the readers."""
@@ -50,7 +71,7 @@ class RecordClients:
         self._world = world
         self._dice = Random(f"traffic {world.plan.seed}")
         plan = world.plan
-        deleted = frozenset(step.value.split()[0] for step in plan.steps if step.what == "delete")
+        deleted = frozenset(step.topic for step in plan.steps if isinstance(step, TopicDelete))
         self.records = Records(lambda: world.site.disk.topics, deleted)
         names = [f"writer-{number}" for number in range(plan.writers)]
         names += [f"reader-{number}" for number in range(len(plan.readers))]
@@ -96,31 +117,41 @@ class RecordClients:
         self._dice.choice(writers).produce(topic, count)
         return True
 
-    def process(self, step: Step) -> Process:
-        """Return the process that a step refers to."""
-        return self.processes[step.who % len(self.processes)]
-
-    def step(self, step: Step) -> bool:
-        """Execute a fault of one of the processes; return whether it took effect."""
-        number = step.who % len(self.processes)
-        process, world = self.process(step), self._world
+    def execute(self, step: RecordStep) -> bool:
+        """Execute a fault; return whether it took effect."""
+        match step:
+            case BrokerForgetFetchSessions():
+                return self._forget_sessions()
+            case DiskBitFlipInRecords():
+                return self._flip_a_bit()
+        world, number = self._world, step.client % len(self.processes)
+        process = self.processes[number]
+        match step:
+            case ClientDisconnect():
+                world.block(process.name, Blocked.BOTH, step.seconds)
+                return True
+            case ClientBlockIncoming():
+                world.block(process.name, Blocked.INCOMING, step.seconds)
+                return True
+            case ClientBlockOutgoing():
+                world.block(process.name, Blocked.OUTGOING, step.seconds)
+                return True
         if not process.alive:
             return False
-        match step.what:
-            case "client-seek":
-                return self._seek(number, float(step.value))
-            case "client-kill":
+        match step:
+            case ClientSeek():
+                return self._seek(number, step.seconds)
+            case ClientKill():
                 process.kill()
                 self._clients[number] = None
-                world.after(float(step.value), partial(self.start, number))
-            case "client-stop":
+                world.after(step.seconds, partial(self.start, number))
+            case ClientSuspend():
                 process.stop()
-                world.after(float(step.value), process.go_on)
-            case "client-reset":
-                for end in [end for end in world.network.connections() if end.loop is process.loop]:
-                    world.network.reset(end)
+                world.after(step.seconds, process.go_on)
+            case ClientResetConnections():
+                world.reset_connections(process)
             case _:
-                raise ValueError(f"no step is called {step.what!r}")
+                assert_never(step)
         return True
 
     def _seek(self, number: int, seconds: float) -> bool:
@@ -138,7 +169,7 @@ class RecordClients:
         if self._clients[number] is reader and self.processes[number].runs:
             reader.seek(partition, offset)
 
-    def forget_sessions(self) -> bool:
+    def _forget_sessions(self) -> bool:
         """Let the brokers forget all fetch sessions."""
         forgotten = 0
         for broker in self._world.site.running.values():
@@ -147,13 +178,13 @@ class RecordClients:
                 forgotten += 1
         return forgotten > 0
 
-    def spoil(self) -> bool:
+    def _flip_a_bit(self) -> bool:
         """Flip a bit of a record on the disk, while a broker runs."""
         disk = self._world.site.disk
-        spoiled = disk.spoil(self._dice) if isinstance(disk, FilesDisk) else None
-        if spoiled is not None:
-            self.records.damaged.add(spoiled)
-        return spoiled is not None
+        flipped = disk.flip_a_bit_in_records(self._dice) if isinstance(disk, FilesDisk) else None
+        if flipped is not None:
+            self.records.damaged.add(flipped)
+        return flipped is not None
 
     def written(self, partition: PartitionId, topic: str, data: bytes) -> None:
         """Record batches that became durable."""

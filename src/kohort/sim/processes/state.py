@@ -10,6 +10,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from zlib import crc32
 
 from kohort.broker.groups.coordinator import group_partition
@@ -26,7 +27,7 @@ from kohort.sim.environment.database import Database
 from kohort.sim.environment.disk import Disk
 from kohort.sim.environment.files import FilesDisk
 from kohort.sim.environment.loop import Agenda, Handle, VirtualLoop
-from kohort.sim.environment.network import Network
+from kohort.sim.environment.network import Blocked, Network
 from kohort.sim.environment.process import Process
 from kohort.sim.environment.transport import Transport
 from kohort.sim.plans.application_settings import ApplicationSettings
@@ -56,7 +57,7 @@ class WorldState:
         dice = random.Random(f"world {plan.seed}")
         self.dice = dice
         self.network = Network(self.agenda, random.Random(f"network {plan.seed}"), self._arrived)
-        self.network.weather.pieces = plan.pieces
+        self.network.conditions.pieces = plan.pieces
         self.ledger = Ledger()
         self.watch = Watch(self.ledger, SHARDS, self.note)
         disk = self._disk()
@@ -75,7 +76,7 @@ class WorldState:
         self.processes = [self.new_process(f"member-{number}") for number in range(len(plan.members))]
         self.applications: list[Application | None] = [None] * len(plan.members)
         self.operator = self.new_process("operator")
-        self.crowd = self.new_process("crowd")
+        self.bad_client = self.new_process("bad-client")
         self.traffic = RecordClients(self) if plan.records else None
         self.answers.errors = None if self.traffic is None else self.traffic.records.errors
         self.habits = [replace(one) for one in plan.members]
@@ -84,7 +85,7 @@ class WorldState:
         """Whether each member should run."""
         self.found: set[str] = set()
         """Groups whose coordinator was found after the faults."""
-        self.ambushes = 0
+        self.planned_kills = 0
         """Number of times that a broker is still to be killed right after a join phase."""
         self.interrupt: Callable[[], object] = lambda: None
         """Function that is called when a join phase is over."""
@@ -171,6 +172,22 @@ class WorldState:
         """Kill that member's process."""
         self.processes[number].kill(silently=silently)
         self.applications[number] = None
+
+    # Network
+
+    def block(self, name: str, what: Blocked, seconds: float) -> None:
+        """Block the network between that process and all brokers."""
+        for broker in self.site.processes:
+            paths = [(name, broker.name)] if what is not Blocked.INCOMING else []
+            paths += [(broker.name, name)] if what is not Blocked.OUTGOING else []
+            for path in paths:
+                self.network.block(*path)
+                self.after(seconds, partial(self.network.heal, *path))
+
+    def reset_connections(self, process: Process) -> None:
+        """Reset all connections of a process."""
+        for end in [end for end in self.network.connections() if end.loop is process.loop]:
+            self.network.reset(end)
 
     # Observations
 

@@ -18,8 +18,9 @@ from itertools import count
 from random import Random
 
 from kohort.sim.plans.drawing import draw
-from kohort.sim.plans.message_fault_drawing import aim
-from kohort.sim.plans.plan import FAULTS, Plan
+from kohort.sim.plans.message_fault_drawing import message_fault
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import MemberStart, sort
 
 _CANDIDATES = 32
 """Number of seeds that are drawn ahead; the one of the rarest kind runs next."""
@@ -54,7 +55,7 @@ def kind_of(plan: Plan) -> tuple[str, ...]:
     protocols = {one.protocol for one in plan.members}
     crowd = "one" if len(plan.members) == 1 else "few" if len(plan.members) < 4 else "many"
     static = "static" if any(one.instance for one in plan.members) else "dynamic"
-    faults = "faults" if any(step.what in FAULTS for step in plan.steps) else "faultless"
+    faults = "faults" if plan.faults else "faultless"
     return log, "+".join(sorted(protocols)), crowd, static, "records" if plan.records else "numbers", faults
 
 
@@ -107,11 +108,11 @@ def _vary(plan: Plan, dice: Random) -> None:
     """Change a few things: the time of a step, a message that a fault affects, a setting."""
     for _ in range(dice.choice([1, 2, 4])):
         dice.choice([_bring_together, _bring_together, _again, _strike, _strike, _leave_out, _set])(plan, dice)
-    plan.steps.sort(key=lambda step: (step.at, step.what, step.who))
+    sort(plan.steps)
 
 
 def _movable(plan: Plan) -> list[int]:
-    return [number for number, step in enumerate(plan.steps) if step.what != "start"]
+    return [number for number, step in enumerate(plan.steps) if not isinstance(step, MemberStart)]
 
 
 def _bring_together(plan: Plan, dice: Random) -> None:
@@ -134,7 +135,7 @@ def _again(plan: Plan, dice: Random) -> None:
 def _strike(plan: Plan, dice: Random) -> None:
     """Add a fault that affects a message close to a step."""
     near = dice.choice(plan.steps)
-    plan.steps.append(aim(plan, dice, near.at + dice.choice([0.0, *_NEAR])))
+    plan.steps.append(message_fault(plan, dice, near.at + dice.choice([0.0, *_NEAR])))
 
 
 def _leave_out(plan: Plan, dice: Random) -> None:

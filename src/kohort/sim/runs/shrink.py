@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kohort.sim.plans.plan import Plan, Step
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import MemberStart, MemberStep
 from kohort.sim.violation import Violation
 from kohort.sim.world.world import World
 
@@ -49,7 +50,7 @@ class _Shrinking:
 
     def _without_members(self, plan: Plan) -> Plan:
         for number in reversed(range(len(plan.members))):
-            steps = [step for step in plan.steps if step.who != number or not _is_members(step)]
+            steps = [step for step in plan.steps if not (isinstance(step, MemberStep) and step.member == number)]
             smaller = replace(plan, steps=steps)
             if len(steps) < len(plan.steps) and self._fails(smaller):
                 plan = smaller
@@ -71,13 +72,9 @@ class _Shrinking:
         return plan
 
 
-def _is_members(step: Step) -> bool:
-    return not step.what.startswith("broker-")
-
-
 def _renumbered(plan: Plan) -> Plan:
     """Remove members that never start, and renumber the others."""
-    started = sorted({step.who for step in plan.steps if step.what == "start"})
+    started = sorted({step.member for step in plan.steps if isinstance(step, MemberStart)})
     if len(started) == len(plan.members):
         return plan
     # The numbers are part of the processes' names, and so affect the world's random numbers: a renumbered
@@ -88,9 +85,9 @@ def _renumbered(plan: Plan) -> Plan:
         members=[plan.members[number] for number in started],
         rates=[plan.rates[number] for number in started],
         steps=[
-            replace(step, who=places[step.who]) if _is_members(step) and step.who >= 0 else step
+            replace(step, member=places[step.member]) if isinstance(step, MemberStep) else step
             for step in plan.steps
-            if step.who < 0 or not _is_members(step) or step.who in places
+            if not isinstance(step, MemberStep) or step.member in places
         ],
     )
     before, after = World(plan).run().violation, World(smaller).run().violation

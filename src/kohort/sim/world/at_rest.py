@@ -36,18 +36,18 @@ def check_rest(world: WorldState) -> None:
 def _calm(world: WorldState) -> None:
     """End all faults: processes run, networks deliver, disks write, applications poll."""
     world.network.heal_all()
-    world.network.weather.spread = 0.001
-    world.network.weather.pieces = 0.0
-    world.network.aims.clear()
+    world.network.conditions.spread = 0.001
+    world.network.conditions.pieces = 0.0
+    world.network.message_faults.clear()
     disk, site = world.site.disk, world.site
     disk.failure, disk.slowness = None, 0.0005
     if isinstance(disk, FilesDisk):
-        disk.rot = 0
+        disk.bits_to_flip = 0
     site.heal()
     # The operator's request to a dead machine may still wait, for longer than the lookup of a coordinator may
     # take.
     world.operator.kill()
-    world.crowd.kill()
+    world.bad_client.kill()
     site.be_calm()
     if world.traffic is not None:
         world.traffic.be_calm()

@@ -22,8 +22,9 @@ from kohort.sim.environment.files import FilesDisk
 from kohort.sim.environment.hang_limit import patience
 from kohort.sim.environment.isolation import alone
 from kohort.sim.environment.process import Process
-from kohort.sim.faults.steps import do
-from kohort.sim.plans.plan import FAULTS, Plan, Step
+from kohort.sim.faults.steps import execute
+from kohort.sim.plans.plan import Plan
+from kohort.sim.plans.steps import Step, is_fault
 from kohort.sim.processes.brokers import SimulatedBroker
 from kohort.sim.processes.state import WorldState
 from kohort.sim.violation import Violation
@@ -40,7 +41,7 @@ class World(WorldState):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self.done: Counter[str] = Counter()
+        self.done: Counter[type[Step]] = Counter()
         """Number of steps that took effect, by kind."""
         self._hold_checks = HoldChecks()
         self._topics: dict[UUID, int] = {}
@@ -73,10 +74,10 @@ class World(WorldState):
         self._tear_down()
 
     def _step(self, step: Step) -> None:
-        if do(self, step):
-            self.done[step.what] += 1
-            self.watch.befell(step.what)
-            self.note(str(step).partition(" ")[2].partition(" ")[2])
+        if execute(self, step):
+            self.done[type(step)] += 1
+            self.watch.fault_happened(step.name())
+            self.note(step.description)
 
     def _join_phase_over(self, group_id: str) -> None:
         """Kill a broker if planned, and call `interrupt`.
@@ -86,8 +87,8 @@ class World(WorldState):
         """
         self.generations[group_id] = self.now
         self.after(0.0, self.interrupt)
-        if self.ambushes and not self.resting and (victim := self.site.victim) is not None:
-            self.ambushes -= 1
+        if self.planned_kills and not self.resting and (victim := self.site.victim) is not None:
+            self.planned_kills -= 1
             self.site.fails(victim, 0.0)
             self.after(self.dice.uniform(0.0005, 0.006), partial(self.site.kill, victim))
 
@@ -136,7 +137,7 @@ class World(WorldState):
 
     def _all(self) -> list[Process]:
         clients = [] if self.traffic is None else self.traffic.processes
-        return [*self.site.processes, *self.processes, self.operator, self.crowd, *clients]
+        return [*self.site.processes, *self.processes, self.operator, self.bad_client, *clients]
 
     def _outcome(self) -> Outcome:
         groups = {one.group for one in self.plan.members}
@@ -148,7 +149,7 @@ class World(WorldState):
             self.agenda.events,
             self.network.deliveries,
             self.now * len(groups),
-            Counter({what: count for what, count in self.done.items() if what in FAULTS}),
+            Counter({kind.name(): count for kind, count in self.done.items() if is_fault(kind)}),
             self.watch.states,
             self.watch.errors | self.answers.codes,
             history,
