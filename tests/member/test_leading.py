@@ -22,7 +22,7 @@ class Eager(FirstTakesAll):
     protocol = RebalanceProtocol.EAGER
 
 
-def complaint(assignor: FirstTakesAll, given: Given, owned: Given | None = None) -> str | None:
+def fault(assignor: FirstTakesAll, given: Given, owned: Given | None = None) -> str | None:
     """Of an assignment of t, which has three partitions, and of u, which does not exist; a and b want both."""
     subscriptions = {
         name: Subscription(["t", "u"], owned_partitions=[TopicPartition("t", n) for n in (owned or {}).get(name, [])])
@@ -30,7 +30,7 @@ def complaint(assignor: FirstTakesAll, given: Given, owned: Given | None = None)
     }
     lead = Lead(assignor, subscriptions, {}, skip_assignment=False)
     shares = {name: Assignment([TopicPartition("t", n) for n in numbers]) for name, numbers in given.items()}
-    return lead.complaint({"t": 3, "u": None}, shares)
+    return lead.fault({"t": 3, "u": None}, shares)
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def complaint(assignor: FirstTakesAll, given: Given, owned: Given | None = None)
     ],
 )
 def test_partitions_that_are_given_to_nobody(given: Given, expected: str | None) -> None:
-    assert complaint(FirstTakesAll(), given) == expected
+    assert fault(FirstTakesAll(), given) == expected
 
 
 def test_a_partition_that_is_given_twice() -> None:
-    said = complaint(FirstTakesAll(), {"a": [0, 1], "b": [1, 2]})
+    said = fault(FirstTakesAll(), {"a": [0, 1], "b": [1, 2]})
     assert said is not None and said.startswith("it assigns t-1 to both ") and said.endswith(", so both read it")
 
 
 def test_a_cooperative_assignor_leaves_out_what_changes_hands() -> None:
     owned = {"a": [0, 1, 2]}
-    assert complaint(FirstTakesAll(), {"a": [0, 1], "b": []}, owned) is None
-    said = complaint(Eager(), {"a": [0, 1], "b": []}, owned)
+    assert fault(FirstTakesAll(), {"a": [0, 1], "b": []}, owned) is None
+    said = fault(Eager(), {"a": [0, 1], "b": []}, owned)
     assert said is not None and said.startswith("it assigns t-2 to no member")
 
 

@@ -19,7 +19,7 @@ from kohort.coordinator.effects import Record
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.member.classic import member as classic_member
-from kohort.member.classic import standing
+from kohort.member.classic import state
 from kohort.wire.messages.consumer_protocol import Assignment
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
@@ -61,13 +61,13 @@ def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
 
 @plant("S1")
 def an_eager_member_joins_with_its_hands_full(patch: MonkeyPatch) -> None:
-    real = standing.ClassicState.prepare
+    real = state.ClassicState.prepare
 
     def hasty(self: Any, reason: str) -> None:
         real(self, reason)
         self.callbacks.forget_waiting()
 
-    patch.setattr(standing.ClassicState, "prepare", hasty)
+    patch.setattr(state.ClassicState, "prepare", hasty)
 
 
 @plant("L5", "S7", hint=1)

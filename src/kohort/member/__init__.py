@@ -4,7 +4,7 @@ from kohort.member.actions import Actions, CommitSettled, Send
 from kohort.member.any_member import AnyMember
 from kohort.member.callbacks import CallbackKind
 from kohort.member.classic import ClassicMember
-from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, commit_request
+from kohort.member.commits import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ATTEMPTS, Commit, commit_request
 from kohort.member.config import AnyConfig, ConsumerMemberConfig, MemberConfig
 from kohort.member.consumer import ConsumerMember
 from kohort.member.events import (
@@ -29,8 +29,8 @@ from kohort.member.offsets import OffsetAndMetadata
 from kohort.member.phase import Phase
 
 __all__ = [
-    "ATTEMPTS_AT_UNKNOWN",
     "UNKNOWN_TOPIC",
+    "UNKNOWN_TOPIC_ATTEMPTS",
     "Actions",
     "AnyConfig",
     "AnyMember",

@@ -66,7 +66,7 @@ class AnyMember(ABC):
         self.heartbeat_at: Millis = 0
         self.polled_at: Millis | None = None
         """Time at which the last poll ended; None while the application waits in a poll or has never polled."""
-        self.told_at: Millis | None = None
+        self.callback_at: Millis | None = None
         """Time at which the current callback started, or of the last poll since; None if no callback runs."""
         self.topics: frozenset[str] = frozenset()
         """Topics to which the application subscribed by name."""
@@ -123,7 +123,7 @@ class AnyMember(ABC):
 
     def overdue_at(self) -> Millis | None:
         """Return the deadline for the application's next poll, or the end of its callback; None if there is none."""
-        polled, told = self.polled_at, self.told_at
+        polled, told = self.polled_at, self.callback_at
         since = told if polled is None else polled if told is None else min(polled, told)
         if since is None or self.leave is not None or self.phase not in self.BEFORE[Phase.STALE]:
             return None
@@ -140,7 +140,7 @@ class AnyMember(ABC):
             instead = "take fewer records at once (max_poll_records), or allow more time"
         self.actions.warning = f"{late}: the member leaves, and joins again when it is back; {instead}"
 
-    def meanwhile(self) -> str:
+    def callback_note(self) -> str:
         """Return a note on the running callback, which may have taken too long, for the reason of a failure."""
         running = self.callbacks.running
         return "" if running is None else f" (while the {running.kind.value} callback runs)"
@@ -148,10 +148,10 @@ class AnyMember(ABC):
     def polls(self) -> None:
         """Record that the application polls."""
         self.polled_at = None
-        if self.told_at is not None:
-            self.told_at = self.now
+        if self.callback_at is not None:
+            self.callback_at = self.now
 
-    def speaks_of_us(self, sent: Sent) -> bool:
+    def is_current(self, sent: Sent) -> bool:
         """Return whether the request was sent under the member's current identity."""
         return (sent.member_id, sent.generation) == (self.member_id, self.generation)
 

@@ -19,7 +19,7 @@ from kohort.wire.messages.offset_commit import (
 )
 
 UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-ATTEMPTS_AT_UNKNOWN = 5
+UNKNOWN_TOPIC_ATTEMPTS = 5
 """Maximum attempts to commit for an unknown topic. A broker that just started may not know the topic yet, but a
 deleted topic must not delay a rebalance or a close."""
 

@@ -13,7 +13,7 @@ COORDINATOR_GONE = frozenset(
 )
 """Errors after which the member looks up the coordinator again before it retries."""
 
-_MOST_DOUBLINGS = 16
+_MAX_DOUBLINGS = 16
 
 
 class CoordinatorLink:
@@ -24,8 +24,8 @@ class CoordinatorLink:
         self.finding = False
         """Whether a look-up is in progress."""
         self.retry_at: Millis = 0
-        self._first = retry_backoff_ms
-        self._longest = retry_backoff_max_ms
+        self._backoff_ms = retry_backoff_ms
+        self._backoff_max_ms = retry_backoff_max_ms
         self._failures = 0
 
     def found(self) -> None:
@@ -34,9 +34,9 @@ class CoordinatorLink:
 
     def back_off(self, now: Millis) -> None:
         """Delay the next attempt after a failure that may be temporary."""
-        delay = self._first * 2 ** min(self._failures, _MOST_DOUBLINGS)
+        delay = self._backoff_ms * 2 ** min(self._failures, _MAX_DOUBLINGS)
         self._failures += 1
-        self.retry_at = now + min(delay, self._longest)
+        self.retry_at = now + min(delay, self._backoff_max_ms)
 
     def progressed(self, now: Millis) -> None:
         """Reset the backoff after a good response."""

@@ -9,7 +9,7 @@ from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import CommitFailedError
 from kohort.client.net import TOPIC_IDS_FROM, BrokerConnection, Cluster
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.member import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, Commit, OffsetAndMetadata, commit_request
+from kohort.member import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ATTEMPTS, Commit, OffsetAndMetadata, commit_request
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.requests import PartitionResults, check, metadata_request
 from kohort.wire.codec import Message
@@ -181,7 +181,7 @@ async def _commit_part(
                 if code is ErrorCode.NONE:
                     left.pop(partition, None)
                 elif reaction(Operation.OFFSET_COMMIT, code) is Reaction.RAISE or (
-                    code in UNKNOWN_TOPIC and attempts >= ATTEMPTS_AT_UNKNOWN
+                    code in UNKNOWN_TOPIC and attempts >= UNKNOWN_TOPIC_ATTEMPTS
                 ):
                     left.pop(partition, None)
                     refused[partition] = code

@@ -5,15 +5,15 @@ from kohort.member.any_member import Sent
 from kohort.member.classic.heartbeats import commit_follows_heartbeat
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
-from kohort.member.classic.standing import ClassicState
-from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, commit_request
+from kohort.member.classic.state import ClassicState
+from kohort.member.commits import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ATTEMPTS, commit_request
 from kohort.member.events import CommitRequested
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
 
 _RETRY = COORDINATOR_GONE | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-_OF_THE_MEMBER = frozenset(
+_MEMBER_ERRORS = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.ILLEGAL_GENERATION,
@@ -70,30 +70,32 @@ def commit_answered(member: ClassicState, request: int, sent: Sent, response: Of
     for partition, code in errors.items():
         if _may_commit_again(member, sent, code, commit.attempts):
             again.add(code)
-            commit.waits_for_rebalance |= code is ErrorCode.REBALANCE_IN_PROGRESS or _ends_by_itself(member, code)
+            commit.waits_for_rebalance |= code is ErrorCode.REBALANCE_IN_PROGRESS or _is_retried_after_rebalance(
+                member, code
+            )
         else:
             commit.fail((partition,), code)
-    for code in sorted(again | (set(errors.values()) & _OF_THE_MEMBER)):
-        if _ends_by_itself(member, code):
+    for code in sorted(again | (set(errors.values()) & _MEMBER_ERRORS)):
+        if _is_retried_after_rebalance(member, code):
             continue
         if code in _RETRY and code not in COORDINATOR_GONE:
             member.link.back_off(member.now)
-        elif code in COORDINATOR_GONE or (sent.generation is not None and member.speaks_of_us(sent)):
+        elif code in COORDINATOR_GONE or (sent.generation is not None and member.is_current(sent)):
             refused(member, code)
 
 
 def _may_commit_again(member: ClassicState, sent: Sent, code: ErrorCode, attempts: int) -> bool:
     if code in UNKNOWN_TOPIC:
-        return attempts < ATTEMPTS_AT_UNKNOWN
-    if code in _RETRY or _ends_by_itself(member, code):
+        return attempts < UNKNOWN_TOPIC_ATTEMPTS
+    if code in _RETRY or _is_retried_after_rebalance(member, code):
         return True
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         # A callback waits for this commit, and the rebalance for the callback.
         return member.callbacks.only_assigning
     # KAFKA-8104: refused under an earlier identity; partitions still owned can be committed under the current one.
-    return code in _OF_THE_MEMBER and member.generation is not None and not member.speaks_of_us(sent)
+    return code in _MEMBER_ERRORS and member.generation is not None and not member.is_current(sent)
 
 
-def _ends_by_itself(member: ClassicState, code: ErrorCode) -> bool:
+def _is_retried_after_rebalance(member: ClassicState, code: ErrorCode) -> bool:
     """Return whether the error only means that the rebalance continues in which the member leaves."""
     return member.leave is not None and member.phase in IN_REBALANCE and code in _BETWEEN_GENERATIONS

@@ -4,15 +4,15 @@ from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import heartbeat_request
-from kohort.member.classic.standing import ClassicState
+from kohort.member.classic.state import ClassicState
 from kohort.member.phase import Phase
 from kohort.model import Millis
 
-_RESTLESS: Millis = 60_000
+_REBALANCE_LIKELY: Millis = 60_000
 """Time after a generation in which another one is likely."""
-_AT_MOST_EVERY: Millis = 250
+_MIN_INTERVAL: Millis = 250
 """Minimum time between two heartbeats of a member that commits often."""
-_IN = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})
+_HEARTBEAT_PHASES = frozenset({Phase.STABLE, Phase.PREPARING, Phase.ASSIGNING, Phase.LEAVING})
 
 
 def send_heartbeat_if_due(member: ClassicState) -> None:
@@ -33,8 +33,8 @@ def commit_follows_heartbeat(member: ClassicState) -> None:
     partitions of a member that left have no reader until all others are notified. So the next heartbeat
     is sent soon, in a group that may rebalance again.
     """
-    if member.heartbeat_request is not None and member.now - member.assigned_at < _RESTLESS:
-        soon = max(member.now, member.heartbeat_sent_at + _AT_MOST_EVERY)
+    if member.heartbeat_request is not None and member.now - member.assigned_at < _REBALANCE_LIKELY:
+        soon = max(member.now, member.heartbeat_sent_at + _MIN_INTERVAL)
         member.heartbeat_at = min(member.heartbeat_at, soon)
 
 
@@ -51,7 +51,7 @@ def heartbeat_answered(member: ClassicState, request: int, sent: Sent, code: Err
         member.heartbeat_request = None
     if code is ErrorCode.NONE:
         member.link.progressed(member.now)
-    elif member.speaks_of_us(sent) and member.phase not in (Phase.JOINING, Phase.SYNCING):
+    elif member.is_current(sent) and member.phase not in (Phase.JOINING, Phase.SYNCING):
         refused(member, code)
 
 
@@ -60,5 +60,5 @@ def _wanted(member: ClassicState) -> bool:
         member.generation is not None
         and member.heartbeat_request is None
         and member.phase_request is None
-        and member.phase in _IN
+        and member.phase in _HEARTBEAT_PHASES
     )

@@ -5,8 +5,8 @@ from kohort.member.callbacks import Callback, CallbackKind
 from kohort.member.classic.leaving import rejoin_if_stale
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import PROTOCOL_TYPE, join_request
-from kohort.member.classic.standing import ClassicState
-from kohort.member.classic.syncing import racks_of, sync, take_lead
+from kohort.member.classic.state import ClassicState
+from kohort.member.classic.syncing import become_leader, racks_of, sync
 from kohort.member.events import MetadataChanged
 from kohort.member.phase import Phase
 from kohort.wire.messages.join_group import JoinGroupResponse
@@ -45,7 +45,7 @@ def _rejoin_if_metadata_differs(member: ClassicState) -> None:
     changed = sorted(topic for topic, count in member.counts.items() if member.partitions.get(topic) != count)
     if changed:
         member.prepare(f"the number of partitions changed: {', '.join(changed)}")
-    elif member.near is not None and member.near != racks_of(member, member.counts):
+    elif member.assigned_racks is not None and member.assigned_racks != racks_of(member, member.counts):
         member.prepare("replicas moved to other racks")
 
 
@@ -92,6 +92,6 @@ def joined(member: ClassicState, response: JoinGroupResponse) -> None:
     member.is_leader = response.leader == response.member_id
     member.lead = None
     if member.is_leader:
-        take_lead(member, assignor, response)
+        become_leader(member, assignor, response)
     else:
         sync(member, [])

@@ -51,7 +51,7 @@ class Lead:
             for member_id in self.subscriptions
         ]
 
-    def complaint(self, counts: Mapping[str, int | None], given: Mapping[str, Assignment]) -> str | None:
+    def fault(self, counts: Mapping[str, int | None], given: Mapping[str, Assignment]) -> str | None:
         """Describe an error in an assignment; None if there is none. As in Kafka, a classic group uses it anyway.
 
         A cooperative assignor omits partitions that move until their owner has given them up.

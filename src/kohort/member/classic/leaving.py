@@ -5,7 +5,7 @@ from kohort.member.callbacks import CallbackKind
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import NO_GENERATION, leave_request
-from kohort.member.classic.standing import ClassicState
+from kohort.member.classic.state import ClassicState
 from kohort.member.events import Leave
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
@@ -41,7 +41,7 @@ def leave_rebalance_if_possible(member: ClassicState) -> None:
     member.enter(Phase.LEAVING)
 
 
-def must_say_goodbye(member: ClassicState) -> bool:
+def must_send_leave(member: ClassicState) -> bool:
     """Return whether to send LeaveGroup; a static member sends none, unless it leaves for good (KIP-345)."""
     assert member.leave is not None
     return bool(member.member_id) and (not member.config.is_static or member.leave.for_good)
@@ -54,7 +54,7 @@ def leave_if_possible(member: ClassicState) -> None:
         return
     if member.phase_request is not None or member.id_request is not None:
         return
-    if not must_say_goodbye(member):
+    if not must_send_leave(member):
         _left(member)
     elif member.link.ready(member.now):
         member.commits.drop_all(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -73,7 +73,7 @@ def leave_answered(member: ClassicState, response: LeaveGroupResponse) -> None:
         _left(member)
 
 
-def id_came(member: ClassicState, response: JoinGroupResponse) -> None:
+def id_received(member: ClassicState, response: JoinGroupResponse) -> None:
     """Record the ID from a join that was in flight when the member began to leave."""
     member.id_request = None
     member.member_id = response.member_id

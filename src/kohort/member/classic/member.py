@@ -8,17 +8,17 @@ from kohort.member.classic.heartbeats import heartbeat_answered, next_heartbeat_
 from kohort.member.classic.joining import callback_done, join_if_possible, joined, metadata_changed, rejoin_if_needed
 from kohort.member.classic.leaving import (
     begin_leaving,
-    id_came,
+    id_received,
     leave_answered,
     leave_if_overdue,
     leave_if_possible,
     leave_rebalance_if_possible,
-    must_say_goodbye,
+    must_send_leave,
     rejoin_if_stale,
 )
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
-from kohort.member.classic.standing import ClassicState
+from kohort.member.classic.state import ClassicState
 from kohort.member.classic.syncing import assign_if_possible, synced, topics_to_watch
 from kohort.member.events import (
     CallbackDone,
@@ -38,7 +38,7 @@ from kohort.member.events import (
     Weigh,
 )
 from kohort.member.phase import Phase
-from kohort.member.telling import tell_next, told
+from kohort.member.running_callbacks import complete_callback, start_next_callback
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.heartbeat import HeartbeatResponse
@@ -83,7 +83,7 @@ class ClassicMember(ClassicState):
                 rejoin_if_stale(self)
                 self.polled_at = self.now
             case CallbackDone():
-                callback_done(self, told(self))
+                callback_done(self, complete_callback(self))
             case CommitRequested():
                 commit_asked(self, event)
             case TimerFired(timer):
@@ -109,7 +109,7 @@ class ClassicMember(ClassicState):
                 if self._ends(request, Phase.JOINING):
                     joined(self, response)
                 elif request == self.id_request:
-                    id_came(self, response)
+                    id_received(self, response)
             case SyncGroupResponse():
                 if self._ends(request, Phase.SYNCING):
                     synced(self, response)
@@ -151,7 +151,7 @@ class ClassicMember(ClassicState):
         leave_if_overdue(self)
         self.commits.expire(self.now)
         rejoin_if_needed(self)
-        tell_next(self)
+        start_next_callback(self)
         leave_rebalance_if_possible(self)
         self._find_coordinator_if_wanted()
         send_commit_if_possible(self)
@@ -167,7 +167,7 @@ class ClassicMember(ClassicState):
     def _wants_coordinator(self) -> bool:
         if self.commits.head is not None:
             return True
-        return must_say_goodbye(self) if self.phase is Phase.LEAVING else self.phase in _NEEDS_COORDINATOR
+        return must_send_leave(self) if self.phase is Phase.LEAVING else self.phase in _NEEDS_COORDINATOR
 
     def _topics_to_watch(self) -> frozenset[str]:
         return self.topics if self.lead is None else topics_to_watch(self, self.lead)

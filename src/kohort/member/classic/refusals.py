@@ -1,7 +1,7 @@
 """Reactions of a member to errors of the coordinator, independent of the request."""
 
 from kohort.errors import ErrorCode, KafkaError
-from kohort.member.classic.standing import ClassicState
+from kohort.member.classic.state import ClassicState
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 

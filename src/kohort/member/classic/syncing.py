@@ -8,7 +8,7 @@ from kohort.member.callbacks import CallbackKind
 from kohort.member.classic.leading import Lead, lead_of
 from kohort.member.classic.refusals import refused
 from kohort.member.classic.requests import sync_request
-from kohort.member.classic.standing import ClassicState
+from kohort.member.classic.state import ClassicState
 from kohort.member.phase import Phase
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError
@@ -17,7 +17,7 @@ from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequestAssignment, SyncGroupResponse
 
 
-def take_lead(member: ClassicState, assignor: Assignor, response: JoinGroupResponse) -> None:
+def become_leader(member: ClassicState, assignor: Assignor, response: JoinGroupResponse) -> None:
     """Become the leader, which computes the assignment when the partition counts of all topics are known."""
     try:
         member.lead = lead_of(assignor, response)
@@ -39,20 +39,20 @@ def assign_if_possible(member: ClassicState) -> None:
     member.counts = {topic: member.partitions.get(topic) for topic in topics}
     # As in Kafka, a leader without a rack uses known racks, but does not watch them for the other members.
     watches = member.config.rack_id is not None and lead.knows_racks
-    member.near = racks_of(member, topics) if watches else None
+    member.assigned_racks = racks_of(member, topics) if watches else None
     if lead.skip_assignment:
         # KIP-814: a static leader returned, and the group keeps its assignment; the leader still watches the topics.
         sync(member, [])
         return
     try:
         given = lead.assign(member.counts, member.racks)
-        shares, complaint = lead.encoded(given), lead.complaint(member.counts, given)
+        shares, fault = lead.encoded(given), lead.fault(member.counts, given)
     except Exception as problem:  # noqa: BLE001  a user's own assignor may fail in any way
         detail = f"the assignor {lead.assignor.name!r} failed: {type(problem).__name__}: {problem}"
         member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
         return
-    if complaint is not None:
-        member.actions.warning = f"the assignor {lead.assignor.name!r} is wrong: {complaint}"
+    if fault is not None:
+        member.actions.warning = f"the assignor {lead.assignor.name!r} is wrong: {fault}"
     sync(member, shares)
 
 
@@ -70,7 +70,7 @@ def sync(member: ClassicState, shares: list[SyncGroupRequestAssignment]) -> None
     """Send SyncGroup; the leader's request carries the assignments of all members."""
     assert member.generation is not None and member.protocol_name is not None
     if not member.is_leader:
-        member.counts, member.near = {}, None
+        member.counts, member.assigned_racks = {}, None
     request = sync_request(member.config, member.member_id, member.generation, member.protocol_name, shares)
     member.phase_request = member.send(request, member.config.answer_timeout_ms)
     member.enter(Phase.SYNCING)

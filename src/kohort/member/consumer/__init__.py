@@ -5,6 +5,6 @@ request, ConsumerGroupHeartbeat.
 """
 
 from kohort.member.consumer.member import ConsumerMember
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer.state import ConsumerState
 
 __all__ = ["ConsumerMember", "ConsumerState"]

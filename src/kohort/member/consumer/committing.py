@@ -2,16 +2,16 @@
 
 from kohort.errors import ErrorCode
 from kohort.member.any_member import Sent
-from kohort.member.commits import ATTEMPTS_AT_UNKNOWN, UNKNOWN_TOPIC, commit_request
+from kohort.member.commits import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ATTEMPTS, commit_request
 from kohort.member.consumer.refusals import refused
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer.state import ConsumerState
 from kohort.member.events import CommitRequested
 from kohort.member.link import COORDINATOR_GONE
 from kohort.member.phase import Phase
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
 
-_ATTEMPTS_AT_STALE = 20
-_OF_THE_MEMBER = frozenset(
+_STALE_EPOCH_ATTEMPTS = 20
+_MEMBER_ERRORS = frozenset(
     {
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -38,7 +38,7 @@ def send_commit_if_possible(member: ConsumerState) -> None:
     commit = member.commits.head
     if commit is None or member.commits.sent is not None or not member.link.ready(member.now):
         return
-    if commit.waits_for_rebalance or member.goodbye is not None:
+    if commit.waits_for_rebalance or member.leave_heartbeat is not None:
         return
     config = member.config
     # Without an epoch, it was requested before the member began to join, for a group without members.
@@ -60,23 +60,23 @@ def commit_answered(member: ConsumerState, request: int, sent: Sent, response: O
             commit.fail((partition,), code)
     for code in sorted(set(errors.values())):
         if code is ErrorCode.STALE_MEMBER_EPOCH:
-            if member.speaks_of_us(sent):
+            if member.is_current(sent):
                 # The answer to a heartbeat contains the epoch for the next attempt.
                 member.heartbeat_at = member.now
                 commit.waits_for_rebalance = True
-        elif code in COORDINATOR_GONE or (code in _OF_THE_MEMBER and _was_sent_as_us(member, sent)):
+        elif code in COORDINATOR_GONE or (code in _MEMBER_ERRORS and _is_current(member, sent)):
             refused(member, code)
         elif code.retriable:
             member.link.back_off(member.now)
 
 
-def _was_sent_as_us(member: ConsumerState, sent: Sent) -> bool:
-    return sent.generation is not None and member.speaks_of_us(sent)
+def _is_current(member: ConsumerState, sent: Sent) -> bool:
+    return sent.generation is not None and member.is_current(sent)
 
 
 def _may_commit_again(member: ConsumerState, code: ErrorCode, attempts: int) -> bool:
     if code is ErrorCode.STALE_MEMBER_EPOCH:
-        return member.generation is not None and attempts < _ATTEMPTS_AT_STALE
+        return member.generation is not None and attempts < _STALE_EPOCH_ATTEMPTS
     if code in UNKNOWN_TOPIC:
-        return attempts < ATTEMPTS_AT_UNKNOWN
+        return attempts < UNKNOWN_TOPIC_ATTEMPTS
     return code in COORDINATOR_GONE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

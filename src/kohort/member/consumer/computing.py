@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kohort.assignor import Assignor, RebalanceProtocol
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer.state import ConsumerState
 from kohort.model import UUID, TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import (
     Computation,
@@ -24,7 +24,9 @@ def offers(member: ConsumerState) -> list[OfferedAssignor] | None:
     """Return the assignors with which the member can compute, in order of preference; None if it has none."""
     generation = -1 if member.generation is None else member.generation
     return [
-        OfferedAssignor(name=one.name, user_data=one.user_data(member.wish.topics, member.owned, generation))
+        OfferedAssignor(
+            name=one.name, user_data=one.user_data(member.wanted_subscription.topics, member.owned, generation)
+        )
         for one in member.config.client_assignors
     ] or None
 

@@ -12,7 +12,7 @@ from kohort.member.consumer.heartbeats import (
 )
 from kohort.member.consumer.leaving import (
     begin_leaving,
-    goodbye_answered,
+    leave_answered,
     leave_if_overdue,
     leave_if_possible,
     rejoin_if_possible,
@@ -20,7 +20,7 @@ from kohort.member.consumer.leaving import (
 from kohort.member.consumer.phases import IN_GROUP
 from kohort.member.consumer.reconciling import callback_done, reconcile, unresolved
 from kohort.member.consumer.refusals import refused
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer.state import ConsumerState
 from kohort.member.events import (
     CallbackDone,
     CommitRequested,
@@ -39,7 +39,7 @@ from kohort.member.events import (
     Weigh,
 )
 from kohort.member.phase import Phase
-from kohort.member.telling import tell_next, told
+from kohort.member.running_callbacks import complete_callback, start_next_callback
 from kohort.model import UUID, Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -75,7 +75,7 @@ class ConsumerMember(ConsumerState):
                 self.polls()
                 self.polled_at = self.now
             case CallbackDone():
-                told(self)
+                complete_callback(self)
                 callback_done(self)
             case CommitRequested():
                 commit_asked(self, event)
@@ -98,8 +98,8 @@ class ConsumerMember(ConsumerState):
         if sent is None:
             return
         match response:
-            case ConsumerGroupHeartbeatResponse() if request == self.goodbye:
-                goodbye_answered(self, error_code(response.error_code))
+            case ConsumerGroupHeartbeatResponse() if request == self.leave_heartbeat:
+                leave_answered(self, error_code(response.error_code))
             case ConsumerGroupHeartbeatResponse():
                 heartbeat_answered(self, request, response)
             case OffsetCommitResponse():
@@ -110,8 +110,8 @@ class ConsumerMember(ConsumerState):
     def _request_failed(self, request: int, code: ErrorCode) -> None:
         if self.requests.pop(request, None) is None:
             return
-        if request == self.goodbye:
-            goodbye_answered(self, code)
+        if request == self.leave_heartbeat:
+            leave_answered(self, code)
         elif request in self.heartbeats:
             heartbeat_failed(self, request, code)
         elif self.commits.unanswered(request):
@@ -123,7 +123,7 @@ class ConsumerMember(ConsumerState):
         leave_if_overdue(self)
         self.commits.expire(self.now)
         reconcile(self)
-        tell_next(self)
+        start_next_callback(self)
         rejoin_if_possible(self)
         self._find_coordinator_if_wanted()
         send_commit_if_possible(self)
@@ -131,7 +131,7 @@ class ConsumerMember(ConsumerState):
         send_heartbeat_if_due(self)
 
     def _wants_coordinator(self) -> bool:
-        return self.commits.head is not None or self.phase in IN_GROUP or self.may_be_counted
+        return self.commits.head is not None or self.phase in IN_GROUP or self.may_be_member
 
     def _topics_to_watch(self) -> frozenset[str]:
         return self.topics

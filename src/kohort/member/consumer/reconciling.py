@@ -11,13 +11,13 @@ lost and the new ones are assigned.
 from collections.abc import Mapping
 
 from kohort.member.callbacks import CallbackKind
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer.state import ConsumerState
 from kohort.member.phase import Phase
 from kohort.model import UUID, TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import Assignment
 
 
-def take_target(member: ConsumerState, assignment: Assignment) -> None:
+def receive_target(member: ConsumerState, assignment: Assignment) -> None:
     """Record the target assignment, which may be unchanged, as after a full heartbeat."""
     target = {one.topic_id: frozenset(one.partitions) for one in assignment.topic_partitions if one.partitions}
     if target == member.target:
@@ -41,7 +41,7 @@ def reconcile(member: ConsumerState) -> None:
         if give_up - gone:
             member.callbacks.add(CallbackKind.REVOKE, give_up - gone)
         return
-    if member.reports or member.said is None:
+    if member.reports or member.known_subscription is None:
         # The coordinator may reassign partitions that a heartbeat in flight does not list as owned.
         return
     new = _resolved(member) - member.owned

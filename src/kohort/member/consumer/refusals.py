@@ -1,7 +1,7 @@
 """Reactions of a consumer group's member to errors of the coordinator, independent of the request."""
 
 from kohort.errors import ErrorCode, KafkaError
-from kohort.member.consumer.standing import ConsumerState
+from kohort.member.consumer.state import ConsumerState
 from kohort.member.link import COORDINATOR_GONE
 
 _TOO_OLD = (

@@ -42,9 +42,9 @@ class ConsumerState(AnyMember):
         self.offers = 0
         self.asks_anew: str | None = None
         """Reason for which the next heartbeat requests a new target assignment; None if it requests none."""
-        self.staying_wish = WantedTopics()
+        self.subscription_while_leaving = WantedTopics()
         """Subscription in force while the member leaves."""
-        self.expressed = False
+        self.sent_expression = False
         """Whether the coordinator may have an expression of this member, which only an empty one removes."""
 
         self.heartbeats: set[int] = set()
@@ -53,17 +53,17 @@ class ConsumerState(AnyMember):
         """Heartbeats in flight that report the owned partitions."""
         self.interval_ms: Millis = 0
         """Heartbeat interval that the coordinator last sent."""
-        self.said: WantedTopics | None = None
+        self.known_subscription: WantedTopics | None = None
         """Subscription that the coordinator knows; None if the next heartbeat must contain all fields."""
-        self.saying: int | None = None
+        self.subscription_request: int | None = None
         """Heartbeat in flight that reports it; None once it is answered."""
-        self.may_be_counted = False
+        self.may_be_member = False
         """Whether the coordinator may have this member in the group, perhaps by a heartbeat with a lost answer."""
-        self.goodbye: int | None = None
+        self.leave_heartbeat: int | None = None
         """Heartbeat with which the member leaves."""
         self.computed: Computed | None = None
         """The group's target as computed by this member, for the next heartbeat."""
-        self.returned = False
+        self.polled_again = False
         """Whether the application of a stale member polled again."""
 
         self.target: Mapping[UUID, frozenset[int]] | None = None
@@ -80,13 +80,17 @@ class ConsumerState(AnyMember):
     @property
     def is_answered(self) -> bool:
         """Whether the member is stable with an assignment that reflects its current subscription."""
-        return self.phase is Phase.STABLE and self.said == self.wish and self.saying is None
+        return (
+            self.phase is Phase.STABLE
+            and self.known_subscription == self.wanted_subscription
+            and self.subscription_request is None
+        )
 
     @property
-    def wish(self) -> WantedTopics:
+    def wanted_subscription(self) -> WantedTopics:
         """The subscription that the coordinator should know."""
         return (
-            self.staying_wish
+            self.subscription_while_leaving
             if self.leave is not None
             else WantedTopics(self.topics, self.expression, self.weight, self.offers)
         )
@@ -94,14 +98,14 @@ class ConsumerState(AnyMember):
     def polls(self) -> None:
         """Record that the application polls, perhaps again."""
         super().polls()
-        self.returned = self.phase is Phase.STALE
+        self.polled_again = self.phase is Phase.STALE
 
     # -- transitions
 
     def join(self, reason: str) -> None:
         """Ask to join, at epoch 0."""
         self.reason = reason
-        self.returned = False
+        self.polled_again = False
         self.heartbeat_at = self.now
         self.enter(Phase.JOINING)
 
@@ -110,14 +114,14 @@ class ConsumerState(AnyMember):
         self.forget_epoch(ErrorCode.FENCED_MEMBER_EPOCH)
         self.callbacks.add(CallbackKind.LOST, self.owned)
         if self.phase in IN_GROUP:
-            self.reason = reason + self.meanwhile()
+            self.reason = reason + self.callback_note()
             self.enter(Phase.FENCED)
 
     def forget_epoch(self, code: ErrorCode) -> None:
         """Leave the epoch; waiting commits fail with `code`, and answers in flight are ignored."""
         self.generation = None
         self.target = None
-        self.said, self.may_be_counted, self.computed = None, False, None
+        self.known_subscription, self.may_be_member, self.computed = None, False, None
         self.heartbeats.clear()
         self.reports.clear()
         self.callbacks.forget_waiting()

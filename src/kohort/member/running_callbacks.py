@@ -7,7 +7,7 @@ from kohort.member.any_member import AnyMember
 from kohort.member.callbacks import Callback, CallbackKind
 
 
-def tell_next(member: AnyMember) -> None:
+def start_next_callback(member: AnyMember) -> None:
     """Start the application's next callback if none runs; skip callbacks without partitions to revoke or lose."""
     callbacks, actions = member.callbacks, member.actions
     while (callback := callbacks.start_next()) is not None:
@@ -23,20 +23,20 @@ def tell_next(member: AnyMember) -> None:
             case CallbackKind.ASSIGN:
                 member.owned |= callback.partitions
                 actions.assign = callback.partitions
-                member.told_at = member.now
+                member.callback_at = member.now
                 return
             case _:
                 assert_never(callback.kind)
         if partitions:
-            member.told_at = member.now
+            member.callback_at = member.now
             return
         callbacks.done()
 
 
-def told(member: AnyMember) -> Callback:
+def complete_callback(member: AnyMember) -> Callback:
     """Complete the running callback and return it."""
     done = member.callbacks.done()
-    member.told_at = None
+    member.callback_at = None
     if done.kind is CallbackKind.REVOKE:
         member.owned -= done.partitions
         member.commits.drop(done.partitions, ErrorCode.REBALANCE_IN_PROGRESS)

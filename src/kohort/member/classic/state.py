@@ -46,7 +46,7 @@ class ClassicState(AnyMember):
         self.lead: Lead | None = None
         self.counts: Mapping[str, int | None] = {}
         """Partition counts from which this member computed the current assignment, if it did."""
-        self.near: Mapping[TopicPartition, frozenset[str]] | None = None
+        self.assigned_racks: Mapping[TopicPartition, frozenset[str]] | None = None
         """Racks from which this member computed the current assignment, if it watches them."""
         self.partitions: Mapping[str, int] = {}
         self.asked: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class ClassicState(AnyMember):
         self.callbacks.add(CallbackKind.LOST, self.owned)
         if self.phase is Phase.LEAVING:
             return
-        because = reason + self.meanwhile()
+        because = reason + self.callback_note()
         if self.phase is Phase.PREPARING:
             self.reason = because
         elif self.phase is not Phase.UNSUBSCRIBED:
@@ -104,7 +104,7 @@ class ClassicState(AnyMember):
     def forget_generation(self, code: ErrorCode) -> None:
         """Leave the generation; waiting commits fail with `code`."""
         self.generation = None
-        self.is_leader, self.lead, self.counts, self.near = False, None, {}, None
+        self.is_leader, self.lead, self.counts, self.assigned_racks = False, None, {}, None
         self.last_generation = NO_GENERATION
         self.phase_request = None
         self.callbacks.forget_waiting()
