@@ -414,7 +414,7 @@ async def test_at_the_end_of_the_loop_what_there_is_is_written(capsys: pytest.Ca
 async def test_at_the_end_of_the_loop_what_is_lost_is_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unclosed, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(unclosed, "FINISH_TIMEOUT_S", 0.02)
     async with producing() as here:
         core = here.core()
         await core.ready("t")

@@ -332,11 +332,11 @@ async def test_a_producer_id_that_is_refused_for_good_fails_all_that_waits_with_
 # Closing
 
 
-async def closed_while(here: Sending, held: int) -> None:
+async def closed_while(here: Sending, held: int, acks: str) -> None:
     """Close while an answer is held back, with a full batch that was added a moment ago."""
     here.link.held[held] = asyncio.Event()
-    options = read_options(ProducerOptions, {"bootstrap_servers": f"127.0.0.1:{here.link.port}", "linger_ms": 0})
-    core = ProducerCore(options)
+    given: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{here.link.port}", "linger_ms": 0, "acks": acks}
+    core = ProducerCore(read_options(ProducerOptions, given))
     await core.ready("t")
     asked = here.link.asked[held]
     sent = [core.append("t", b"a", None, None, (), 0, 25)]
@@ -354,7 +354,7 @@ async def closed_while(here: Sending, held: int) -> None:
     await core.close(None)
 
 
-@pytest.mark.parametrize("held", [PRODUCE, INIT_PRODUCER_ID])
-async def test_closing_ends_what_is_under_way_and_sends_nothing_more(held: int) -> None:
+@pytest.mark.parametrize(("held", "acks"), [(PRODUCE, "all"), (PRODUCE, "1"), (INIT_PRODUCER_ID, "all")])
+async def test_closing_ends_what_is_under_way_and_sends_nothing_more(held: int, acks: str) -> None:
     async with sending() as here:
-        await closed_while(here, held)
+        await closed_while(here, held, acks)

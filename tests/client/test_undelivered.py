@@ -49,7 +49,7 @@ WRONG: dict[str, tuple[dict[str, object], type[Exception], str]] = {
     "wide items": ({"value": memoryview(b"12345678").cast("q")}, InvalidRecordError, "memoryview"),
     "headers by name": ({"value": b"x", "headers": {"a": b"b"}}, InvalidRecordError, "headers are a dict"),
     "a header of text": ({"value": b"x", "headers": [("a", "b")]}, InvalidRecordError, "header 'a'"),
-    "a header that is no pair": ({"value": b"x", "headers": ["a"]}, InvalidRecordError, "'a' is no header"),
+    "a header that is no pair": ({"value": b"x", "headers": ["a"]}, InvalidRecordError, "'a' is not a header"),
     "a name that is no text": ({"value": b"x", "headers": [("\ud800", b"")]}, InvalidRecordError, "cannot be encoded"),
     "3 MB": ({"value": bytes(3_000_000)}, KafkaError, "does not fit into max_request_size"),
     "another partition": ({"value": b"x", "partition": 77}, KafkaError, "has partitions 0 to 0, not 77"),
@@ -86,7 +86,7 @@ async def test_a_wrong_record_is_refused_by_asyncio(any_broker: Broker, new_topi
 def test_a_topic_without_a_name_is_refused_in_the_thread_that_sends() -> None:
     with blocking.Producer(bootstrap_servers="127.0.0.1:1") as producer:
         for topic in ("", 5, None):
-            with pytest.raises(ConfigError, match="is no topic"):
+            with pytest.raises(ConfigError, match="is not a topic"):
                 producer.send(topic, b"x")  # type: ignore[arg-type]
 
 
