@@ -1,0 +1,386 @@
+"""A membership and the driver of its state machine, with a broker in the test's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kohort import Cluster, CommitFailedError, ConfigError, ErrorCode, KafkaError, Membership, TopicPartition
+from kohort.assignor import find_assignors
+from kohort.client import ClosedError, MembershipKeywords, Phase
+from kohort.client.membership import MemberDriver, member_config
+from kohort.client.options import GroupOptions, read_options
+from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata
+from tests.client.conftest import eventually
+from tests.client.link import Link, linked_broker
+
+OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP = 8, 10, 11, 12, 13
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+BOTH = frozenset({T0, T1})
+CLASSIC: MembershipKeywords = {
+    "partition_assignment_strategy": "cooperative-sticky",
+    "heartbeat_interval_ms": 50,
+    "session_timeout_ms": 6_000,
+    "retry_backoff_ms": 10,
+}
+CONSUMER: MembershipKeywords = {"group_protocol": "consumer", "retry_backoff_ms": 10}
+
+
+class Told:
+    """What the callbacks of a membership received, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    def note(self, kind: str) -> Callable[[frozenset[TopicPartition]], None]:
+        return lambda partitions: self.calls.append((kind, partitions))
+
+
+@pytest.fixture
+async def link() -> AsyncIterator[Link]:
+    settings = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
+    async with linked_broker(**settings) as (broker, made):
+        broker.topics.create("t", 2)
+        broker.topics.create("u", 1)
+        yield made
+
+
+@pytest.fixture
+async def cluster(link: Link) -> AsyncIterator[Cluster]:
+    async with Cluster.of(f"127.0.0.1:{link.port}", retry_backoff_ms=10) as made:
+        yield made
+
+
+async def within(work: Awaitable[Any], limit: float = 5.0) -> Any:
+    """Its result; fails where it takes longer."""
+    async with asyncio.timeout(limit):
+        return await work
+
+
+async def join(cluster: Cluster, options: MembershipKeywords = CLASSIC, **callbacks: Any) -> Membership:
+    joined: Membership = await within(Membership.join(cluster, "g", ["t"], options, **callbacks))
+    return joined
+
+
+# Options
+
+
+def config(**given: Any) -> MemberConfig | ConsumerMemberConfig:
+    return member_config(read_options(GroupOptions, {"bootstrap_servers": "b:9092", "group_id": "g", **given}))
+
+
+def test_assignors_are_named_in_a_list_or_in_a_text() -> None:
+    for named in ("range, sticky", ["range", "sticky"], find_assignors(["range", "sticky"])):
+        made = config(partition_assignment_strategy=named)
+        assert isinstance(made, MemberConfig)
+        assert [assignor.name for assignor in made.assignors] == ["range", "sticky"]
+
+
+def test_a_member_of_a_consumer_group_has_an_id_of_its_own_and_no_assignors_unless_it_names_some() -> None:
+    one, two = config(group_protocol="consumer"), config(group_protocol="consumer", group_local_assignors="range")
+    assert isinstance(one, ConsumerMemberConfig) and isinstance(two, ConsumerMemberConfig)
+    assert one.member_id and one.member_id != two.member_id
+    assert one.client_assignors == ()
+    assert [assignor.name for assignor in two.client_assignors] == ["range"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_empty_rack_is_no_rack(protocol: str) -> None:
+    assert config(group_protocol=protocol).rack_id is None
+    assert config(group_protocol=protocol, client_rack="r").rack_id == "r"
+
+
+def test_a_heartbeat_must_come_before_the_session_ends() -> None:
+    with pytest.raises(ConfigError, match="below session_timeout_ms"):
+        config(heartbeat_interval_ms=6_000, session_timeout_ms=6_000)
+    config(heartbeat_interval_ms=5_999, session_timeout_ms=6_000)
+    with pytest.raises(ConfigError, match="group_id is missing"):
+        config(group_id="")
+
+
+# Joining and callbacks
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+async def test_a_join_returns_when_its_callback_has_ended(cluster: Cluster, options: MembershipKeywords) -> None:
+    told, changes = Told(), list[Phase]()
+
+    async def assigned(partitions: frozenset[TopicPartition]) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        told.note("assigned")(partitions)
+
+    member = await join(
+        cluster,
+        options,
+        on_assigned=assigned,
+        on_revoked=told.note("revoked"),
+        on_change=lambda changed: changes.append(changed.state),
+    )
+    assert told.calls == [("assigned", BOTH)]
+    assert member.assignment == BOTH
+    assert changes[-1] is Phase.STABLE
+    assert member.is_leader is (options is CLASSIC)
+    await within(member.leave())
+    assert told.calls == [("assigned", BOTH), ("revoked", BOTH)]
+    assert changes[-1].value == Phase.UNSUBSCRIBED.value
+
+
+async def test_a_topic_may_be_given_as_a_text(cluster: Cluster) -> None:
+    member = await within(Membership.join(cluster, "g", "u", CLASSIC))
+    assert member.assignment == {TopicPartition("u", 0)}
+    with pytest.raises(ConfigError, match="at least one topic"):
+        member.subscribe([])
+    member.subscribe("t")
+    await within(member.settled())
+    assert member.assignment == BOTH
+    await within(member.leave())
+
+
+@pytest.mark.parametrize("has_on_lost", [True, False])
+async def test_lost_partitions_are_told_to_on_lost_or_else_to_on_revoked(
+    cluster: Cluster, link: Link, has_on_lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def forget(answer: Any, client: str | None) -> None:
+        answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+
+    told = Told()
+    on_lost = told.note("lost") if has_on_lost else None
+    member = await join(cluster, on_revoked=told.note("revoked"), on_lost=on_lost)
+    link.change[HEARTBEAT] = forget
+    await eventually(lambda: bool(told.calls), within=5)
+    link.change.clear()
+    assert told.calls[0] == ("lost" if has_on_lost else "revoked", BOTH)
+    assert "lost 2 partitions, which others may process by now: the coordinator does not know the member" in caplog.text
+    await within(member.leave())
+
+
+async def test_the_first_failure_of_a_callback_is_raised_when_the_member_leaves(cluster: Cluster) -> None:
+    def fail(problem: type[Exception]) -> Callable[[frozenset[TopicPartition]], None]:
+        def callback(partitions: frozenset[TopicPartition]) -> None:
+            raise problem
+
+        return callback
+
+    member = await join(cluster, on_assigned=fail(ZeroDivisionError), on_revoked=fail(LookupError))
+    assert isinstance(member.failure, ZeroDivisionError)
+    with pytest.raises(ZeroDivisionError):
+        await within(member.leave())
+    await within(member.leave())
+
+
+async def test_those_who_wait_for_a_member_do_not_disturb_each_other(cluster: Cluster, link: Link) -> None:
+    link.held[JOIN_GROUP] = asyncio.Event()
+    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
+    member.subscribe(["t"])
+    one, two, three = (asyncio.ensure_future(member.settled()) for _ in range(3))
+    await asyncio.sleep(0)
+    one.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await one
+    link.held[JOIN_GROUP].set()
+    await within(asyncio.gather(two, three))
+    await within(member.leave())
+
+
+async def test_a_join_that_is_refused_raises_and_leaves_nothing(cluster: Cluster, link: Link) -> None:
+    def refuse(answer: Any, client: str | None) -> None:
+        answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    link.change[FIND_COORDINATOR] = refuse
+    with pytest.raises(KafkaError) as raised:
+        await within(Membership.join(cluster, "g", ["t"], CLASSIC))
+    assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    gc.collect()  # an unclosed membership would warn, which is an error here
+
+
+async def test_a_member_that_failed_can_subscribe_again(cluster: Cluster, link: Link) -> None:
+    def refuse(answer: Any, client: str | None) -> None:
+        answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    link.change[FIND_COORDINATOR] = refuse
+    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
+    member.subscribe(["t"])
+    with pytest.raises(KafkaError):
+        await within(member.settled())
+    link.change.clear()
+    member.subscribe(["t"])
+    assert member.error is None
+    await within(member.settled())
+    assert member.assignment == BOTH
+    await within(member.leave())
+
+
+async def test_an_unclosed_membership_warns(link: Link) -> None:
+    cluster = Cluster.of(f"127.0.0.1:{link.port}")
+    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g"}))
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        member.__del__()
+    await member.leave()
+    member.__del__()
+    await cluster.close()
+
+
+# Commits
+
+
+@pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+async def test_a_commit_ends_when_it_is_answered(cluster: Cluster, link: Link, options: MembershipKeywords) -> None:
+    member = await join(cluster, options)
+    link.held[OFFSET_COMMIT] = asyncio.Event()
+    one = asyncio.ensure_future(member.commit({T0: 5}))
+    two = asyncio.ensure_future(member.commit({T0: 6, T1: OffsetAndMetadata(7, "note")}))
+    given_up = asyncio.ensure_future(member.commit({T1: 8}))
+    await eventually(lambda: link.asked[OFFSET_COMMIT] == 1, within=5)
+    given_up.cancel()
+    assert not one.done() and not two.done()
+    link.held[OFFSET_COMMIT].set()
+    await within(asyncio.gather(one, two))
+    await within(member.commit({}))
+    await within(member.commit({T0: 9}, timeout=5))
+    found = await within(member.committed([T0, T1]))
+    assert found[T0] == OffsetAndMetadata(9)
+    await within(member.leave())
+    with pytest.raises(ClosedError, match="the member is closed"):
+        await member.commit({T0: 10})
+
+
+async def test_a_commit_fails_at_its_timeout_with_the_reason(cluster: Cluster, link: Link) -> None:
+    def refuse(answer: Any, client: str | None) -> None:
+        answer.topics[0].partitions[0].error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    member = await join(cluster)
+    link.change[OFFSET_COMMIT] = refuse
+    with pytest.raises(CommitFailedError) as raised:
+        await within(member.commit({T0: 5}, timeout=0.05))
+    assert raised.value.errors == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    link.change.clear()
+    with pytest.raises(ConfigError, match="timeout"):
+        await member.commit({T0: 5}, timeout=-1)
+    await within(member.leave())
+
+
+# Leaving
+
+
+async def test_leaving_does_not_wait_for_a_coordinator_longer_than_it_may(
+    cluster: Cluster, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    member = await join(cluster)
+    link.held[LEAVE_GROUP] = asyncio.Event()
+    await within(member.leave(timeout=0.05))
+    assert "the coordinator did not answer: group=g member=" in caplog.text
+
+
+async def test_the_time_of_a_callback_does_not_count_when_a_member_leaves(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = asyncio.Event()
+
+    async def revoked(partitions: frozenset[TopicPartition]) -> None:
+        await may_end.wait()
+
+    member = await join(cluster, on_revoked=revoked)
+    leaving = asyncio.ensure_future(member.leave(timeout=0.5))
+    _, pending = await asyncio.wait([leaving], timeout=0.7)
+    assert pending, "it waits for the callback"
+    may_end.set()
+    await within(leaving)
+    assert "did not answer" not in caplog.text
+
+
+async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, link: Link) -> None:
+    ended: list[bool] = []
+
+    async def revoked(partitions: frozenset[TopicPartition]) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    member = await join(cluster, on_revoked=revoked)
+    link.held[OFFSET_COMMIT] = asyncio.Event()
+    committing = asyncio.ensure_future(member.commit({T0: 5}))
+    waiting = asyncio.ensure_future(member.settled())
+    await within(waiting)
+    leaving = asyncio.ensure_future(member.leave())
+    await asyncio.sleep(0.05)  # until its callback waits
+    waiting = asyncio.ensure_future(member.settled())
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await within(leaving)
+    assert ended == [True]
+    with pytest.raises(ClosedError, match="before the commit was answered"):
+        await within(committing)
+    with pytest.raises(ClosedError, match="has left"):
+        await within(waiting)
+    running = {task.get_name() for task in asyncio.all_tasks()}
+    assert not [name for name in running if name.startswith("kohort-revoke")]
+
+
+async def test_a_static_member_keeps_its_place_unless_it_leaves_for_good(cluster: Cluster, link: Link) -> None:
+    static: MembershipKeywords = {**CLASSIC, "group_instance_id": "i"}
+    member = await join(cluster, static)
+    await within(member.leave())
+    assert link.asked[LEAVE_GROUP] == 0
+    member = await join(cluster, static)
+    await within(member.leave(for_good=True))
+    assert link.asked[LEAVE_GROUP] == 1
+
+
+# The driver alone
+
+
+async def test_only_a_member_whose_group_is_computed_by_members_may_ask_for_a_new_assignment(
+    cluster: Cluster,
+) -> None:
+    callbacks: list[CallbackKind] = []
+    for options, allowed in (
+        (CLASSIC, True),
+        (CONSUMER, False),
+        ({**CONSUMER, "group_local_assignors": "range"}, True),
+    ):
+        given = {"bootstrap_servers": "b:1", "group_id": "g", **options}
+        driver = MemberDriver(
+            cluster,
+            member_config(read_options(GroupOptions, given)),
+            lambda kind, partitions: callbacks.append(kind),
+            lambda: None,
+        )
+        if allowed:
+            driver.rejoin("there is news")
+        else:
+            with pytest.raises(ConfigError, match="the broker computes"):
+                driver.rejoin("there is news")
+        if options is CLASSIC:
+            with pytest.raises(ConfigError, match="only members with group_protocol consumer"):
+                driver.weigh(2.0)
+        else:
+            driver.weigh(2.0)
+        with pytest.raises(ConfigError, match="weight"):
+            driver.weigh(-1.0)
+        await driver.close()
+    assert callbacks == []
+
+
+async def test_a_closed_driver_hears_of_nothing_any_more(cluster: Cluster) -> None:
+    changes: list[int] = []
+    given = {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}
+    driver = MemberDriver(
+        cluster, member_config(read_options(GroupOptions, given)), lambda *_: None, lambda: changes.append(1)
+    )
+    driver.subscribe(frozenset({"t"}))
+    await eventually(lambda: driver.callback_runs, within=5)
+    assert driver.member.phase is Phase.STABLE
+    driver.callback_done()
+    assert not driver.callback_runs
+    await driver.close()
+    before = len(changes)
+    assert before > 0
+    await cluster.refresh()
+    driver.subscribe(frozenset({"u"}))
+    assert len(changes) == before
