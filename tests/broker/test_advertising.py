@@ -68,7 +68,7 @@ async def test_clients_are_told_the_advertised_listener(
     broker = await start_broker(BrokerOptions(port=0, settings={"advertised.listeners": "[fd00::1]:9092"}))
     listens = f"127.0.0.1:{broker.sockets.port}"
     assert await told(listens) == [("fd00::1", 9092)]
-    assert f"listening on {listens}; clients are told [fd00::1]:9092" in caplog.text
+    assert f"listening on {listens}; clients connect to [fd00::1]:9092" in caplog.text
 
 
 async def test_port_0_of_the_advertised_listener_is_the_port_that_was_taken(start_broker: MakeBroker) -> None:
@@ -100,7 +100,7 @@ def test_a_broker_that_listens_on_all_interfaces_advertises_the_name_of_its_mach
     world = VirtualBroker(host="", network=OnlyIpv4)
     assert isinstance(world.network, OnlyIpv4) and world.network.addresses == [("0.0.0.0", PORT), ("::", PORT)]
     assert world.play(told(f"127.0.0.1:{PORT}")) == [(name, PORT)]
-    assert f"listening on *:{PORT}; clients are told {name}:{PORT}" in caplog.text
+    assert f"listening on *:{PORT}; clients connect to {name}:{PORT}" in caplog.text
     warning = f"clients on other machines cannot connect to {name}:{PORT}"
     assert (warning in caplog.text) == (name == "localhost")
     world.play(world.broker.stop())
