@@ -27,6 +27,9 @@ pytestmark = [
 ]
 
 
+STARTS_SPARK = pytest.mark.long("starts Spark for a sentence")
+
+
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
     command = kohort("analyse", "--master", "local[2]", *arguments)
@@ -76,7 +79,11 @@ def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
         (("--raw", "b", "--journal-only"), "--raw is an archive of __consumer_offsets"),
         (("--segments", "a", "--journal-only"), "a has no journal: no topic __kohort_rebalances"),
         (("--format", "csv"), "--format csv is unknown"),
-        (("--out", "s3a://nobody/x", "--segments", "a"), "--out s3a://nobody/x: Spark cannot write there: "),
+        pytest.param(
+            ("--out", "s3a://nobody/x", "--segments", "a"),
+            "--out s3a://nobody/x: Spark cannot write there: ",
+            marks=STARTS_SPARK,
+        ),
         (("--out", "s3a://nobody/x", "--format", "delta"), "--format delta cannot list files there"),
         (("--out", "s3a://nobody/x", "--format", "iceberg"), "--format iceberg keeps its catalog in a file"),
         (("--out", "/proc/analysis"), "--out /proc/analysis cannot be made: "),

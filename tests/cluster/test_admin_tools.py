@@ -38,6 +38,7 @@ def test_clients_create_topics_with_three_replicas_that_are_in_sync(start_cluste
         kafka_python.close()
 
 
+@pytest.mark.long("starts a JVM for each step")
 def test_javas_tools_reassign_replicas_and_elect_leaders(
     start_cluster: StartCluster, kafka_tools: None, tmp_path: Path
 ) -> None:

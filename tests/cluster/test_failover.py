@@ -128,7 +128,9 @@ async def generation(cluster: RunningCluster) -> tuple[str, int]:
         return str(described.state), len(described.members)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    "protocol", [pytest.param("classic", marks=pytest.mark.long("the same under another protocol")), "consumer"]
+)
 async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(
     start_over_either: StartCluster, protocol: str
 ) -> None:

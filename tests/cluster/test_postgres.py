@@ -32,7 +32,7 @@ from tests.interop.process import ServerProcess, until
 pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.mark.parametrize("abruptly", [False, True])
+@pytest.mark.parametrize("abruptly", [pytest.param(False, marks=pytest.mark.long("a cluster and a database")), True])
 async def test_a_database_that_restarts_costs_nothing_but_time(
     start_over_postgres: StartCluster, *, abruptly: bool
 ) -> None:
@@ -121,14 +121,6 @@ def test_a_bad_database_is_told_in_a_sentence(arguments: list[str], said: str) -
     assert process.wait(60.0) == 2
     assert said in process.output()
     assert len(process.output().splitlines()) == 1
-
-
-def test_a_second_broker_of_one_node_id_is_refused(postgres: PostgresServer) -> None:
-    dsn = postgres.fresh_database()
-    with running_kohort("--postgres", dsn, broker_lease_ms="1000"):
-        process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", "--postgres", dsn))
-        assert process.wait(60.0) == 2
-        assert "already has a broker with node id 1" in process.output()
 
 
 async def test_a_partition_that_leaves_and_comes_back_while_it_is_loaded_is_loaded_again(

@@ -17,6 +17,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.cimpl
 import kafka
+import pytest
 
 from kohort import NewTopic, blocking
 from tests.interop.kafka import java, run_tool
@@ -363,6 +364,15 @@ class KohortCommand:
 
 
 CLIENTS: tuple[Client, ...] = (Java(), Confluent(), KafkaPython(), Aiokafka(), Kohort(), KohortCommand())
+OF_EACH_CLIENT = [
+    pytest.param(
+        client,
+        id=client.name,
+        marks=pytest.mark.long("starts a program for each step") if isinstance(client, Java | KohortCommand) else (),
+    )
+    for client in CLIENTS
+]
+"""Parameters for a test that other tests of `make test` resemble."""
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

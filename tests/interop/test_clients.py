@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.broker import Broker
-from tests.interop.clients import CLIENTS, Client
+from tests.interop.clients import CLIENTS, OF_EACH_CLIENT, Client
 
 pytestmark = pytest.mark.interop
 
 
-@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
+@pytest.fixture
 def client(request: pytest.FixtureRequest) -> Client:
     found: Client = request.param
     if found.name == "java":
@@ -18,6 +18,7 @@ def client(request: pytest.FixtureRequest) -> Client:
     return found
 
 
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name, indirect=True)
 def test_records_of_every_codec_come_back_as_they_were(client: Client, any_broker: Broker, fresh: str) -> None:
     client.create_topic(any_broker.bootstrap, fresh, 1)
     written = [f"{codec} {number} {'x' * 100}" for codec in client.codecs for number in range(20)]
@@ -29,6 +30,7 @@ def test_records_of_every_codec_come_back_as_they_were(client: Client, any_broke
     assert client.consume(any_broker.bootstrap, f"{fresh}-group", fresh, len(written)) == written
 
 
+@pytest.mark.parametrize("client", OF_EACH_CLIENT, indirect=True)
 def test_a_group_goes_on_from_its_commit(client: Client, any_broker: Broker, fresh: str) -> None:
     group = f"{fresh}-group"
     client.create_topic(any_broker.bootstrap, fresh, 3)

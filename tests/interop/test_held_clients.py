@@ -36,7 +36,7 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "300000",
     "group.consumer.max.session.timeout.ms": "300000",
 }
-ALWAYS = {("java", "eager"), ("librdkafka", "consumer")}
+ALWAYS = {("kohort", "eager"), ("librdkafka", "consumer")}
 """Of all these, those that always run."""
 OF_MANY = pytest.mark.long("the same with each other client")
 KINDS = [

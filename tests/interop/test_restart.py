@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.clients import CLIENTS, Client
+from tests.interop.clients import OF_EACH_CLIENT, Client
 from tests.interop.kohort import kohort_to_kill, running_kohort
 
 pytestmark = pytest.mark.interop
 
 
-@pytest.mark.parametrize("client", [c for c in CLIENTS if c.name != "java"], ids=lambda client: client.name)
-def test_records_and_commits_survive_a_kill(client: Client, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", OF_EACH_CLIENT)
+def test_records_and_commits_survive_a_kill(client: Client, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if client.name == "java":
+        request.getfixturevalue("kafka_tools")
     store = ("--data", str(tmp_path / "data"))
     written = [f"value {number}" for number in range(20)]
     with kohort_to_kill(*store, group_initial_rebalance_delay_ms="0") as broker:

@@ -25,6 +25,7 @@ from kohort.lab.processing import Dark
 from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
 
+_OF_MANY = pytest.mark.long("the same under another protocol")
 _CLOCKS_MS = 2.0
 """The recorder's times are whole milliseconds of a clock whose zero was rounded, too."""
 _APART_MS = 20.0
@@ -45,7 +46,9 @@ class Interval:
         return self.end - self.begin
 
 
-@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+@pytest.mark.parametrize(
+    "protocol", ["cooperative", pytest.param("eager", marks=_OF_MANY), pytest.param("consumer", marks=_OF_MANY)]
+)
 def test_the_recorder_and_the_members_see_every_partition_dark_for_the_same_time(
     protocol: str, remark: Callable[[str], None]
 ) -> None:

@@ -17,7 +17,12 @@ from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
 
 _TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10, rest_ms=0)
-_KINDS = [(client, protocol) for client in CLIENTS for protocol in PROTOCOLS_OF_CLIENTS.get(client, PROTOCOLS)]
+_OF_MANY = pytest.mark.long("the same under another protocol")
+_KINDS = [
+    pytest.param(client, protocol, marks=_OF_MANY if number else ())
+    for client in CLIENTS
+    for number, protocol in enumerate(PROTOCOLS_OF_CLIENTS.get(client, PROTOCOLS))
+]
 
 
 @pytest.fixture(scope="module")

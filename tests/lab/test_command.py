@@ -35,6 +35,7 @@ def test_one_that_joins_gets_its_share_and_nothing_is_read_twice(tmp_path: Path)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jsonl")} == before
 
 
+@pytest.mark.long("an experiment of half a minute")
 def test_a_bounce_with_a_changelog_pauses_an_eager_group_and_a_member_restores_what_it_wins(tmp_path: Path) -> None:
     (told,) = _lab("bounce", "--protocol", "eager", "--set", "state-keys=50", out=tmp_path)
     assert (told["duplicated"], told["skipped"], told["out_of_order"], told["unsettled"]) == (0, 0, 0, 0)
@@ -63,6 +64,7 @@ def _processes(address: str) -> list[str]:
     return [one for one in found if address in one]
 
 
+@pytest.mark.long("an experiment of half a minute")
 def test_with_counts_in_rocksdb_nothing_is_read_twice_and_questions_are_answered(tmp_path: Path) -> None:
     more = ("--set", "state-keys=50", "--set", "store=rocksdb", "--set", "warmup=true")
     (told,) = _lab("scale-in", "--protocol", "consumer", *more, out=tmp_path)

@@ -47,7 +47,7 @@ def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(prot
 @pytest.mark.parametrize(
     ("protocol", "store"),
     [
-        ("consumer", "rocksdb"),
+        pytest.param("consumer", "rocksdb", marks=pytest.mark.long("a bounce of members that copy their state")),
         pytest.param("consumer", "memory", marks=_OF_MANY),
         pytest.param("cooperative", "rocksdb", marks=_OF_MANY),
     ],

@@ -17,7 +17,7 @@ from kohort.sim.plans.steps import MemberStart, SendBadRequest
 from kohort.sim.world.outcome import Outcome
 from tests.sim.test_worlds import SHORT
 
-HINTS = (74, 67, 97, 68, 73, 102, 8, 17, 29, 10)
+HINTS = (7, 23, 183, 73, 77, 10, 17)
 """Seeds that reach most of what the worlds made by hand do not; when that is no longer true, others are looked for."""
 MOST = 300
 
@@ -85,6 +85,7 @@ def test_no_reason_is_given_for_what_was_reached(outcomes: list[Outcome]) -> Non
     assert REASONS.keys() & reached == set()
 
 
+@pytest.mark.long("makes worlds until they have reached everything")
 def test_whatever_is_not_reached_has_a_reason(outcomes: list[Outcome]) -> None:
     states = {one for outcome in outcomes for one in outcome.states}
     errors = {one for outcome in outcomes for one in outcome.errors}
