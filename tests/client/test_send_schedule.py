@@ -187,9 +187,9 @@ async def test_a_batch_that_waits_takes_no_processor_time(wait: str) -> None:
         sent = await here.send(b"a")
         if wait in ("was refused", "is under way"):
             await eventually(lambda: here.requests == 1)
-        until, used = asyncio.get_running_loop().time() + 0.1, time.thread_time()
+        until, used = asyncio.get_running_loop().time() + 0.25, time.thread_time()
         await eventually(lambda: asyncio.get_running_loop().time() > until)
-        assert time.thread_time() - used < 0.04
+        assert time.thread_time() - used < 0.02
         assert not sent.done()  # type: ignore[attr-defined]
         await here.producer.close(timeout=0.0)
         with pytest.raises(KafkaError):
