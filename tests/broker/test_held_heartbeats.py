@@ -307,7 +307,7 @@ async def test_a_java_member_that_waits_for_what_others_have_is_back_soon(
 async def test_more_members_than_are_told_in_one_turn_all_hear_each_time(
     broker: Broker, join: Join, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kohort.broker.groups.shard._TOLD_AT_ONCE", 2)
+    monkeypatch.setattr("kohort.broker.groups.shard._SLICES_PER_TURN", 2)
     broker.topics.create("orders", 5)
     members = [await join(f"m{number}") for number in range(5)]
     for grown in (10, 15):

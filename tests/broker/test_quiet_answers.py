@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.coordinator import tells_nothing
+from kohort.coordinator import has_no_news
 from kohort.errors import ErrorCode
 from kohort.log import MemoryStore
 from kohort.log.api import Pending
@@ -99,16 +99,16 @@ NOTHING = ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=5, heartbea
 
 
 def test_another_epoch_an_assignment_and_an_error_tell_something() -> None:
-    assert tells_nothing(SILENT, NOTHING)
+    assert has_no_news(SILENT, NOTHING)
     for answer in (
         ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=6, heartbeat_interval_ms=50),
         ConsumerGroupHeartbeatResponse(member_epoch=5, assignment=Assignment(topic_partitions=[])),
         ConsumerGroupHeartbeatResponse(member_epoch=5, error_code=ErrorCode.FENCED_MEMBER_EPOCH),
     ):
-        assert not tells_nothing(SILENT, answer)
-    assert not tells_nothing(HeartbeatRequest(), HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        assert not has_no_news(SILENT, answer)
+    assert not has_no_news(HeartbeatRequest(), HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def test_the_answer_to_a_report_tells_that_it_counts() -> None:
     report = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=5, topic_partitions=[])
-    assert not tells_nothing(report, NOTHING)
+    assert not has_no_news(report, NOTHING)

@@ -174,7 +174,7 @@ async def assert_told(world: VirtualBroker, peers: Sequence[Peer], partitions: i
 
 @pytest.fixture
 def told_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kohort.broker.groups.shard._TOLD_AT_ONCE", 1)
+    monkeypatch.setattr("kohort.broker.groups.shard._SLICES_PER_TURN", 1)
 
 
 @pytest.mark.usefixtures("told_one_at_a_time")

@@ -34,7 +34,7 @@ class HeldGroup:
 
     def _tell(self) -> None:
         while self.shell.shard.has_news:
-            self.answers.update(self.shell.apply(self.shell.shard.tell(self.shell.now)).replies)
+            self.answers.update(self.shell.apply(self.shell.shard.answer_news(self.shell.now)).replies)
 
     def join(self, member_id: str = "", version: int = 3) -> str:
         request = JoinGroupRequest(

@@ -149,7 +149,7 @@ def test_nobody_waits_for_partitions_once_its_heartbeat_is_answered() -> None:
     holds = HeldHeartbeats()
     place = ("g", UUID(int=1), 0)
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
-    held = HeldHeartbeat("token", request, 1, since=0, until=5_000, waits_for=[place])
+    held = HeldHeartbeat("token", request, 1, arrived_at=0, due_at=5_000, waits_for=[place])
     holds.add(held)
     assert holds.waits_for_partitions
     holds.drop(held)

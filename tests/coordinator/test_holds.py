@@ -121,13 +121,13 @@ def test_a_client_that_may_not_sleep_during_a_hold_is_held_for_less_than_the_int
     told = release(shell, held_heartbeat(shell, epoch))
     assert told == 250, "it has changed, and may again"
     held = held_heartbeat(shell, epoch)
-    assert 200 <= held.until - shell.now < told
+    assert 200 <= held.due_at - shell.now < told
     shell.now += 100
     assert release(shell, held) == 250
     shell.now += 60_000
     assert release(shell, held_heartbeat(shell, epoch)) == 5_000, "it is quiet now"
     held = held_heartbeat(shell, epoch)
-    assert 4_500 < held.until - shell.now < 5_000
+    assert 4_500 < held.due_at - shell.now < 5_000
 
 
 def test_a_client_that_sleeps_during_a_hold_is_back_soon_after_a_commit_while_its_group_changes(shell: Shell) -> None:
@@ -169,16 +169,16 @@ def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_it
             shell.now, sent = due_at, sent + 1
             held = held_heartbeat(shell, epoch)
             due_at = shell.now + interval
-        elif held is not None and held.until < commit_at:
-            covered += held.until - held.since
-            shell.now = held.until
-            told = interval_of(shell.shard.fire(HeldHeartbeatsDue(), held.until))
+        elif held is not None and held.due_at < commit_at:
+            covered += held.due_at - held.arrived_at
+            shell.now = held.due_at
+            told = interval_of(shell.shard.fire(HeldHeartbeatsDue(), held.due_at))
             due_at, interval, held = (due_at if told == interval else shell.now + told), told, None
         else:
             shell.now = commit_at
             commit_at += 5_000 + shell.now % 37
             if held is not None:
-                covered += shell.now - held.since
+                covered += shell.now - held.arrived_at
                 told = release(shell, held)
                 due_at, interval, held = (due_at if told == interval else shell.now + told), told, None
     passed = shell.now - began
@@ -190,7 +190,7 @@ def tell(shell: Shell) -> dict[str, ConsumerGroupHeartbeatResponse]:
     """Whose heartbeats are answered with news, and what."""
     told = {}
     while shell.shard.has_news:
-        for token, answer in shell.apply(shell.shard.tell(shell.now)).replies.items():
+        for token, answer in shell.apply(shell.shard.answer_news(shell.now)).replies.items():
             assert isinstance(answer, ConsumerGroupHeartbeatResponse)
             told[str(token).split()[0]] = answer
     return told
@@ -262,7 +262,7 @@ def test_a_hold_is_no_longer_than_the_broker_allows() -> None:
     epoch = join(shell, "a")
     shell.now += 120_000  # the group is quiet, and the interval the usual one
     held = held_heartbeat(shell, epoch)
-    assert held.until - held.since == 1_000
+    assert held.due_at - held.arrived_at == 1_000
 
 
 def test_nor_than_a_third_of_the_session() -> None:
@@ -271,7 +271,7 @@ def test_nor_than_a_third_of_the_session() -> None:
     epoch = join(shell, "a")
     shell.now += 120_000
     held = held_heartbeat(shell, epoch)
-    assert held.until - held.since == 4_000
+    assert held.due_at - held.arrived_at == 4_000
 
 
 def test_while_a_heartbeat_is_held_its_member_has_its_session_and_no_more(shell: Shell) -> None:
@@ -333,7 +333,7 @@ def test_only_one_member_computes_the_target_of_which_all_are_told(shell: Shell)
     list(shell.wait(1_000))
     written = []
     while shell.shard.has_news:
-        effects = shell.shard.tell(shell.now)
+        effects = shell.shard.answer_news(shell.now)
         written += [type(record.key) for record in effects.records]
         shell.apply(effects)
     assert written.count(ConsumerGroupTargetAssignmentMetadataKey) == 1
@@ -343,7 +343,7 @@ def test_a_member_waits_for_what_it_was_last_found_to_wait_for() -> None:
     holds = HeldHeartbeats()
     before, now = ("g", UUID(int=1), 0), ("g", UUID(int=1), 1)
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
-    held = HeldHeartbeat("token", request, 1, since=0, until=5_000, waits_for=[before])
+    held = HeldHeartbeat("token", request, 1, arrived_at=0, due_at=5_000, waits_for=[before])
     holds.add(held)
     holds.wait_for(held, [now])
     holds.partitions_freed("g", UUID(int=1), [0])

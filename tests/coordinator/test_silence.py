@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kohort.coordinator import tells_nothing
+from kohort.coordinator import has_no_news
 from kohort.errors import ErrorCode
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -26,10 +26,10 @@ def told(**fields: Any) -> ConsumerGroupHeartbeatResponse:
 
 
 def test_a_heartbeat_that_says_nothing_may_be_told_nothing() -> None:
-    assert tells_nothing(said(), told())
-    assert tells_nothing(HeartbeatRequest(group_id="g"), HeartbeatResponse())
-    assert not tells_nothing(HeartbeatRequest(group_id="g"), HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
-    assert not tells_nothing(ListGroupsRequest(), ListGroupsResponse())
+    assert has_no_news(said(), told())
+    assert has_no_news(HeartbeatRequest(group_id="g"), HeartbeatResponse())
+    assert not has_no_news(HeartbeatRequest(group_id="g"), HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
+    assert not has_no_news(ListGroupsRequest(), ListGroupsResponse())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_heartbeat_that_says_nothing_may_be_told_nothing() -> None:
     ],
 )
 def test_any_news_in_the_answer_count(answer: ConsumerGroupHeartbeatResponse) -> None:
-    assert not tells_nothing(said(), answer)
+    assert not has_no_news(said(), answer)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_any_news_in_the_answer_count(answer: ConsumerGroupHeartbeatResponse) ->
     ],
 )
 def test_an_answer_to_what_the_member_says_acknowledges_it(fields: dict[str, Any]) -> None:
-    assert not tells_nothing(said(**fields), told())
+    assert not has_no_news(said(**fields), told())
 
 
 def test_a_member_that_joins_is_told_that_it_has() -> None:
-    assert not tells_nothing(said(member_epoch=0), told(member_epoch=0))
+    assert not has_no_news(said(member_epoch=0), told(member_epoch=0))

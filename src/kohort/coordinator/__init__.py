@@ -9,7 +9,7 @@ from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolic
 from kohort.coordinator.consumer.loads import PartitionExtent
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import GroupEvent, MemberRefused, TargetRefused
-from kohort.coordinator.heartbeat_contents import tells_nothing
+from kohort.coordinator.heartbeat_contents import has_no_news
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
 from kohort.coordinator.timers import HeldHeartbeatsDue, Timer
@@ -37,5 +37,5 @@ __all__ = [
     "Topic",
     "WaitingRequest",
     "Weights",
-    "tells_nothing",
+    "has_no_news",
 ]

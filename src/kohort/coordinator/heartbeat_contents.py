@@ -25,7 +25,7 @@ def reports_at_most_offers(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def tells_nothing(request: Message, response: Message) -> bool:
+def has_no_news(request: Message, response: Message) -> bool:
     """Return whether a heartbeat without a report gets an answer that only repeats what its member sent.
 
     A crash cannot invalidate such an answer, so it need not wait until records are durable.

@@ -119,7 +119,7 @@ def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.protocol_type = value.protocol_type or None
     group.protocol = value.protocol
     group.leader_id = value.leader
-    group.since = None if value.current_state_timestamp < 0 else value.current_state_timestamp
+    group.empty_since = None if value.current_state_timestamp < 0 else value.current_state_timestamp
     group.restore({stored.member_id: _member(group, stored) for stored in value.members})
 
 

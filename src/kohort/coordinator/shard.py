@@ -183,11 +183,11 @@ class GroupShard:
 
     @property
     def has_news(self) -> bool:
-        """Whether `tell` must be called: replayed records may be news for members with held heartbeats."""
+        """Whether `answer_news` must be called: replayed records may be news for members with held heartbeats."""
         prompt = self._groups.prompt
         return prompt is not None and prompt.has_news
 
-    def tell(self, now: Millis) -> Effects:
+    def answer_news(self, now: Millis) -> Effects:
         """Answer held heartbeats for which there is news. Call it repeatedly, in slices, while `has_news`."""
         out, prompt = Effects(), self._groups.prompt
         if prompt is not None:

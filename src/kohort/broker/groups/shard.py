@@ -29,7 +29,7 @@ from kohort.coordinator import (
     TargetRefused,
     Timer,
     WaitingRequest,
-    tells_nothing,
+    has_no_news,
 )
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
@@ -58,11 +58,11 @@ class Dependencies(Protocol):
 
 log = logging.getLogger("kohort.broker")
 
-_ALIVE = HeartbeatResponse()
+_WITHOUT_NEWS = HeartbeatResponse()
 _BATCH_RECORDS = 4_000
 _LOAD_AGAIN_S = 0.2
-_TOLD_AT_ONCE = 64
-"""Number of slices of held heartbeats (`GroupShard.tell`) that are answered before other requests have their turn."""
+_SLICES_PER_TURN = 64
+"""Number of calls of `GroupShard.answer_news` before other requests have their turn."""
 
 
 class Waiter(Protocol):
@@ -95,7 +95,7 @@ class Shard:
         """Error code for requests while the shard is not ready."""
         self._holds_end_at: Millis | None = None
         """When the timer `HeldHeartbeatsDue` fires."""
-        self._told_next_turn = False
+        self._continues_next_turn = False
         """Whether the remaining news is sent to members in the next turn of the event loop."""
         self._lost_at = -_LOAD_AGAIN_S
         """Loop time of the last load that followed a failed append."""
@@ -121,7 +121,7 @@ class Shard:
         if isinstance(answer, HeldHeartbeat):
             self._held()
         else:
-            self._answer(waiter, _ALIVE if answer is ErrorCode.NONE else HeartbeatResponse(error_code=answer))
+            self._answer(waiter, _WITHOUT_NEWS if answer is ErrorCode.NONE else HeartbeatResponse(error_code=answer))
 
     def quiet_heartbeat(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, token: Hashable | None) -> bool:
         """Answer a consumer group heartbeat that carries no change and gets no news; with a token, it may be held.
@@ -143,7 +143,7 @@ class Shard:
         assert at is not None, "a heartbeat is held"
         if self._holds_end_at is None or at < self._holds_end_at:
             self._set_timer(HeldHeartbeatsDue(), at)
-        self._tell()
+        self._answer_news()
 
     def release(self, token: Hashable, behind: WaitingRequest) -> None:
         """Tell the coordinator that a request waits behind one that may be a held heartbeat."""
@@ -214,23 +214,23 @@ class Shard:
 
     def _apply(self, effects: Effects, now: Millis) -> None:
         self._take_effect(effects, now)
-        self._tell()
+        self._answer_news()
 
-    def _tell(self) -> None:
+    def _answer_news(self) -> None:
         """Answer held heartbeats for which there is news; many members take several turns of the event loop."""
-        if self._told_next_turn:
+        if self._continues_next_turn:
             return
-        for _ in range(_TOLD_AT_ONCE):
+        for _ in range(_SLICES_PER_TURN):
             if not self._machine.has_news:
                 return
             now = self._broker.now()
-            self._take_effect(self._machine.tell(now), now)
-        self._told_next_turn = True
+            self._take_effect(self._machine.answer_news(now), now)
+        self._continues_next_turn = True
         asyncio.get_running_loop().call_soon(self._send_more_news)
 
     def _send_more_news(self) -> None:
-        self._told_next_turn = False
-        self._tell()
+        self._continues_next_turn = False
+        self._answer_news()
 
     def _take_effect(self, effects: Effects, now: Millis) -> None:
         if effects.records:
@@ -255,7 +255,7 @@ class Shard:
         if commit is None or commit.done:
             self._commit = None
             waiter.reply(response)
-        elif tells_nothing(waiter.request, response):
+        elif has_no_news(waiter.request, response):
             waiter.reply(response)
         else:
             commit.then(lambda: waiter.reply(response), lambda: self._refuse(waiter))

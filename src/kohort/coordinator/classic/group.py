@@ -20,6 +20,7 @@ class ClassicGroup:
 
     __slots__ = (
         "_supporters",
+        "empty_since",
         "former_members",
         "generation",
         "group_id",
@@ -31,7 +32,6 @@ class ClassicGroup:
         "protocol_type",
         "rebalance",
         "restarts",
-        "since",
         "state",
         "static_ids",
         "stored",
@@ -47,7 +47,7 @@ class ClassicGroup:
         self.protocol: str | None = None
         """Assignor that the members elected; None before the first vote and in an empty group."""
         self.leader_id: str | None = None
-        self.since: Millis | None = None
+        self.empty_since: Millis | None = None
         """Time at which the group became empty; None for records older than KIP-211 and groups without a record."""
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}

@@ -12,7 +12,9 @@ from kohort.errors import ErrorCode
 from kohort.model import Millis
 
 
-def admit(groups: ConsumerGroups, group: ConsumerGroup, replaced: str | None, now: Millis, out: Effects) -> bool:
+def replace_classic_group(
+    groups: ConsumerGroups, group: ConsumerGroup, replaced: str | None, now: Millis, out: Effects
+) -> bool:
     """Register a new consumer group, in place of the classic group if there is one.
 
     `replaced` is the member whose instance ID the joining member took over. Returns whether the

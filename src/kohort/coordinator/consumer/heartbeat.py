@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kohort.assignor.server import Target
 from kohort.coordinator.consumer.admission import find_group, find_member, updated_member
-from kohort.coordinator.consumer.conversion import admit
+from kohort.coordinator.consumer.conversion import replace_classic_group
 from kohort.coordinator.consumer.fencing import leave
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
@@ -135,7 +135,7 @@ def _heartbeat(
     resolved = look_up(groups, group, before, after, now)
 
     replaced = before.member_id if before.member_id != member_id else None
-    needs_target = admit(groups, group, replaced, now, out)
+    needs_target = replace_classic_group(groups, group, replaced, now, out)
     update = MemberUpdate(groups, group, before, after, resolved, now, out, needs_target)
     epoch = update.change_member()
     if request.asks_anew is not None and request.offered_assignors:

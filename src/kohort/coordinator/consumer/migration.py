@@ -196,7 +196,7 @@ def _downgrade(
         member.member_id: assignment_of(groups, member, member.assigned | member.revoking) for member in staying
     }
     classic = groups.make_classic(group_id)
-    classic.generation, classic.protocol_type, classic.since = group.epoch, CONSUMER, now
+    classic.generation, classic.protocol_type, classic.empty_since = group.epoch, CONSUMER, now
     classic.restore({member.member_id: _downgraded_member(member, assignment) for member in staying})
     classic.protocol, classic.leader_id = classic.vote(), staying[0].member_id if why is None else None
     classic.state = GroupState.STABLE

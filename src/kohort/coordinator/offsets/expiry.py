@@ -63,7 +63,7 @@ def _has_expired(group: Group, record: Record, retention_ms: Millis, now: Millis
         isinstance(group, ClassicGroup)
         and group.protocol_type is not None
         and group.state is GroupState.EMPTY
-        and group.since is not None
+        and group.empty_since is not None
     ):
-        unwanted_since = group.since
+        unwanted_since = group.empty_since
     return now - unwanted_since >= retention_ms

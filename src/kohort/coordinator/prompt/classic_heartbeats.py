@@ -104,7 +104,9 @@ def _requests_next_heartbeat(
     else:
         refuses = code is ErrorCode.REBALANCE_IN_PROGRESS and group.notice.is_delayed
     if refuses and history.refused_since:
-        refuses = now - held.since >= RESEND_INTERVAL and now - history.refused_since < member.session_timeout_ms // 4
+        refuses = (
+            now - held.arrived_at >= RESEND_INTERVAL and now - history.refused_since < member.session_timeout_ms // 4
+        )
         refuses = refuses and history.refusals < limit
     history.refused_since, history.refusals = (
         ((history.refused_since or now), history.refusals + 1) if refuses else (0, 0)

@@ -94,9 +94,9 @@ def answer_or_hold(
     ):
         del out.replies[context.token]
         _answer_earlier(room, member, request, out)
-        since, until = (now, now + hold) if again is None else (again.since, again.until)
+        arrived_at, due_at = (now, now + hold) if again is None else (again.arrived_at, again.due_at)
         waits_for = group.waits_for(member_id)
-        held = HeldHeartbeat(context.token, request, context.api_version, since, until, waits_for)
+        held = HeldHeartbeat(context.token, request, context.api_version, arrived_at, due_at, waits_for)
         _hold(room, group, held, now, out)
         room.held.drop_state_if_default(group_id, member_id)
         return
@@ -131,7 +131,7 @@ def answer_at_end(
     usual = room.groups.settings(group_id).heartbeat_interval_ms
     if released and (group_id, member_id) in room.held.sleeping:
         interval = min(
-            usual, max(interval, _min_interval_released(room, group_id, member_id, now) - (now - held.since))
+            usual, max(interval, _min_interval_released(room, group_id, member_id, now) - (now - held.arrived_at))
         )
     elif released:
         after_commit = _interval_after_commit(room.held.state(group_id, member_id), held, usual, now)
@@ -278,7 +278,7 @@ def _interval_after_commit(state: HeartbeatState, held: HeldHeartbeat, usual: Mi
     period = passed // max(1, round(passed / usual))  # commits without a held heartbeat were not counted
     if not known or passed > 3 * usual or not usual * 19 // 20 <= period <= usual * 3 // 2:
         return last
-    if 0 <= held.since - (now - period) <= HEARTBEAT_AFTER_COMMIT_MAX:
+    if 0 <= held.arrived_at - (now - period) <= HEARTBEAT_AFTER_COMMIT_MAX:
         return last
     wanted = period + HEARTBEAT_AFTER_COMMIT
     return wanted if wanted != last else wanted + 1

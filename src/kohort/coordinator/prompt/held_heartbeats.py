@@ -38,9 +38,8 @@ class HeldHeartbeat:
     token: Token
     request: ConsumerGroupHeartbeatRequest | HeartbeatRequest
     api_version: int
-    since: Millis
-    """Time at which it arrived."""
-    until: Millis
+    arrived_at: Millis
+    due_at: Millis
     """Time at which it is answered at the latest."""
     waits_for: Collection[GroupPartition] = ()
     """Partitions that its member waits for other members to give up."""
@@ -151,7 +150,7 @@ class HeldHeartbeats:
         self._by_token[held.token] = held
         for partition in held.waits_for:
             self._waiting[partition] = request.member_id
-        bucket = held.until // TIMER_TICK
+        bucket = held.due_at // TIMER_TICK
         self._buckets.setdefault(bucket, []).append(held)
         ends_at = bucket * TIMER_TICK
         if self.ends_at is not None and self.ends_at <= ends_at:

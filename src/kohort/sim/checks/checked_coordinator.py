@@ -267,9 +267,9 @@ class CheckedCoordinator:
 
     # Held heartbeats
 
-    def tell(self, now: Millis) -> Effects:
+    def answer_news(self, now: Millis) -> Effects:
         """Answer held heartbeats whose members have changes to receive."""
-        effects = self.machine.tell(now)
+        effects = self.machine.answer_news(now)
         concerned = {getattr(record.key, "group_id", None) for record in effects.records}
         concerned |= {group_id for timer in effects.timers if (group_id := getattr(timer, "group_id", None))}
         return self._take(effects, concerned.pop() if len(concerned) == 1 else None, now)
