@@ -428,5 +428,5 @@ def test_a_file_that_was_cut_by_somebody_else_is_an_error_and_not_garbage(data: 
         append(only_log(store), b"x" * 1000)
         flush(store)
         os.truncate(data / "orders-0" / ("0" * 20 + ".log"), 500)
-        with pytest.raises(OSError, match="shorter than it was"):
+        with pytest.raises(OSError, match="shorter: another program changed it"):
             records(only_log(store))
