@@ -53,7 +53,7 @@ def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(fault:
     assert outcome.violation is None
     assert outcome.faults == {fault.name(): 1}
     assert outcome.rebalances == 4 * JOIN_AND_LEAVE
-    disk = run.site.disk
+    disk = run.brokers.disk
     assert isinstance(disk, ClusterDisk)
     assert max(disk.opened.values()) >= 2, "the dead broker's partitions went to others, and one came back to it"
 
@@ -62,7 +62,7 @@ def test_a_broker_that_stands_still_for_a_moment_keeps_what_it_leads() -> None:
     run = world(BrokerSuspend(32.0, 1, 2.0))
     outcome = run.run()
     assert outcome.violation is None
-    assert run.site.processes[1].lives == 1
+    assert run.brokers.processes[1].starts == 1
     assert outcome.rebalances == 4 * JOIN_AND_LEAVE
 
 
@@ -83,10 +83,10 @@ def test_coordinators_move_by_reassignments_and_elections_and_no_group_rebalance
     assert outcome.violation is None
     assert outcome.faults == {"partition-reassign": 6, "leader-elect": 3}
     assert outcome.rebalances == 4 * JOIN_AND_LEAVE
-    disk = run.site.disk
+    disk = run.brokers.disk
     assert isinstance(disk, ClusterDisk)
     (offsets,) = [topic for topic in disk.topics.values() if topic.name == "__consumer_offsets"]
-    leadership = run.site.running[0].leadership
+    leadership = run.brokers.running[0].leadership
     assert {leadership.leader(offsets, partition).node_id for partition in range(3)} == {3}
 
 

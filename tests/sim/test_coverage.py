@@ -24,7 +24,7 @@ MOST = 300
 
 def plan(protocol: str, requests: Iterator[BadRequest]) -> Plan:
     """Two static members, and a stranger who asks for all that every second."""
-    habits = [
+    settings = [
         ApplicationSettings(
             group="g", topics=("orders",), instance=f"i{number}", session=30_000, heartbeat=3_000, protocol=protocol
         )
@@ -37,7 +37,7 @@ def plan(protocol: str, requests: Iterator[BadRequest]) -> Plan:
         seconds=16.0 + len(asked),
         settings={"group.initial.rebalance.delay.ms": "0"},
         topics={"orders": 4},
-        members=habits,
+        members=settings,
         rates=[1.0, 1.0],
         steps=[*begin, *asked],
     )

@@ -14,13 +14,13 @@ JOIN_AND_LEAVE = 2
 
 def world(*accidents: Step) -> World:
     """Three members join together, and then that happens."""
-    habits = ApplicationSettings(group="g", topics=("orders",), session=30_000, heartbeat=3_000)
+    settings = ApplicationSettings(group="g", topics=("orders",), session=30_000, heartbeat=3_000)
     plan = Plan(
         seed=1,
         seconds=90.0,
         settings={"group.initial.rebalance.delay.ms": "3000"},
         topics={"orders": 6},
-        members=[habits] * 3,
+        members=[settings] * 3,
         rates=[1.0] * 3,
         steps=[*(MemberStart(1.0 + number / 10, number) for number in range(3)), *accidents],
     )

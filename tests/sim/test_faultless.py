@@ -25,8 +25,8 @@ def test_a_world_without_faults_delivers_each_record_exactly_once(seed: int) -> 
     outcome = world.run()
     assert outcome.violation is None
     assert not outcome.faults
-    assert world.ledger.orderly
-    assert not world.ledger.excused
+    assert world.ledger.expects_exactly_once
+    assert not world.ledger.exempt_groups
     assert outcome.records == sum(world.ledger.covered.values()) > 500
 
 

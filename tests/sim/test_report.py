@@ -8,7 +8,7 @@ import pytest
 
 from kohort.sim import draw
 from kohort.sim.runs.report import Report, load, save
-from kohort.sim.runs.runner import farm, run_world
+from kohort.sim.runs.runner import run_world, run_worlds
 
 
 def test_totals_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -25,10 +25,10 @@ def test_totals_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_seed_that_is_in_the_totals_is_not_run_again() -> None:
     seed = _short_seed()
     told: list[int] = []
-    report = farm(seed, 1, None, lambda report: told.append(len(report.ran)), workers=1)
+    report = run_worlds(seed, 1, None, lambda report: told.append(len(report.ran)), workers=1)
     events = report.events
     assert told == [1] and events
-    assert farm(seed, 1, None, lambda report: told.append(-1), report=report, workers=1).events == events
+    assert run_worlds(seed, 1, None, lambda report: told.append(-1), report=report, workers=1).events == events
     assert told == [1]
 
 

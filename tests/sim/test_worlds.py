@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from kohort.sim import World, draw, dump, load
-from kohort.sim.environment.hang_limit import patience
+from kohort.sim.environment.hang_limit import cpu_limit
 from kohort.sim.world import world
 
 SHORT = 60.0
@@ -42,7 +42,7 @@ def test_what_hangs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
         while True:
             pass
 
-    monkeypatch.setattr(world, "patience", partial(patience, 1.0))
+    monkeypatch.setattr(world, "patience", partial(cpu_limit, 1.0))
     monkeypatch.setattr(World, "_look_after", look_for_ever)
     violation = str(World(draw(5, SHORT)).run().violation)
     assert "no end within 1 s" in violation and "look_for_ever" in violation

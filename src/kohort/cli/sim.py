@@ -80,7 +80,9 @@ def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
     if outcome.violation is None:
         return 0
     if shrink is not None:
-        small = smaller(plan, outcome.violation, told=lambda one: remark(f"still fails with {len(one.steps)} steps"))
+        small = smaller(
+            plan, outcome.violation, on_progress=lambda one: remark(f"still fails with {len(one.steps)} steps")
+        )
         story = "".join(f"# {line}\n" for line in str(outcome.violation).splitlines())
         shrink.write_text(story + dump(small), encoding="utf-8")
         say(f"written: {shrink}, {len(small.steps)} steps and {len(small.members)} members")
@@ -117,7 +119,7 @@ def _model(depth: int) -> int:
 
 def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None) -> int:
     from kohort.sim.runs.report import Report, load, save
-    from kohort.sim.runs.runner import farm
+    from kohort.sim.runs.runner import run_worlds
 
     seconds = None if seeds is not None and minutes is None else (2.0 if minutes is None else minutes) * 60
     first = time.time_ns() // 1_000_000_000 * 1_000 if first is None else first
@@ -127,7 +129,7 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
         raise ConfigError(f"{totals} cannot be added to: {problem}.") from problem
     progress = _Progress(totals)
     try:
-        farm(first, seeds, seconds, progress.told, report=report, workers=jobs)
+        run_worlds(first, seeds, seconds, progress.show, report=report, workers=jobs)
     finally:
         # Report also after Ctrl-C: the violations found so far are valid.
         if totals is not None:
@@ -148,7 +150,7 @@ class _Progress:
         self._failed = 0
         self._next = time.monotonic() + _PROGRESS_EVERY_S
 
-    def told(self, report: "Report") -> None:
+    def show(self, report: "Report") -> None:
         """Report another finished seed, at intervals and at each new violation."""
         from kohort.sim.runs.report import save
 

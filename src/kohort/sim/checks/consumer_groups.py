@@ -108,17 +108,17 @@ def check_consumer_group(
 
 def _shares(group: ConsumerGroup, names: Mapping[UUID, str]) -> Shares | None:
     """Return the target, or None if members have different subscriptions."""
-    lives = {member_id: member.instance_id or member_id for member_id, member in group.members.items()}
+    starts = {member_id: member.instance_id or member_id for member_id, member in group.members.items()}
     asked = {member.subscription.names for member in group.members.values()}
     if len(asked) != 1 or any(member.subscription.expression for member in group.members.values()):
         return None
     # By topic id: the partitions of a topic that was deleted and recreated are different ones.
     owners = {
         f"{_named(place, names)} of {place[0]}": one
-        for member_id, one in lives.items()
+        for member_id, one in starts.items()
         for place in group.target_of(member_id)
     }
-    return Shares(asked.pop(), owners, frozenset(lives.values()))
+    return Shares(asked.pop(), owners, frozenset(starts.values()))
 
 
 def _places(member: ConsumerMember) -> Iterable[Place]:

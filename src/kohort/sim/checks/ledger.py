@@ -37,7 +37,7 @@ class ObservedApplication(Protocol):
     """Application as its ledger sees it."""
 
     name: str
-    habits: ApplicationSettings
+    settings: ApplicationSettings
     membership: Membership | None
     seen: object
     """Generation and assignment that the ledger saw last."""
@@ -62,9 +62,9 @@ class Ledger:
         """Offset up to which a group's members have processed everything from the start."""
         self.acknowledgements = 0
         self.deliveries = 0
-        self.orderly = False
+        self.expects_exactly_once = False
         """Whether the world has no faults, so that every record is processed exactly once."""
-        self.excused: set[str] = set()
+        self.exempt_groups: set[str] = set()
         """Groups in which a record may be processed again although there was no fault."""
         self.peers: Callable[[], Sequence[ObservedApplication]] = list
         """Function that returns all running applications."""
@@ -72,7 +72,7 @@ class Ledger:
         """Function that returns whether the coordinator has that member; a removed member learns of it later."""
         self.overtaken: Container[str | None] = ()
         """Metadata of commits that arrived after their clients had given them up and sent them again elsewhere."""
-        self.doubted: set[str] = set()
+        self.damaged_groups: set[str] = set()
         """Groups that lost records through a damaged disk: only their acknowledged commits may be missing."""
 
     # Reports of applications
@@ -84,48 +84,52 @@ class Ledger:
         return self.produced.get((topic_id, partition), 0)
 
     def processed(
-        self, who: ObservedApplication, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
+        self, application: ObservedApplication, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
     ) -> None:
         """Record that these offsets were delivered."""
-        place = who.habits.group, topic_id or NO_TOPIC_ID, partition
+        place = application.settings.group, topic_id or NO_TOPIC_ID, partition
         known = self.covered.get(place, 0)
         if first > known:
-            raise Violation("S11", f"{who.name} skips {partition} from {known} to {first}")
-        if self.orderly and first < known and who.habits.group not in self.excused:
-            raise Violation("S11", f"{who.name} processes {partition} again from {first}, and the group was at {known}")
+            raise Violation("S11", f"{application.name} skips {partition} from {known} to {first}")
+        if self.expects_exactly_once and first < known and application.settings.group not in self.exempt_groups:
+            raise Violation(
+                "S11", f"{application.name} processes {partition} again from {first}, and the group was at {known}"
+            )
         self.covered[place] = max(known, end)
         self.deliveries += end - first
 
-    def committed(self, who: ObservedApplication, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def committed(self, application: ObservedApplication, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Check an acknowledged commit: it must be on the disk unchanged."""
         self.acknowledgements += 1
         for partition, said in offsets.items():
             value = said._replace(topic_id=None)
-            written = self.written[who.habits.group, said.topic_id or NO_TOPIC_ID, partition]
+            written = self.written[application.settings.group, said.topic_id or NO_TOPIC_ID, partition]
             at = written.latest.get(value.metadata)
-            if at is None and who.habits.group in self.doubted:
+            if at is None and application.settings.group in self.damaged_groups:
                 continue
             if at is None:
-                raise Violation("S7", f"{who.name} was told that {partition} is committed at {value}, unwritten")
+                raise Violation(
+                    "S7", f"{application.name} was told that {partition} is committed at {value}, unwritten"
+                )
             if written.values[at] != value:
                 raise Violation("S7", f"{partition}: {value} was stored as {written.values[at]}")
             written.acknowledged = max(written.acknowledged, at)
 
-    def asks(self, who: ObservedApplication, topic_id: UUID | None, partition: TopicPartition) -> int:
+    def asks(self, application: ObservedApplication, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Return the latest acknowledged commit when a lookup of the committed offset begins, for `found`."""
-        return self.written[who.habits.group, topic_id or NO_TOPIC_ID, partition].acknowledged
+        return self.written[application.settings.group, topic_id or NO_TOPIC_ID, partition].acknowledged
 
     def found(
         self,
-        who: ObservedApplication,
+        application: ObservedApplication,
         topic_id: UUID | None,
         partition: TopicPartition,
         offset: OffsetAndMetadata | None,
         since: int,
     ) -> None:
         """Check a committed offset that was read: it was written, and is no older than the acknowledged one."""
-        written = self.written.get((who.habits.group, topic_id or NO_TOPIC_ID, partition))
-        if who.habits.group in self.doubted or not (topic_id is None or self.exists(topic_id)):
+        written = self.written.get((application.settings.group, topic_id or NO_TOPIC_ID, partition))
+        if application.settings.group in self.damaged_groups or not (topic_id is None or self.exists(topic_id)):
             since = -1  # offsets of a topic are deleted with it
         if written is None:
             if offset is not None:
@@ -143,64 +147,70 @@ class Ledger:
         if at < since:
             raise Violation("S8", f"{partition}: {offset} was read after {newest} was acknowledged")
 
-    def owns(self, who: ObservedApplication) -> None:
+    def owns(self, application: ObservedApplication) -> None:
         """Check a changed assignment: no other member of the same generation has any of its partitions."""
-        membership = who.membership
-        if who.habits.protocol != "classic":
-            self._owns_alone(who)
+        membership = application.membership
+        if application.settings.protocol != "classic":
+            self._owns_alone(application)
             return
         if membership is None or membership.state is not Phase.STABLE:
             return
         mine = membership.assignment
-        if who.seen == (membership.generation, mine):
+        if application.seen == (membership.generation, mine):
             return
-        who.seen = membership.generation, mine
-        if who.habits.group in self.doubted:
+        application.seen = membership.generation, mine
+        if application.settings.group in self.damaged_groups:
             return  # generations that a disk lost are assigned again
         for other in self.peers():
-            if other is who or other.habits.group != who.habits.group or other.membership is None:
+            if other is application or other.settings.group != application.settings.group or other.membership is None:
                 continue
-            if who.habits.instance is not None and who.habits.instance == other.habits.instance:
+            if application.settings.instance is not None and application.settings.instance == other.settings.instance:
                 continue  # two processes with the same instance id: the older one will learn that it is fenced
             theirs = other.membership
             counts = theirs.generation == membership.generation and theirs.member_id != membership.member_id
-            if counts and self.counts(who.habits.group, theirs.member_id):
+            if counts and self.counts(application.settings.group, theirs.member_id):
                 both = mine & (theirs.assignment - self._replaced(other))
                 if both:
                     raise Violation(
-                        "S1", f"{who.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
+                        "S1", f"{application.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
                     )
 
-    def _replaced(self, who: ObservedApplication) -> frozenset[TopicPartition]:
+    def _replaced(self, application: ObservedApplication) -> frozenset[TopicPartition]:
         """Return the partitions that a member still owns of deleted topics whose names other topics have now.
 
         No other member waits until the member gives them up. A classic member is assigned names,
         which are those of the new topics.
         """
-        if who.habits.protocol == "classic":
+        if application.settings.protocol == "classic":
             return frozenset()
-        owned = who.owned_by_id().items()
+        owned = application.owned_by_id().items()
         return frozenset(one for (topic_id, _), one in owned if self.id_of(one.topic) not in (None, topic_id))
 
-    def _owns_alone(self, who: ObservedApplication) -> None:
+    def _owns_alone(self, application: ObservedApplication) -> None:
         """Check that no other member has any of its partitions, whatever their epochs (KIP-848)."""
-        mine = who.membership
-        if mine is None or mine.generation is None or who.seen == mine.assignment:
+        mine = application.membership
+        if mine is None or mine.generation is None or application.seen == mine.assignment:
             return
-        who.seen = mine.assignment
-        group = who.habits.group
-        if group in self.doubted or not self.counts(group, mine.member_id):
+        application.seen = mine.assignment
+        group = application.settings.group
+        if group in self.damaged_groups or not self.counts(group, mine.member_id):
             return
         for other in self.peers():
             theirs = other.membership
-            if other is who or theirs is None or (other.habits.group, other.habits.protocol) != (group, "consumer"):
+            if (
+                other is application
+                or theirs is None
+                or (other.settings.group, other.settings.protocol) != (group, "consumer")
+            ):
                 continue
-            is_same = who.habits.instance is not None and who.habits.instance == other.habits.instance
+            is_same = (
+                application.settings.instance is not None and application.settings.instance == other.settings.instance
+            )
             if not is_same and theirs.generation is not None and self.counts(group, theirs.member_id):
-                both = who.owned_by_id().keys() & other.owned_by_id().keys()
+                both = application.owned_by_id().keys() & other.owned_by_id().keys()
                 if both:
-                    named = sorted(who.owned_by_id()[one] for one in both)
-                    raise Violation("S1", f"{who.name} and {other.name} both have {named}")
+                    named = sorted(application.owned_by_id()[one] for one in both)
+                    raise Violation("S1", f"{application.name} and {other.name} both have {named}")
 
     # Reports of the log
 
@@ -222,6 +232,6 @@ class Ledger:
     def damaged(self, groups: Iterable[str]) -> None:
         """Record that the disk lost records of these groups; the remaining ones will be reported again."""
         lost = set(groups)
-        self.doubted |= lost
+        self.damaged_groups |= lost
         for place in [place for place in self.written if place[0] in lost]:
             del self.written[place]

@@ -120,8 +120,8 @@ class Records:
 
     def _is_another(self, partition: TopicPartition, topic_id: UUID, before: tuple[UUID, int] | None) -> bool:
         """Return whether the topic was deleted and recreated since the reader began."""
-        lives = [one for one, name in self.names.items() if name == partition.topic]
-        return (before is None or before[0] != topic_id) and len(lives) > 1
+        starts = [one for one, name in self.names.items() if name == partition.topic]
+        return (before is None or before[0] != topic_id) and len(starts) > 1
 
     def _is_doubted(self, partition: TopicPartition) -> bool:
         return any((self.names.get(one), index) == (*partition,) for one, index in self.damaged)

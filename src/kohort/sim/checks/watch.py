@@ -60,7 +60,7 @@ class Watch:
         """Time at which another client last removed a static member, by group and instance id."""
         self.now: Callable[[], float] = float
         """Time of the world, independent of the clocks of its brokers."""
-        self.behind_at_downgrade: Callable[[str], None] = ledger.excused.add
+        self.behind_at_downgrade: Callable[[str], None] = ledger.exempt_groups.add
         """Callback for a consumer group that becomes a classic group while a member is not at the group epoch."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """Function that returns the existing topics."""

@@ -12,7 +12,7 @@ from random import Random
 from kohort.log import MAX_OPEN_FILES, SegmentedLog, Topic
 from kohort.log.cluster import ClusterDirectory, ClusterImage, ClusterStore, ProcessIdentity, SharedStore, Transition
 from kohort.sim.environment.disk import CLUSTER_ID, PartitionId, SimulatedStore
-from kohort.sim.environment.files import FilesDisk, WitnessedFiles
+from kohort.sim.environment.files import FilesDisk, ObservedFiles
 
 
 class ClusterDisk(FilesDisk):
@@ -27,8 +27,8 @@ class ClusterDisk(FilesDisk):
         self.opened: dict[PartitionId, int] = {}
         """Epoch at which each partition was opened last, for partitions that a broker has led."""
 
-    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
-        return ClusterFilesStore(self, dice, node_id, clock)
+    def open(self, rng: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
+        return ClusterFilesStore(self, rng, node_id, clock)
 
     def newest(self, partition: PartitionId) -> int:
         return self.opened[partition]
@@ -57,14 +57,14 @@ class _Directory(ClusterDirectory):
         return image
 
 
-class ClusterFilesStore(WitnessedFiles, ClusterStore):
+class ClusterFilesStore(ObservedFiles, ClusterStore):
     """Log store of one run of a broker."""
 
-    def __init__(self, disk: ClusterDisk, dice: Random, node_id: int, clock: Callable[[], float]) -> None:
+    def __init__(self, disk: ClusterDisk, rng: Random, node_id: int, clock: Callable[[], float]) -> None:
         wanted = list(disk.topics.values())
         self.directory = _Directory(disk, node_id, clock)
         SharedStore.__init__(self, self.directory, disk.path, MAX_OPEN_FILES)
-        self.begin(disk, dice)
+        self.begin(disk, rng)
         self._opened = disk.opened
         for topic in wanted:
             if self.image.named(topic.name) is None:

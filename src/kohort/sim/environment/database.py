@@ -43,8 +43,8 @@ class Database(Disk):
         self.lost_answers = 0
         """Number of committed appends whose response was lost."""
 
-    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> DatabaseStore:
-        return DatabaseStore(self, dice)
+    def open(self, rng: Random, node_id: int, clock: Callable[[], float]) -> DatabaseStore:
+        return DatabaseStore(self, rng)
 
     @property
     def has_lapsed(self) -> bool:
@@ -63,8 +63,8 @@ class DatabaseStore(DiskStore):
 
     disk: Database
 
-    def __init__(self, disk: Database, dice: Random) -> None:
-        super().__init__(disk, dice)
+    def __init__(self, disk: Database, rng: Random) -> None:
+        super().__init__(disk, rng)
         disk.last_append = 0
         self._renew()
         self._writer = Writer(self)
@@ -126,7 +126,7 @@ class DatabaseStore(DiskStore):
 
     def append(self, appends: PendingAppends, number: int) -> None:
         if not self._reaches_it:
-            if self._dice.random() < _LIKELY_IN and self._is_owner:
+            if self._rng.random() < _LIKELY_IN and self._is_owner:
                 self.disk.lost_answers += 1
                 self._insert(appends, number)
             raise ResultUnknown(errno.ECONNRESET, "the simulated connection broke")
@@ -145,7 +145,7 @@ class DatabaseStore(DiskStore):
     def power_lost(self) -> None:
         """Simulate the end of the process: the append in progress is committed or not."""
         taken = self._under_way
-        if taken is not None and self._is_owner and not self._is_in and self._dice.random() < _LIKELY_IN:
+        if taken is not None and self._is_owner and not self._is_in and self._rng.random() < _LIKELY_IN:
             self._insert(taken, self.disk.last_append + 1)
 
     @property

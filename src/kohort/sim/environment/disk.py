@@ -58,9 +58,9 @@ class Disk:
     is_exclusive: ClassVar[bool] = False
     """Whether a process that has it open must end before another one can open it."""
 
-    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
+    def open(self, rng: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
         """Return the store for the broker's next run; `clock` returns seconds."""
-        return DiskStore(self, dice)
+        return DiskStore(self, rng)
 
     @property
     def is_free(self) -> bool:
@@ -97,9 +97,9 @@ class Disk:
 class DiskStore(MemoryStore):
     """Log store of one process. Its memory is lost with the process; what `sync` wrote is on the disk."""
 
-    def __init__(self, disk: Disk, dice: Random) -> None:
+    def __init__(self, disk: Disk, rng: Random) -> None:
         super().__init__(cluster_id=CLUSTER_ID)
-        self._dice = dice
+        self._rng = rng
         disk.epoch += 1
         self.disk = disk
         self.epoch = self.leader_epoch = disk.epoch
@@ -194,7 +194,7 @@ class DiskStore(MemoryStore):
         if self._under_way is None or self.epoch != self.disk.epoch:
             return
         for partition, data in self._writes(self._under_way):
-            torn = data[: self._dice.randrange(len(data) + 1)]
+            torn = data[: self._rng.randrange(len(data) + 1)]
             self.disk.logs.setdefault(partition, bytearray()).extend(torn)
             whole = _whole(torn)
             if whole:

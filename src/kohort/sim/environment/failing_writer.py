@@ -36,12 +36,12 @@ class FailingDisk(Protocol):
 class FailingWriter(FileWriter):
     """Production's file writer with simulated failures."""
 
-    def __init__(self, disk: FailingDisk, dice: Random) -> None:
+    def __init__(self, disk: FailingDisk, rng: Random) -> None:
         super().__init__(disk.path, MAX_OPEN_FILES)
         self.dies = False
         """Whether the next write is the last one, and is incomplete."""
         self._disk = disk
-        self._dice = dice
+        self._rng = rng
 
     def write(self, writes: Sequence[Write]) -> None:
         failure = self._disk.failure
@@ -57,21 +57,21 @@ class FailingWriter(FileWriter):
 
     def _write_some(self, writes: Sequence[Write]) -> None:
         """Write some parts whole and one partially; a partial write may be corrupted."""
-        dice = self._dice
-        whole = dice.randrange(len(writes) + 1)
+        rng = self._rng
+        whole = rng.randrange(len(writes) + 1)
         super().write(writes[:whole])
         for file, position, parts in writes[whole : whole + 1]:
             data = b"".join(bytes(part) for part in parts)
-            size = dice.randrange(len(data))
+            size = rng.randrange(len(data))
             super().write([(file, position, [data[:size]])])
-            if size and dice.random() < _LIKELY_DAMAGED:
-                change_a_bit(file.path, position + dice.randrange(size), dice)
+            if size and rng.random() < _LIKELY_DAMAGED:
+                change_a_bit(file.path, position + rng.randrange(size), rng)
 
 
-def change_a_bit(path: Path, position: int, dice: Random) -> None:
+def change_a_bit(path: Path, position: int, rng: Random) -> None:
     """Flip one of the bits of that byte."""
     with path.open("r+b") as file:
         file.seek(position)
         (byte,) = file.read(1)
         file.seek(position)
-        file.write(bytes([byte ^ 1 << dice.randrange(8)]))
+        file.write(bytes([byte ^ 1 << rng.randrange(8)]))

@@ -44,48 +44,48 @@ class FilesDisk(Disk):
         self.damaged: Callable[[PartitionId, bytes], None] = lambda partition, batches: None
         """Callback with the remaining data of a partition that has lost some."""
 
-    def open(self, dice: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
+    def open(self, rng: Random, node_id: int, clock: Callable[[], float]) -> SimulatedStore:
         for _ in range(self.bits_to_flip):
-            self._flip_a_bit(dice)
+            self._flip_a_bit(rng)
         self.bits_to_flip = 0
-        return FilesStore(self, dice)
+        return FilesStore(self, rng)
 
     def looks_at(self, topic: str) -> bool:
         """Return whether the recovered data of the topic is checked."""
         return topic in self.watches or not self.watches
 
-    def flip_a_bit_in_records(self, dice: Random) -> PartitionId | None:
+    def flip_a_bit_in_records(self, rng: Random) -> PartitionId | None:
         """Flip a bit of `VAULT`, while a broker may have it open. Return the partition, or None if all are empty."""
         ids = {one.name: one.topic_id for one in self.topics.values() if one.name == VAULT}
         files = [path for path in sorted(self.path.glob("*/*.log")) if path.stat().st_size]
         files = [path for path in files if path.parent.name.rpartition("-")[0] in ids]
         if not files:
             return None
-        path = dice.choice(files)
-        change_a_bit(path, dice.randrange(path.stat().st_size), dice)
+        path = rng.choice(files)
+        change_a_bit(path, rng.randrange(path.stat().st_size), rng)
         name, _, number = path.parent.name.rpartition("-")
         self.flipped.add((ids[name], int(number)))
         return ids[name], int(number)
 
-    def _flip_a_bit(self, dice: Random) -> None:
+    def _flip_a_bit(self, rng: Random) -> None:
         files = [path for path in sorted(self.path.glob(f"{OFFSETS_TOPIC}-*/*.log")) if path.stat().st_size]
         if files:
-            path = dice.choice(files)
-            change_a_bit(path, dice.randrange(path.stat().st_size), dice)
+            path = rng.choice(files)
+            change_a_bit(path, rng.randrange(path.stat().st_size), rng)
             ids = {one.name: one.topic_id for one in self.topics.values()}
             self.flipped.add((ids[OFFSETS_TOPIC], int(path.parent.name.rpartition("-")[2])))
 
 
-class WitnessedFiles(PartitionFiles):
+class ObservedFiles(PartitionFiles):
     """Log store of one process on files, which reports durable data to its disk."""
 
     disk: FilesDisk
     epoch: int
 
-    def begin(self, disk: FilesDisk, dice: Random) -> None:
+    def begin(self, disk: FilesDisk, rng: Random) -> None:
         """Write through the simulated disk from now on."""
         self.files.disk.close()
-        self.files.disk = self._writer = FailingWriter(disk, dice)
+        self.files.disk = self._writer = FailingWriter(disk, rng)
         disk.epoch += 1
         self.disk = disk
         self.epoch = disk.epoch
@@ -155,12 +155,12 @@ class WitnessedFiles(PartitionFiles):
         self._release(clean=False)
 
 
-class FilesStore(WitnessedFiles, FileStore):
+class FilesStore(ObservedFiles, FileStore):
     """Log store of a broker that has exclusive use of the disk."""
 
-    def __init__(self, disk: FilesDisk, dice: Random) -> None:
+    def __init__(self, disk: FilesDisk, rng: Random) -> None:
         FileStore.__init__(self, disk.path, cluster_id=CLUSTER_ID)
-        self.begin(disk, dice)
+        self.begin(disk, rng)
         for topic in disk.topics.values():
             if topic.name not in self.topics():
                 super().create_topic(topic)

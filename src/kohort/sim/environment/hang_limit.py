@@ -17,7 +17,7 @@ class WorldHangs(BaseException):
 
 
 @contextmanager
-def patience(seconds: float = CPU_S) -> Iterator[None]:
+def cpu_limit(seconds: float = CPU_S) -> Iterator[None]:
     """Raise WorldHangs after `seconds` of CPU time; without effect in other threads than the main one.
 
     Signals reach the main thread only.

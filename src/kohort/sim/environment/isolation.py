@@ -19,7 +19,7 @@ _COLLECT_AFTER = 200_000
 
 
 @contextmanager
-def alone(
+def isolated(
     seed: int, failed: Callable[[str, BaseException], None], logged: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """Take all randomness from the seed, pass exceptions that production logs to `failed`, and print nothing.
@@ -31,14 +31,14 @@ def alone(
     # A member of a consumer group generates a random id; here it depends on the seed.
     fresh_id = membership.__dict__["uuid4"]
     membership.__dict__["uuid4"] = lambda: UUID(int=random.getrandbits(128), version=4)
-    pulse = driver.__dict__["StallDetector"]
-    driver.__dict__["StallDetector"] = _NoPulse
+    stall_detector = driver.__dict__["StallDetector"]
+    driver.__dict__["StallDetector"] = _NoStallDetector
     installed = acceleration.__dict__["installed"]
     acceleration.__dict__["installed"] = lambda: False  # a thread loads it at an unpredictable time
     unclosed_before = unclosed.__dict__["_open"]
     unclosed.__dict__["_open"] = set()  # records of a killed producer are not written when the interpreter exits
-    ears = _Ears(failed, logged)
-    _log.addHandler(ears)
+    handler = _LogHandler(failed, logged)
+    _log.addHandler(handler)
     _log.setLevel(logging.ERROR if logged is None else logging.WARNING)
     _log.propagate = False
     thresholds = gc.get_threshold()
@@ -47,17 +47,17 @@ def alone(
         yield
     finally:
         gc.set_threshold(*thresholds)
-        _log.removeHandler(ears)
+        _log.removeHandler(handler)
         _log.setLevel(level)
         _log.propagate = propagates
         random.setstate(state)
         membership.__dict__["uuid4"] = fresh_id
-        driver.__dict__["StallDetector"] = pulse
+        driver.__dict__["StallDetector"] = stall_detector
         acceleration.__dict__["installed"] = installed
         unclosed.__dict__["_open"] = unclosed_before
 
 
-class _NoPulse:
+class _NoStallDetector:
     """Replacement for production's detector of stalled loops: in a long day, most events would be its checks."""
 
     def __init__(self, patience_s: float, on_still: Callable[[float], None]) -> None:
@@ -67,7 +67,7 @@ class _NoPulse:
         pass
 
 
-class _Ears(logging.Handler):
+class _LogHandler(logging.Handler):
     """Log handler. Production logs an exception only if it is caused by a bug."""
 
     def __init__(self, failed: Callable[[str, BaseException], None], logged: Callable[[str], None] | None) -> None:

@@ -13,6 +13,7 @@ from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
+from enum import Enum
 from typing import Any, Protocol, TypeVar, cast
 
 from kohort.errors import KohortError
@@ -89,7 +90,7 @@ class Agenda:
                 loop, call, values = handle
                 if call is None:
                     continue
-                if loop.stands is not None:
+                if loop.halted is not None:
                     loop.postpone(handle)
                     continue
                 if loop is not running:
@@ -105,6 +106,13 @@ class Agenda:
         finally:
             self.events += events
             set_loop(None)
+
+
+class Halted(Enum):
+    """Reason why a loop runs nothing."""
+
+    SUSPENDED = "suspended"
+    DEAD = "dead"
 
 
 class LoopNetwork(Protocol):
@@ -134,8 +142,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Create the loop. `failed` receives exceptions that escape a callback; without it, they end the run."""
         super().__init__()
         self.name = name
-        self.stands: str | None = None
-        """Reason why nothing runs: the process is "stopped", or permanently "dead"."""
+        self.halted: Halted | None = None
+        """Reason why nothing runs; None while the process runs."""
         self.rate = 1.0
         """Rate of its clock relative to that of the world."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -153,25 +161,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def die(self) -> None:
         """Stop forever: nothing of the process runs any more."""
-        self.stands = "dead"
+        self.halted = Halted.DEAD
         self._backlog.clear()
 
     def stop_running(self) -> None:
         """Stop on SIGSTOP: calls that become due wait."""
-        assert self.stands is None
-        self.stands = "stopped"
+        assert self.halted is None
+        self.halted = Halted.SUSPENDED
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume on SIGCONT: the waiting calls run now, in order."""
-        if self.stands != "stopped":
+        if self.halted != Halted.SUSPENDED:
             return
-        self.stands = None
+        self.halted = None
         backlog, self._backlog = self._backlog, []
         self._instant.extend(backlog)
 
     def postpone(self, handle: Handle) -> None:
         """Keep a call that became due while the process is stopped."""
-        if self.stands == "stopped":
+        if self.halted == Halted.SUSPENDED:
             self._backlog.append(handle)
 
     def failed(self, problem: BaseException) -> None:

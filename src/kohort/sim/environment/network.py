@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from kohort.sim.environment.loop import Agenda, Handle, VirtualLoop
+from kohort.sim.environment.loop import Agenda, Halted, Handle, VirtualLoop
 from kohort.sim.environment.message_faults import MessageFaults
 from kohort.sim.environment.transport import Transport
 
@@ -46,7 +46,7 @@ class Blocked(Enum):
 class Network:
     """Listening ports, connections, and blocked paths."""
 
-    def __init__(self, agenda: Agenda, dice: Random, watch: Watcher) -> None:
+    def __init__(self, agenda: Agenda, rng: Random, watch: Watcher) -> None:
         """Create the network. `watch` sees all bytes as they arrive."""
         self.conditions = NetworkConditions()
         self.message_faults = MessageFaults()
@@ -56,7 +56,7 @@ class Network:
         self.gone = False
         """Whether the world has ended: no connection is possible."""
         self._agenda = agenda
-        self._dice = dice
+        self._rng = rng
         self._watch = watch
         self._listening: dict[int, tuple[VirtualLoop, ProtocolFactory]] = {}
         self._blocked: set[tuple[str, str]] = set()
@@ -67,7 +67,7 @@ class Network:
 
     def listen(self, loop: VirtualLoop, factory: ProtocolFactory, host: str, port: int) -> Listener:
         """Accept connections to that port while the process lives."""
-        if port in self._listening and self._listening[port][0].stands != "dead":
+        if port in self._listening and self._listening[port][0].halted != Halted.DEAD:
             raise OSError(errno.EADDRINUSE, "Address already in use")
         self._listening[port] = loop, factory
         return Listener(self, host, port)
@@ -86,7 +86,7 @@ class Network:
                 raise ConnectionRefusedError(errno.ECONNREFUSED, "the world is over")
             await asyncio.sleep(2 * self._travel())
             found = self._listening.get(port)
-            if found is None or found[0].stands == "dead":
+            if found is None or found[0].halted == Halted.DEAD:
                 raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
             there, accept = found
             if (loop.name, there.name) not in self._blocked and (there.name, loop.name) not in self._blocked:
@@ -147,8 +147,8 @@ class Network:
         """Deliver bytes written at `end` to the other end."""
         if not self.message_faults.is_idle and self._strikes(end, data):
             return
-        if self.conditions.pieces and len(data) > 1 and self._dice.random() < self.conditions.pieces:
-            cut = self._dice.randrange(1, len(data))
+        if self.conditions.pieces and len(data) > 1 and self._rng.random() < self.conditions.pieces:
+            cut = self._rng.randrange(1, len(data))
             self._deliver(end.other, data[:cut])
             data = data[cut:]
         self._deliver(end.other, data)
@@ -191,7 +191,7 @@ class Network:
             end.lost(what)
 
     def _travel(self) -> float:
-        return self.conditions.delay + self.conditions.spread * self._dice.random()
+        return self.conditions.delay + self.conditions.spread * self._rng.random()
 
 
 def _reset() -> ConnectionResetError:

@@ -19,7 +19,7 @@ class Process:
         self.name = name
         self.loop: VirtualLoop | None = None
         """Loop of the current run; None if the process does not run."""
-        self.lives = 0
+        self.starts = 0
         self.past: list[VirtualLoop] = []
         """Loops of earlier runs, whose tasks are still in memory."""
         self._agenda = agenda
@@ -34,12 +34,12 @@ class Process:
     @property
     def runs(self) -> bool:
         """Whether it exists and is not stopped."""
-        return self.loop is not None and self.loop.stands is None
+        return self.loop is not None and self.loop.halted is None
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]], rate: float = 1.0) -> VirtualLoop:
         """Start a run with that work."""
         assert self.loop is None, f"{self.name} runs already"
-        self.lives += 1
+        self.starts += 1
         loop = VirtualLoop(self._agenda, self.name, self._network, lambda problem: self._failed(self.name, problem))
         loop.rate = rate
         self.loop = loop
@@ -60,7 +60,7 @@ class Process:
             assert self.loop is not None
             self.loop.stop_running()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Send SIGCONT."""
         if self.loop is not None:
-            self.loop.go_on()
+            self.loop.resume()

@@ -80,11 +80,11 @@ def _victim(world: WorldState, group: str) -> TargetGroup:
     if now == 0:
         return nobody  # in a group at generation 0, a request with generation 0 would be accepted as a member's
     for one in world.applications:
-        if one is not None and one.habits.group == group and one.membership is not None and one.membership.member_id:
+        if one is not None and one.settings.group == group and one.membership is not None and one.membership.member_id:
             member = one.membership
-            topic = one.habits.topics[0] if one.habits.topics else nobody.topic
-            instance = one.habits.instance
-            in_epochs = instance is not None and one.habits.protocol == "consumer"
+            topic = one.settings.topics[0] if one.settings.topics else nobody.topic
+            instance = one.settings.instance
+            in_epochs = instance is not None and one.settings.protocol == "consumer"
             generation = now or member.generation or 1
             return TargetGroup(group, member.member_id, generation, instance, in_epochs, topic)
     return nobody
@@ -102,7 +102,7 @@ def _begin(world: WorldState, process: Process, group: str, ask: Callable[[Broke
         return False
 
     async def work() -> None:
-        cluster = Cluster.of(world.site.bootstrap, client_id="stranger", request_timeout_ms=5_000)
+        cluster = Cluster.of(world.brokers.bootstrap, client_id="stranger", request_timeout_ms=5_000)
         try:
             async with asyncio.timeout(10.0):
                 await ask(await cluster.coordinator(group, "stranger"))

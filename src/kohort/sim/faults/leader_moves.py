@@ -16,7 +16,7 @@ from kohort.sim.processes.state import WorldState
 
 def move_leader(world: WorldState, step: LeaderStep) -> bool:
     """Request a reassignment or an election; return whether a broker accepted it."""
-    broker = world.site.active
+    broker = world.brokers.active
     topic = None if broker is None else broker.topics.named(step.topic)
     if broker is None or topic is None or not isinstance(broker.leadership, ClusterFollower):
         return False

@@ -77,17 +77,17 @@ def execute(world: WorldState, step: Step) -> bool:
     if isinstance(step, EnvironmentStep):
         return _change_environment(world, step)
     if isinstance(step, RecordStep):
-        return world.traffic is not None and world.traffic.execute(step)
+        return world.record_clients is not None and world.record_clients.execute(step)
     if isinstance(step, LeaderStep):
         return move_leader(world, step)
     return _operate(world, step)
 
 
 def _change_environment(world: WorldState, step: EnvironmentStep) -> bool:
-    disk, conditions = world.site.disk, world.network.conditions
+    disk, conditions = world.brokers.disk, world.network.conditions
     match step:
         case BrokerClockJump():
-            clocks = world.site.clocks
+            clocks = world.brokers.clocks
             clocks[step.broker] = max(-_CLOCK, min(_CLOCK, clocks[step.broker] + step.seconds))
         case BrokerKillAfterJoinPhase():
             world.planned_kills += 1
@@ -122,19 +122,19 @@ def _change_member(world: WorldState, step: MemberStep) -> bool:
         return True
     if application is None or not process.alive:
         return False
-    habits = world.habits[number]
+    settings = world.member_settings[number]
     match step:
         case MemberLeave():
             _leave_and_return(world, application, step)
         case MemberSwitchProtocol():
-            habits.protocol, habits.pattern = ("consumer" if habits.protocol == "classic" else "classic"), ""
+            settings.protocol, settings.pattern = ("consumer" if settings.protocol == "classic" else "classic"), ""
             _leave_and_return(world, application, step)
         case MemberKill() | MemberPowerOff():
             world.end_member(number, silently=isinstance(step, MemberPowerOff))
             world.after(step.seconds, partial(world.start_member, number))
         case MemberSuspend():
             process.stop()
-            world.after(step.seconds, process.go_on)
+            world.after(step.seconds, process.resume)
         case MemberResetConnections():
             world.reset_connections(process)
         case MemberDisconnect():
@@ -144,18 +144,18 @@ def _change_member(world: WorldState, step: MemberStep) -> bool:
         case MemberBlockOutgoing():
             world.block(process.name, Blocked.OUTGOING, step.seconds)
         case MemberSubscribe():
-            habits.topics, habits.pattern = step.topics, ""
-            application.subscribe(habits.topics)
+            settings.topics, settings.pattern = step.topics, ""
+            application.subscribe(settings.topics)
         case MemberSetWeight():
-            habits.weight = step.weight
-            if habits.protocol != "consumer" or application.habits.protocol != "consumer":
+            settings.weight = step.weight
+            if settings.protocol != "consumer" or application.settings.protocol != "consumer":
                 return False
-            application.set_weight(habits.weight)
+            application.set_weight(settings.weight)
         case MemberStopPolling():
             application.polls = False
-            world.after(step.seconds + application.habits.max_poll / 1000, partial(_poll_again, world, number))
+            world.after(step.seconds + application.settings.max_poll / 1000, partial(_poll_again, world, number))
         case MemberSlowCallback():
-            application.habits.callback = step.milliseconds
+            application.settings.callback = step.milliseconds
         case _:
             assert_never(step)
     return True
@@ -174,21 +174,21 @@ def _poll_again(world: WorldState, number: int) -> None:
 
 
 def _fail_broker(world: WorldState, step: BrokerStep) -> bool:
-    site, number = world.site, step.broker
+    brokers, number = world.brokers, step.broker
     if isinstance(step, BrokerDisconnectDatabase):
-        reconnect = site.cut_off(number)
+        reconnect = brokers.cut_off(number)
         if reconnect is not None:
             world.after(step.seconds, reconnect)
         return reconnect is not None
-    process = site.processes[number]
-    if not site.serves(number) or not process.runs:
+    process = brokers.processes[number]
+    if not brokers.serves(number) or not process.runs:
         return False
-    site.fails(number, LEASE if isinstance(step, BrokerSuspend) else min(step.seconds, 10.0))
+    brokers.fails(number, LEASE if isinstance(step, BrokerSuspend) else min(step.seconds, 10.0))
     match step:
         case BrokerKill() | BrokerPowerOff():
-            site.kill(number, silently=isinstance(step, BrokerPowerOff))
+            brokers.kill(number, silently=isinstance(step, BrokerPowerOff))
         case BrokerTerminate():
-            site.stop(number)
+            brokers.stop(number)
         case BrokerSuspend():
             process.stop()
             world.after(step.seconds, partial(_resume_broker, world, number))
@@ -199,13 +199,13 @@ def _fail_broker(world: WorldState, step: BrokerStep) -> bool:
 
 def _resume_broker(world: WorldState, number: int) -> None:
     """Resume a suspended broker; if another one holds the disk by then, the broker detects it and exits."""
-    process = world.site.processes[number]
+    process = world.brokers.processes[number]
     if process.alive and not process.runs:
-        process.go_on()
-        world.woken.append(world.now)
+        process.resume()
+        world.resume_times.append(world.now)
         # A broker over a database detects that others lead, and exits.
-        if not world.site.serves(number) and not isinstance(world.site.disk, Database):
-            world.after(world.dice.uniform(0.0, 2.0), partial(world.site.kill, number))
+        if not world.brokers.serves(number) and not isinstance(world.brokers.disk, Database):
+            world.after(world.rng.uniform(0.0, 2.0), partial(world.brokers.kill, number))
 
 
 # Steps of operators and producers
@@ -238,7 +238,7 @@ def _operate(world: WorldState, step: OperatorStep) -> bool:
 def _ask(world: WorldState, question: Callable[[Admin], Awaitable[object]]) -> bool:
     if world.operator.alive:
         return False
-    bootstrap = world.site.bootstrap
+    bootstrap = world.brokers.bootstrap
 
     async def work() -> None:
         try:
@@ -254,10 +254,10 @@ def _ask(world: WorldState, question: Callable[[Admin], Awaitable[object]]) -> b
 
 
 def _produce(world: WorldState, topic: str, count: int) -> bool:
-    if world.traffic is not None:
-        return world.traffic.produce(topic, count)
+    if world.record_clients is not None:
+        return world.record_clients.produce(topic, count)
     produced = world.ledger.produced
-    found = [one for one in world.site.disk.topics.values() if one.name == topic]
+    found = [one for one in world.brokers.disk.topics.values() if one.name == topic]
     for one in found:
         for number in range(one.partitions):
             place = one.topic_id, TopicPartition(topic, number)

@@ -32,25 +32,25 @@ def is_faultless(plan: Plan) -> bool:
     )
 
 
-def make_faultless(plan: Plan, dice: Random) -> None:
+def make_faultless(plan: Plan, rng: Random) -> None:
     """Remove the faults from a plan, and let members leave and records arrive more often instead."""
     for name in _EXPIRY:
         plan.settings.pop(name, None)
     seen: set[tuple[str, str]] = set()
-    for number, habits in enumerate(plan.members):
-        if habits.instance is not None and (habits.group, habits.instance) in seen:
-            plan.members[number] = replace(habits, instance=None)
-        elif habits.instance is not None:
-            seen.add((habits.group, habits.instance))
+    for number, settings in enumerate(plan.members):
+        if settings.instance is not None and (settings.group, settings.instance) in seen:
+            plan.members[number] = replace(settings, instance=None)
+        elif settings.instance is not None:
+            seen.add((settings.group, settings.instance))
     steps: list[Step] = [step for step in plan.steps if isinstance(step, OrderlyStep)]
     for number in range(len(plan.members)):
-        for _ in range(dice.choice([0, 1, 2])):
-            at = round(dice.uniform(0.2, 1.0) * plan.seconds, 3)
-            steps.append(MemberLeave(at, number, dice.choice([0.05, 2.0, 20.0])))
+        for _ in range(rng.choice([0, 1, 2])):
+            at = round(rng.uniform(0.2, 1.0) * plan.seconds, 3)
+            steps.append(MemberLeave(at, number, rng.choice([0.05, 2.0, 20.0])))
     for topic in sorted(plan.topics):
         for _ in range(10):
-            at = round(dice.uniform(0.0, plan.seconds), 3)
-            steps.append(Produce(at, topic, dice.choice([1, 10, 200])))
+            at = round(rng.uniform(0.0, plan.seconds), 3)
+            steps.append(Produce(at, topic, rng.choice([1, 10, 200])))
     sort(steps)
     plan.steps = steps
     assert is_faultless(plan)

@@ -68,8 +68,8 @@ def dump(plan: Plan) -> str:
     lines += [f"reader {' '.join(f'{name}-{number}' for name, number in one)}" for one in plan.readers]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
-    for number, habits in enumerate(plan.members):
-        words = [f"{one.name}={_text(getattr(habits, one.name))}" for one in fields(ApplicationSettings)]
+    for number, settings in enumerate(plan.members):
+        words = [f"{one.name}={_text(getattr(settings, one.name))}" for one in fields(ApplicationSettings)]
         lines.append(f"member {number} rate={plan.rates[number]:g} {' '.join(words)}")
     lines += [str(step) for step in plan.steps]
     return "\n".join(lines) + "\n"

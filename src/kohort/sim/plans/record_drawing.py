@@ -41,44 +41,44 @@ _LIKELY = 0.35
 
 
 def add_records(
-    plan: Plan, topics: Sequence[str], lulls: Sequence[int], outages: Sequence[float], dice: Random
+    plan: Plan, topics: Sequence[str], fault_counts: Sequence[int], outages: Sequence[float], rng: Random
 ) -> None:
     """Add writers and readers of records to some plans.
 
-    Faults last `outages` seconds, and divide the time into `lulls` parts.
+    Faults last `outages` seconds, and divide the time into `fault_counts` parts.
     """
-    if plan.seconds > _LONGEST or dice.random() >= SHARE:
+    if plan.seconds > _LONGEST or rng.random() >= SHARE:
         return
-    plan.records, plan.writers = True, dice.choice([1, 2])
+    plan.records, plan.writers = True, rng.choice([1, 2])
     plan.settings["log.message.timestamp.after.max.ms"] = str(2**63 - 1)  # clocks of brokers jump
-    plan.settings["max.incremental.fetch.session.cache.slots"] = dice.choice(["0", "1", "3", "1000"])
+    plan.settings["max.incremental.fetch.session.cache.slots"] = rng.choice(["0", "1", "3", "1000"])
     plan.topics[VAULT] = 3
-    _add_readers(plan, topics, dice)
+    _add_readers(plan, topics, rng)
     plan.steps = [step for step in plan.steps if not isinstance(step, Produce)]
-    for _ in range(dice.choice([5, 20, 40])):
-        at = round(dice.uniform(0.0, plan.seconds), 3)
-        count = dice.choice([1, 1, 5, 30])
-        plan.steps.append(Produce(at, dice.choice([*topics, VAULT]), count))
-    _add_accidents(plan, lulls, outages, dice)
+    for _ in range(rng.choice([5, 20, 40])):
+        at = round(rng.uniform(0.0, plan.seconds), 3)
+        count = rng.choice([1, 1, 5, 30])
+        plan.steps.append(Produce(at, rng.choice([*topics, VAULT]), count))
+    _add_accidents(plan, fault_counts, outages, rng)
     sort(plan.steps)
 
 
-def _add_readers(plan: Plan, topics: Sequence[str], dice: Random) -> None:
-    names = [*plan.topics, dice.choice(topics)]
-    for _ in range(dice.choice([0, 1, 2, 3])):
+def _add_readers(plan: Plan, topics: Sequence[str], rng: Random) -> None:
+    names = [*plan.topics, rng.choice(topics)]
+    for _ in range(rng.choice([0, 1, 2, 3])):
         wanted = {TopicPartition(names[0], 0), TopicPartition(VAULT, 0)}
-        for _ in range(dice.choice([2, 4, 8])):
-            wanted.add(TopicPartition(dice.choice(names), dice.randrange(_MOST_PARTITIONS)))
+        for _ in range(rng.choice([2, 4, 8])):
+            wanted.add(TopicPartition(rng.choice(names), rng.randrange(_MOST_PARTITIONS)))
         plan.readers.append(tuple(sorted(wanted)))
 
 
-def _add_accidents(plan: Plan, lulls: Sequence[int], outages: Sequence[float], dice: Random) -> None:
+def _add_accidents(plan: Plan, fault_counts: Sequence[int], outages: Sequence[float], rng: Random) -> None:
     for make in _KINDS:
-        mean = plan.seconds / dice.choice(lulls)
-        at = dice.expovariate(1 / mean) if dice.random() < _LIKELY else plan.seconds
+        mean = plan.seconds / rng.choice(fault_counts)
+        at = rng.expovariate(1 / mean) if rng.random() < _LIKELY else plan.seconds
         while at < plan.seconds:
-            plan.steps.append(make(_Draw(round(at, 3), plan.writers + len(plan.readers), outages, dice)))
-            at += dice.expovariate(1 / mean)
+            plan.steps.append(make(_Draw(round(at, 3), plan.writers + len(plan.readers), outages, rng)))
+            at += rng.expovariate(1 / mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class _Draw:
     at: float
     clients: int
     outages: Sequence[float]
-    dice: Random
+    rng: Random
 
     def client(self) -> int:
-        return self.dice.randrange(self.clients)
+        return self.rng.randrange(self.clients)
 
     def seconds(self) -> float:
         return self._scaled(self.outages)
@@ -100,7 +100,7 @@ class _Draw:
         return self._scaled(_SEEKS_AFTER)
 
     def _scaled(self, choices: Sequence[float]) -> float:
-        return round(self.dice.choice(choices) * self.dice.uniform(0.5, 1.5), 4)
+        return round(self.rng.choice(choices) * self.rng.uniform(0.5, 1.5), 4)
 
 
 # The next three draw a duration that they do not need, so that worlds stay the same.

@@ -41,16 +41,16 @@ class Observer(Protocol):
         ...
 
     def processed(
-        self, who: Application, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
+        self, application: Application, topic_id: UUID | None, partition: TopicPartition, first: int, end: int
     ) -> None:
         """Record that these offsets were delivered."""
         ...
 
-    def committed(self, who: Application, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def committed(self, application: Application, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Record that a commit was acknowledged."""
         ...
 
-    def asks(self, who: Application, topic_id: UUID | None, partition: TopicPartition) -> int:
+    def asks(self, application: Application, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Record that a lookup of the group's committed offset begins.
 
         Return a value to pass to `found` as `since`.
@@ -59,7 +59,7 @@ class Observer(Protocol):
 
     def found(
         self,
-        who: Application,
+        application: Application,
         topic_id: UUID | None,
         partition: TopicPartition,
         offset: OffsetAndMetadata | None,
@@ -68,7 +68,7 @@ class Observer(Protocol):
         """Record the result of the lookup; `since` is the value that `asks` returned."""
         ...
 
-    def owns(self, who: Application) -> None:
+    def owns(self, application: Application) -> None:
         """Record that the assignment changed."""
         ...
 
@@ -78,9 +78,9 @@ class Application:
     """Application in one run of its process. `run` does all its work."""
 
     name: str
-    habits: ApplicationSettings
+    settings: ApplicationSettings
     bootstrap: str
-    witness: Observer
+    observer: Observer
     metadata_age: Millis
     """metadata.max.age.ms: maximum age of metadata, after which it detects new partitions."""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Application:
         self._unpositioned: set[TopicPartition] = set()
         """Partitions whose positions are being looked up."""
         self.seen: object = None
-        """Generation and assignment that the witness saw last."""
+        """Generation and assignment that the observer saw last."""
         self._committed: dict[TopicPartition, int] = {}
         self._tags = 0
         self._commits_at = 0.0
@@ -138,20 +138,20 @@ class Application:
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Subscribe to other topics."""
-        self.habits.topics, self.habits.pattern = topics, ""
+        self.settings.topics, self.settings.pattern = topics, ""
         if self.membership is not None and not self._leaving:
             self.membership.subscribe(topics)
 
     def set_weight(self, weight: int) -> None:
         """Change the weight relative to other members."""
-        self.habits.weight = weight
+        self.settings.weight = weight
         if self.membership is not None and not self._leaving:
             self.membership.set_weight(weight)
 
     # Run
 
     async def run(self) -> None:
-        habits = self.habits
+        settings = self.settings
         cluster = self._cluster = Cluster.of(
             self.bootstrap,
             client_id=self.name,
@@ -166,36 +166,36 @@ class Application:
             on_revoked=self._revoked,
             on_assigned=self._assigned,
             on_lost=self._lost,
-            on_change=lambda _: self.witness.owns(self),
+            on_change=lambda _: self.observer.owns(self),
         )
-        membership.subscribe(SubscriptionPattern(habits.pattern) if habits.pattern else habits.topics)
+        membership.subscribe(SubscriptionPattern(settings.pattern) if settings.pattern else settings.topics)
         await self._work(membership)
         await membership.leave(timeout=15.0)
         await cluster.close()
         self.left = True
 
     def _options(self) -> dict[str, object]:
-        habits = self.habits
+        settings = self.settings
         options: dict[str, object] = {
             "bootstrap_servers": self.bootstrap,
-            "group_id": habits.group,
-            "group_protocol": habits.protocol,
-            "group_instance_id": habits.instance,
-            "max_poll_interval_ms": habits.max_poll,
+            "group_id": settings.group,
+            "group_protocol": settings.protocol,
+            "group_instance_id": settings.instance,
+            "max_poll_interval_ms": settings.max_poll,
             "default_api_timeout_ms": 20_000,
             "retry_backoff_max_ms": self.backs_off,
         }
-        if habits.protocol == "classic":
-            options["partition_assignment_strategy"] = habits.assignors
-            options["session_timeout_ms"] = habits.session
-            options["heartbeat_interval_ms"] = habits.heartbeat
+        if settings.protocol == "classic":
+            options["partition_assignment_strategy"] = settings.assignors
+            options["session_timeout_ms"] = settings.session
+            options["heartbeat_interval_ms"] = settings.heartbeat
             return options
-        if habits.remote:
-            options["group_remote_assignor"] = habits.remote
-        if habits.local:
-            options["group_local_assignors"] = habits.local
-        if habits.weight:
-            options["group_member_weight"] = float(habits.weight)
+        if settings.remote:
+            options["group_remote_assignor"] = settings.remote
+        if settings.local:
+            options["group_local_assignors"] = settings.local
+        if settings.weight:
+            options["group_member_weight"] = float(settings.weight)
         return options
 
     async def _work(self, membership: Membership) -> None:
@@ -212,7 +212,7 @@ class Application:
         await self._done
 
     def _poll_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._next_poll = loop.call_later(self.habits.poll_every / 1000, self._poll, loop)
+        self._next_poll = loop.call_later(self.settings.poll_every / 1000, self._poll, loop)
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         membership = self.membership
@@ -226,7 +226,7 @@ class Application:
             membership.alive()
             self._process()
             if loop.time() >= self._commits_at:
-                self._commits_at = loop.time() + self.habits.commit_every / 1000
+                self._commits_at = loop.time() + self.settings.commit_every / 1000
                 loop.create_task(self._commit_and_go_on(loop), name="commit")
                 return
         self._poll_later(loop)
@@ -249,9 +249,9 @@ class Application:
             self._begin_created_topics(self._metadata)
         for partition, position in self.positions.items():
             topic_id = self.topic_ids[partition]
-            end = min(position + self.habits.batch, self.witness.end_of(topic_id, partition))
+            end = min(position + self.settings.batch, self.observer.end_of(topic_id, partition))
             if end > position:
-                self.witness.processed(self, topic_id, partition, position, end)
+                self.observer.processed(self, topic_id, partition, position, end)
                 self.positions[partition] = end
 
     def _begin_created_topics(self, metadata: ClusterMetadata) -> None:
@@ -294,15 +294,15 @@ class Application:
         except (ClosedError, KafkaError):
             return  # the next owner of the partitions processes their records again
         self._committed.update((partition, changed[partition]) for partition in offsets)
-        self.witness.committed(self, offsets)
+        self.observer.committed(self, offsets)
 
     # Callbacks of the membership
 
     async def _revoked(self, partitions: Partitions) -> None:
         self._unpositioned -= partitions
         given_up = {tp: self.positions.pop(tp) for tp in sorted(partitions) if tp in self.positions}
-        if self.habits.callback:
-            await asyncio.sleep(self.habits.callback / 1000)
+        if self.settings.callback:
+            await asyncio.sleep(self.settings.callback / 1000)
         await self._commit(given_up)
         self._drop(partitions)
 
@@ -317,7 +317,7 @@ class Application:
         """Look up the group's offsets, for those partitions that are not revoked or lost meanwhile."""
         while (missing := partitions & self._unpositioned) and self.membership is not None:
             topic_ids = self._known_ids(missing)
-            since = {partition: self.witness.asks(self, topic_ids[partition], partition) for partition in missing}
+            since = {partition: self.observer.asks(self, topic_ids[partition], partition) for partition in missing}
             try:
                 found = await self.membership.committed(sorted(missing))
             except KafkaError as problem:
@@ -331,7 +331,7 @@ class Application:
             for partition in sorted(missing & self._unpositioned):
                 topic_id = topic_ids[partition]
                 if topic_id is not None:  # otherwise the response is for any topic of that name, and is requested again
-                    self.witness.found(self, topic_id, partition, found[partition], since[partition])
+                    self.observer.found(self, topic_id, partition, found[partition], since[partition])
                 self._begin(partition, topic_id, found[partition])
 
     def _known_ids(self, partitions: Partitions) -> dict[TopicPartition, UUID | None]:

@@ -68,7 +68,7 @@ class Brokers:
         self,
         agenda: Agenda,
         network: Network,
-        dice: Random,
+        rng: Random,
         settings: dict[str, str],
         brokers: int,
         disk: Disk,
@@ -84,7 +84,7 @@ class Brokers:
         self.clocks = [0.0] * brokers
         """Error of each machine's clock in seconds; a broker reads it once, when it starts."""
         self.takeovers = 0
-        self.patience = 0.0
+        self.restart_delay = 0.0
         """Time in seconds without a broker after which one is started."""
         self.starting: Callable[[], None] = lambda: None
         """Callback for each start of a broker."""
@@ -93,7 +93,7 @@ class Brokers:
         """Time at which each failed broker should start again; used only if all brokers serve together."""
         self._stores: dict[int, SimulatedStore] = {}
         self._agenda = agenda
-        self._dice = dice
+        self._rng = rng
         self._settings = {"offsets.topic.num.partitions": str(SHARDS), **settings}
         self._watch = watch
 
@@ -118,14 +118,14 @@ class Brokers:
         """Start the brokers at the start of the world."""
         self.start(0)
 
-    def look_after(self, now: float) -> None:
+    def supervise(self, now: float) -> None:
         """Act as the operator: kill a broker whose disk has stopped partitions, and start one if none serves."""
         if self.active is not None and self.owner is not None and self._stores[self.owner].stopped:
             self.kill(self.owner)
         if self.wanted and self.active is None:
             # The time counts from the first outage on: later outages are shorter, so more of them fit.
             self._idle_since = now if self._idle_since is None else self._idle_since
-            if now - self._idle_since > self.patience:
+            if now - self._idle_since > self.restart_delay:
                 self.take_over()
 
     def serves(self, number: int) -> bool:
@@ -134,13 +134,13 @@ class Brokers:
 
     def fails(self, number: int, seconds: float) -> None:
         """Prepare for the failure of that broker, or its suspension: no other replaces it within `seconds`."""
-        self.patience = seconds
+        self.restart_delay = seconds
 
-    def be_calm(self) -> None:
+    def end_faults(self) -> None:
         """End all faults, and kill brokers that still run without owning the disk."""
-        self.patience = 0.0
+        self.restart_delay = 0.0
         for number, process in enumerate(self.processes):
-            process.go_on()
+            process.resume()
             if process.alive and not self.serves(number):
                 self.kill(number)
 
@@ -163,7 +163,7 @@ class Brokers:
     async def _serve(self, number: int) -> None:
         loop = self.processes[number].loop
         assert loop is not None
-        store = self._stores[number] = self.disk.open(self._dice, number + 1, loop.time)
+        store = self._stores[number] = self.disk.open(self._rng, number + 1, loop.time)
         wrong = self.clocks[number]
         broker = SimulatedBroker(
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
@@ -174,7 +174,7 @@ class Brokers:
             broker.fenced = lambda: not self._owns(number, store)
         broker.kill = lambda process: self.kill(process.process_id - 1)
         broker.now = lambda: Millis((loop.time() + wrong) * 1000)
-        broker.fresh_id = lambda: UUID(int=self._dice.getrandbits(128))
+        broker.fresh_id = lambda: UUID(int=self._rng.getrandbits(128))
         broker.watch = self._watch
         if isinstance(store, DatabaseStore):
             loop.create_task(store.keep(broker, partial(self.kill, number)))
@@ -187,7 +187,7 @@ class Brokers:
 
     def _blocking(self, number: int, work: Callable[[], Any]) -> tuple[float, Callable[[], Any]]:
         """Delay work in the broker's threads by the latency of the disk."""
-        return self._dice.random() * self.disk.slowness, work
+        return self._rng.random() * self.disk.slowness, work
 
     def stop(self, number: int) -> None:
         """Send SIGTERM: the broker answers waiting requests, syncs, and exits."""
@@ -239,7 +239,7 @@ class Brokers:
             return
         free = [number for number, process in enumerate(self.processes) if not process.alive]
         if free:
-            self.start(self._dice.choice(free))
+            self.start(self._rng.choice(free))
         elif self.owner is not None and not self.processes[self.owner].runs:
             self.kill(self.owner)  # there is no other broker: its supervisor restarts it
             self.take_over()

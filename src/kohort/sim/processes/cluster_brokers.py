@@ -20,7 +20,7 @@ class ClusterBrokers(Brokers):
     @property
     def victim(self) -> int | None:
         running = [number for number, process in enumerate(self.processes) if process.runs]
-        return self._dice.choice(running) if running else None
+        return self._rng.choice(running) if running else None
 
     def begin(self) -> None:
         for number in range(len(self.processes)):
@@ -36,7 +36,7 @@ class ClusterBrokers(Brokers):
     def fails(self, number: int, seconds: float) -> None:
         self._back_at[number] = self._agenda.now + seconds
 
-    def look_after(self, now: float) -> None:
+    def supervise(self, now: float) -> None:
         for number, process in enumerate(self.processes):
             store = self._stores.get(number)
             if process.runs and store is not None and store.stopped:
@@ -44,6 +44,6 @@ class ClusterBrokers(Brokers):
             elif not process.alive and self.wanted and self._agenda.now >= self._back_at.get(number, 0.0):
                 self.start(number)
 
-    def be_calm(self) -> None:
+    def end_faults(self) -> None:
         self._back_at.clear()
-        super().be_calm()
+        super().end_faults()

@@ -42,29 +42,29 @@ _OVER = frozenset(
 _CLOSES_WITHIN = 15.0
 
 
-def fetching(dice: Random) -> dict[str, object]:
+def fetching(rng: Random) -> dict[str, object]:
     """Return options of a consumer's fetches, which are small so that there are many."""
     return {
         "auto_offset_reset": "earliest",
-        "fetch_max_wait_ms": dice.choice([2_000, 5_000, 10_000]),
-        "max_partition_fetch_bytes": dice.choice([200, 1_000, 1_048_576]),
-        "fetch_max_bytes": dice.choice([500, 52_428_800]),
-        "isolation_level": dice.choice(["read_uncommitted", "read_committed"]),
+        "fetch_max_wait_ms": rng.choice([2_000, 5_000, 10_000]),
+        "max_partition_fetch_bytes": rng.choice([200, 1_000, 1_048_576]),
+        "fetch_max_bytes": rng.choice([500, 52_428_800]),
+        "isolation_level": rng.choice(["read_uncommitted", "read_committed"]),
     }
 
 
-class _WitnessedCommits(Commits):
-    """Production's commits, which report acknowledged offsets to the witness, including automatic commits."""
+class _ObservedCommits(Commits):
+    """Production's commits, which report acknowledged offsets to the observer, including automatic commits."""
 
     def __init__(
         self,
         cluster: Cluster,
         options: ConsumerOptions,
         positions: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
-        who: Application,
+        application: Application,
     ) -> None:
         super().__init__(cluster, options, positions)
-        self._who = who
+        self._application = application
 
     async def commit(
         self,
@@ -73,21 +73,21 @@ class _WitnessedCommits(Commits):
     ) -> None:
         wanted = self._positions() if offsets is None else positions_of(offsets)
         await super().commit(wanted, timeout)
-        self._who.witness.committed(self._who, wanted)
+        self._application.observer.committed(self._application, wanted)
 
     async def committed_positions(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        witness = self._who.witness
+        observer = self._application.observer
         ids = self._ids(partitions)
-        since = {partition: witness.asks(self._who, ids[partition], partition) for partition in partitions}
+        since = {partition: observer.asks(self._application, ids[partition], partition) for partition in partitions}
         found = await super().committed_positions(sorted(partitions))  # the order of a set would depend on hashes
         for partition in sorted(found):
             topic_id, one = ids[partition], found[partition]
             # If the topic was recreated during the request, the answer may be that of the new one.
             if topic_id is not None and topic_id == (topic_id if one is None else one.topic_id):
                 plain = None if one is None else one._replace(topic_id=None)
-                witness.found(self._who, topic_id, partition, plain, since[partition])
+                observer.found(self._application, topic_id, partition, plain, since[partition])
         return found
 
     def _ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID | None]:
@@ -96,11 +96,11 @@ class _WitnessedCommits(Commits):
         return {one: granted.get(one.topic) or known.topic_id(one.topic) for one in partitions}
 
 
-class _WitnessedConsumer(KillableConsumer):
+class _ObservedConsumer(KillableConsumer):
     """Production's consumer; each of its commits has distinct metadata."""
 
-    def __init__(self, who: Application, options: Mapping[str, object]) -> None:
-        self._who = who
+    def __init__(self, application: Application, options: Mapping[str, object]) -> None:
+        self._application = application
         super().__init__(**cast("dict[str, Any]", options))
 
     def do(self, what: Callable[[Consumer], None]) -> None:
@@ -112,10 +112,10 @@ class _WitnessedConsumer(KillableConsumer):
         return self._group.driver
 
     def _new_commits(self) -> Commits:
-        return _WitnessedCommits(self.cluster, self._options, self._offsets_to_commit, self._who)
+        return _ObservedCommits(self.cluster, self._options, self._offsets_to_commit, self._application)
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        name = self._who.name
+        name = self._application.name
         return {
             partition: one._replace(metadata=f"{name}#{one.offset}", topic_id=self._topic_id(partition))
             for partition, one in self._partitions.offsets_to_commit().items()
@@ -135,19 +135,19 @@ class Reader(Application):
     def __init__(
         self,
         name: str,
-        habits: ApplicationSettings,
+        settings: ApplicationSettings,
         bootstrap: str,
         ledger: Observer,
         age: Millis,
         records: Records,
-        dice: Random,
+        rng: Random,
     ) -> None:
-        super().__init__(name, habits, bootstrap, ledger, age)
+        super().__init__(name, settings, bootstrap, ledger, age)
         self.reading = Reading(name)
         self._records = records
-        self._fetching = fetching(dice)
-        self._automatic = dice.random() < 0.3
-        self._consumer: _WitnessedConsumer | None = None
+        self._fetching = fetching(rng)
+        self._automatic = rng.random() < 0.3
+        self._consumer: _ObservedConsumer | None = None
 
     def leave(self) -> None:
         self._leaving = True
@@ -156,19 +156,19 @@ class Reader(Application):
         return None if self._consumer is None else self._consumer.driver()
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        self.habits.topics, self.habits.pattern = topics, ""
+        self.settings.topics, self.settings.pattern = topics, ""
         if self._consumer is not None and not self._leaving:
             self._consumer.do(self._subscribe)
 
     def set_weight(self, weight: int) -> None:
-        self.habits.weight = weight
+        self.settings.weight = weight
         if self._consumer is not None and not self._leaving:
             self._consumer.do(lambda consumer: consumer.set_weight(weight))
 
     def _subscribe(self, consumer: Consumer) -> None:
-        habits = self.habits
+        settings = self.settings
         consumer.subscribe(
-            SubscriptionPattern(habits.pattern) if habits.pattern else habits.topics,
+            SubscriptionPattern(settings.pattern) if settings.pattern else settings.topics,
             on_assigned=self._take_over,
             on_revoked=self._give_up,
             on_lost=self._lose,
@@ -182,9 +182,9 @@ class Reader(Application):
             "request_timeout_ms": 10_000,
             "metadata_max_age_ms": self.metadata_age,
             "enable_auto_commit": self._automatic,
-            "auto_commit_interval_ms": self.habits.commit_every,
+            "auto_commit_interval_ms": self.settings.commit_every,
         }
-        consumer = self._consumer = _WitnessedConsumer(self, options)
+        consumer = self._consumer = _ObservedConsumer(self, options)
         self.membership = cast("Membership", consumer)
         self._subscribe(consumer)
         loop = asyncio.get_running_loop()
@@ -195,22 +195,22 @@ class Reader(Application):
             await consumer.close(timeout=_CLOSES_WITHIN)
         self.left = True
 
-    async def _turn(self, consumer: _WitnessedConsumer, loop: asyncio.AbstractEventLoop) -> None:
-        wait = self.habits.poll_every / 1000
+    async def _turn(self, consumer: _ObservedConsumer, loop: asyncio.AbstractEventLoop) -> None:
+        wait = self.settings.poll_every / 1000
         if not self.polls:
             await asyncio.sleep(wait)
             return
         try:
-            records = await consumer.poll(self.habits.batch, wait)
+            records = await consumer.poll(self.settings.batch, wait)
         except KohortError as problem:
             self._raised(problem)
             await asyncio.sleep(1.0)
             return
         self._take(records)
         self.positions, self.topic_ids = consumer.positions(), consumer.topic_ids()
-        self.witness.owns(self)
+        self.observer.owns(self)
         if not self._automatic and loop.time() >= self._commits_at:
-            self._commits_at = loop.time() + self.habits.commit_every / 1000
+            self._commits_at = loop.time() + self.settings.commit_every / 1000
             await self._commit_all(consumer)
 
     def _raised(self, problem: KohortError) -> None:
@@ -222,7 +222,7 @@ class Reader(Application):
         for record in records:
             topic_id = self._records.was_delivered(self.reading, record)
             partition = TopicPartition(record.topic, record.partition)
-            self.witness.processed(self, topic_id, partition, record.offset, record.offset + 1)
+            self.observer.processed(self, topic_id, partition, record.offset, record.offset + 1)
 
     async def _commit_all(self, consumer: Consumer) -> None:
         with suppress(KohortError):  # the next owner of the partitions reads them again
@@ -232,8 +232,8 @@ class Reader(Application):
         self.reading.begin(partitions.offsets)
 
     async def _give_up(self, partitions: Told) -> None:
-        if self.habits.callback:
-            await asyncio.sleep(self.habits.callback / 1000)
+        if self.settings.callback:
+            await asyncio.sleep(self.settings.callback / 1000)
         if not self._automatic and self._consumer is not None:
             await self._commit_all(self._consumer)
         self._lose(partitions)
@@ -255,7 +255,7 @@ class LoneReader:
         bootstrap: str,
         age: Millis,
         records: Records,
-        dice: Random,
+        rng: Random,
     ) -> None:
         self.name = name
         self.partitions = partitions
@@ -264,13 +264,13 @@ class LoneReader:
         self.leaves = self.left = False
         self._records = records
         self._options = {
-            **fetching(dice),
+            **fetching(rng),
             "bootstrap_servers": bootstrap,
             "client_id": name,
             "request_timeout_ms": 10_000,
             "metadata_max_age_ms": age,
         }
-        self._batch = dice.choice([1, 10, 500])
+        self._batch = rng.choice([1, 10, 500])
         self._consumer: KillableConsumer | None = None
 
     def seek(self, partition: TopicPartition, offset: int) -> None:

@@ -41,7 +41,7 @@ class RecordWorld(Protocol):
     """World as its clients of records use it."""
 
     plan: Plan
-    site: Brokers
+    brokers: Brokers
     network: Network
     ledger: Ledger
     applications: list[Application | None]
@@ -69,10 +69,10 @@ class RecordClients:
 
     def __init__(self, world: RecordWorld) -> None:
         self._world = world
-        self._dice = Random(f"traffic {world.plan.seed}")
+        self._rng = Random(f"traffic {world.plan.seed}")
         plan = world.plan
         deleted = frozenset(step.topic for step in plan.steps if isinstance(step, TopicDelete))
-        self.records = Records(lambda: world.site.disk.topics, deleted)
+        self.records = Records(lambda: world.brokers.disk.topics, deleted)
         names = [f"writer-{number}" for number in range(plan.writers)]
         names += [f"reader-{number}" for number in range(len(plan.readers))]
         self.processes = [world.new_process(name) for name in names]
@@ -85,26 +85,26 @@ class RecordClients:
 
     def start(self, number: int) -> None:
         """Start another run of that process."""
-        process, plan, bootstrap = self.processes[number], self._world.plan, self._world.site.bootstrap
+        process, plan, bootstrap = self.processes[number], self._world.plan, self._world.brokers.bootstrap
         if process.alive or self._world.resting:
             return
-        name = f"{process.name}.{process.lives}"
+        name = f"{process.name}.{process.starts}"
         client: Client
         if number < plan.writers:
-            client = Writer(name, bootstrap, self.records, self._dice)
+            client = Writer(name, bootstrap, self.records, self._rng)
         else:
             partitions = plan.readers[number - plan.writers]
-            client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._dice)
+            client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng)
         self._clients[number] = client
         loop = process.start(client.run)
         if isinstance(client, LoneReader):
             self.records.errors.begins(loop)
 
-    def application(self, name: str, habits: ApplicationSettings) -> Application:
+    def application(self, name: str, settings: ApplicationSettings) -> Application:
         """Return a group member that reads records."""
         world = self._world
         return Reader(
-            name, habits, world.site.bootstrap, world.ledger, world.plan.metadata_age, self.records, self._dice
+            name, settings, world.brokers.bootstrap, world.ledger, world.plan.metadata_age, self.records, self._rng
         )
 
     # Events
@@ -114,7 +114,7 @@ class RecordClients:
         writers = [one for one in self._clients if isinstance(one, Writer)]
         if not writers:
             return False
-        self._dice.choice(writers).produce(topic, count)
+        self._rng.choice(writers).produce(topic, count)
         return True
 
     def execute(self, step: RecordStep) -> bool:
@@ -147,7 +147,7 @@ class RecordClients:
                 world.after(step.seconds, partial(self.start, number))
             case ClientSuspend():
                 process.stop()
-                world.after(step.seconds, process.go_on)
+                world.after(step.seconds, process.resume)
             case ClientResetConnections():
                 world.reset_connections(process)
             case _:
@@ -159,8 +159,8 @@ class RecordClients:
         reader = self._clients[number]
         if not isinstance(reader, LoneReader) or not reader.positions:
             return False
-        partition = self._dice.choice(sorted(reader.positions))
-        offset = self._dice.randint(0, reader.positions[partition])
+        partition = self._rng.choice(sorted(reader.positions))
+        offset = self._rng.randint(0, reader.positions[partition])
         reader.seek_to_beginning(partition)
         self._world.after(seconds, partial(self._seek_on, number, reader, partition, offset))
         return True
@@ -172,7 +172,7 @@ class RecordClients:
     def _forget_sessions(self) -> bool:
         """Let the brokers forget all fetch sessions."""
         forgotten = 0
-        for broker in self._world.site.running.values():
+        for broker in self._world.brokers.running.values():
             for session_id in list(broker.fetch_sessions._sessions):
                 broker.fetch_sessions.close(session_id)
                 forgotten += 1
@@ -180,8 +180,8 @@ class RecordClients:
 
     def _flip_a_bit(self) -> bool:
         """Flip a bit of a record on the disk, while a broker runs."""
-        disk = self._world.site.disk
-        flipped = disk.flip_a_bit_in_records(self._dice) if isinstance(disk, FilesDisk) else None
+        disk = self._world.brokers.disk
+        flipped = disk.flip_a_bit_in_records(self._rng) if isinstance(disk, FilesDisk) else None
         if flipped is not None:
             self.records.damaged.add(flipped)
         return flipped is not None
@@ -193,10 +193,10 @@ class RecordClients:
 
     # The end
 
-    def be_calm(self) -> None:
+    def end_faults(self) -> None:
         """End all faults: killed processes are restarted."""
         for number, process in enumerate(self.processes):
-            process.go_on()
+            process.resume()
             self.start(number)
 
     def unread(self) -> str:
@@ -226,7 +226,7 @@ class RecordClients:
                 return f"{client.name} does not end"
             self.processes[number].kill()
             self._clients[number] = None
-        for broker in self._world.site.running.values():
+        for broker in self._world.brokers.running.values():
             if broker.waiting_fetches.count:
                 return f"{broker.waiting_fetches.count} fetches are still parked"
         return ""

@@ -54,32 +54,32 @@ class WorldState:
         self.arrivals: deque[tuple[float, Transport | str, bytes]] = deque(maxlen=_HISTORY)
         self.answers = Answers(lambda problem: self._failed("network", problem), lambda: self.now)
         self.agenda = Agenda(START)
-        dice = random.Random(f"world {plan.seed}")
-        self.dice = dice
+        rng = random.Random(f"world {plan.seed}")
+        self.rng = rng
         self.network = Network(self.agenda, random.Random(f"network {plan.seed}"), self._arrived)
         self.network.conditions.pieces = plan.pieces
         self.ledger = Ledger()
         self.watch = Watch(self.ledger, SHARDS, self.note)
         disk = self._disk()
-        self.site = (ClusterBrokers if plan.cluster else Brokers)(
-            self.agenda, self.network, dice, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
+        self.brokers = (ClusterBrokers if plan.cluster else Brokers)(
+            self.agenda, self.network, rng, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
         )
-        self.site.starting = self.watch.live.clear
-        self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.site.disk.topics.values()}
+        self.brokers.starting = self.watch.live.clear
+        self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
         disk.written = self._written
         if isinstance(disk, FilesDisk):
             disk.damaged = self._damaged
             disk.watches = frozenset() if plan.records else disk.watches
         for name, partitions in sorted(plan.topics.items()):
-            topic = Topic(UUID(int=dice.getrandbits(128)), name, partitions)
-            self.site.disk.topics[topic.topic_id] = topic
+            topic = Topic(UUID(int=rng.getrandbits(128)), name, partitions)
+            self.brokers.disk.topics[topic.topic_id] = topic
         self.processes = [self.new_process(f"member-{number}") for number in range(len(plan.members))]
         self.applications: list[Application | None] = [None] * len(plan.members)
         self.operator = self.new_process("operator")
         self.bad_client = self.new_process("bad-client")
-        self.traffic = RecordClients(self) if plan.records else None
-        self.answers.errors = None if self.traffic is None else self.traffic.records.errors
-        self.habits = [replace(one) for one in plan.members]
+        self.record_clients = RecordClients(self) if plan.records else None
+        self.answers.errors = None if self.record_clients is None else self.record_clients.records.errors
+        self.member_settings = [replace(one) for one in plan.members]
         """Settings with which each member starts its next run."""
         self.wanted = [False] * len(plan.members)
         """Whether each member should run."""
@@ -97,7 +97,7 @@ class WorldState:
         """Times at which created, extended or deleted topics were detected."""
         self._most: Counter[str] = Counter()
         """Maximum partition count of each topic so far, by name."""
-        self.woken: list[float] = []
+        self.resume_times: list[float] = []
         """Times at which suspended brokers resumed."""
         self.claimed: set[tuple[str, str]] = set()
         """Groups and instance ids that misbehaving clients claimed."""
@@ -108,9 +108,9 @@ class WorldState:
         self.watch.most = lambda topic: self._most.get(topic, 0)
         self.ledger.counts = self.watch.counts
         self.ledger.overtaken = self.answers.overtaken
-        self.ledger.exists = lambda topic_id: topic_id in self.site.disk.topics
+        self.ledger.exists = lambda topic_id: topic_id in self.brokers.disk.topics
         self.ledger.id_of = self._id_of
-        self.ledger.orderly = is_faultless(plan)
+        self.ledger.expects_exactly_once = is_faultless(plan)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
 
     def new_process(self, name: str) -> Process:
@@ -139,11 +139,11 @@ class WorldState:
 
     def partitions(self) -> set[TopicPartition]:
         """Return all existing partitions of topics that applications may subscribe to."""
-        topics = [topic for topic in self.site.disk.topics.values() if not topic.name.startswith("__")]
+        topics = [topic for topic in self.brokers.disk.topics.values() if not topic.name.startswith("__")]
         return {TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)}
 
     def _id_of(self, name: str) -> UUID | None:
-        return next((topic.topic_id for topic in self.site.disk.topics.values() if topic.name == name), None)
+        return next((topic.topic_id for topic in self.brokers.disk.topics.values() if topic.name == name), None)
 
     # Members
 
@@ -153,20 +153,20 @@ class WorldState:
         if process.alive or self.resting:
             return
         self.wanted[number] = True
-        habits = replace(self.habits[number])
-        application = self._application(f"{process.name}.{process.lives}", habits)
+        member_settings = replace(self.member_settings[number])
+        application = self._application(f"{process.name}.{process.starts}", member_settings)
         application.started = self.now
         if self.plan.is_calm:
             application.backs_off = 20_000
         self.applications[number] = application
         loop = process.start(application.run, self.plan.rates[number])
-        if self.traffic is not None:
-            self.traffic.records.errors.begins(loop)
+        if self.record_clients is not None:
+            self.record_clients.records.errors.begins(loop)
 
-    def _application(self, name: str, habits: ApplicationSettings) -> Application:
-        if self.traffic is not None:
-            return self.traffic.application(name, habits)
-        return Application(name, habits, self.site.bootstrap, self.ledger, self.plan.metadata_age)
+    def _application(self, name: str, member_settings: ApplicationSettings) -> Application:
+        if self.record_clients is not None:
+            return self.record_clients.application(name, member_settings)
+        return Application(name, member_settings, self.brokers.bootstrap, self.ledger, self.plan.metadata_age)
 
     def end_member(self, number: int, *, silently: bool = False) -> None:
         """Kill that member's process."""
@@ -177,7 +177,7 @@ class WorldState:
 
     def block(self, name: str, what: Blocked, seconds: float) -> None:
         """Block the network between that process and all brokers."""
-        for broker in self.site.processes:
+        for broker in self.brokers.processes:
             paths = [(name, broker.name)] if what is not Blocked.INCOMING else []
             paths += [(broker.name, name)] if what is not Blocked.OUTGOING else []
             for path in paths:
@@ -201,25 +201,25 @@ class WorldState:
         self.arrivals.append((self.agenda.now - START, end, data))
 
     def _written(self, partition: tuple[UUID, int], data: bytes, epoch: int) -> None:
-        disk = self.site.disk
+        disk = self.brokers.disk
         if epoch != (newest := disk.newest(partition)):
             raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {newest}")
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self._note_sizes()
             self.watch.written(partition[1], pairs_of(data))
-        elif self.traffic is not None:
+        elif self.record_clients is not None:
             # Another broker may have just deleted the topic; its leader serves it until it learns of that.
-            name = self.traffic.records.names.get(partition[0], "__") if topic is None else topic.name
+            name = self.record_clients.records.names.get(partition[0], "__") if topic is None else topic.name
             if not name.startswith("__"):
-                self.traffic.written(partition, name, data)
+                self.record_clients.written(partition, name, data)
 
     def _note_sizes(self) -> None:
-        for topic in self.site.disk.topics.values():
+        for topic in self.brokers.disk.topics.values():
             self._most[topic.name] = max(self._most[topic.name], topic.partitions)
 
     def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
-        topic, number = self.site.disk.topics.get(partition[0]), partition[1]
+        topic, number = self.brokers.disk.topics.get(partition[0]), partition[1]
         if topic is not None and topic.name == OFFSETS_TOPIC:
             groups = {one.group for one in self.plan.members}
             self.ledger.damaged(group for group in groups if group_partition(group, SHARDS) == number)

@@ -16,12 +16,12 @@ _CLOSES_WITHIN = 15.0
 class Writer:
     """Idempotent producer that writes on request."""
 
-    def __init__(self, name: str, bootstrap: str, records: Records, dice: Random) -> None:
+    def __init__(self, name: str, bootstrap: str, records: Records, rng: Random) -> None:
         self.name = name
         self.leaves = self.left = False
         self._bootstrap = bootstrap
         self._records = records
-        self._dice = dice
+        self._rng = rng
         self._orders: asyncio.Queue[tuple[str, int]] | None = None
         self._number = 0
 
@@ -43,8 +43,8 @@ class Writer:
             request_timeout_ms=10_000,
             delivery_timeout_ms=30_000,
             max_block_ms=10_000,
-            linger_ms=self._dice.choice([0, 5, 50]),
-            batch_size=self._dice.choice([100, 16_384]),
+            linger_ms=self._rng.choice([0, 5, 50]),
+            batch_size=self._rng.choice([100, 16_384]),
         )
         while not self.leaves:
             topic, count = await self._orders.get()

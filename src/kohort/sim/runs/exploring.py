@@ -66,7 +66,7 @@ class Exploring:
         self._longest = longest
         self._variants = variants
         self._fresh = count(first)
-        self._dice = Random(f"exploring {first}")
+        self._rng = Random(f"exploring {first}")
         self._candidates: list[tuple[int, tuple[str, ...]]] = []
         self._kinds: Counter[str] = Counter()
         self._seen: set[str] = set()
@@ -76,13 +76,13 @@ class Exploring:
 
     def next(self) -> str:
         """Return the name of the world to run."""
-        if self._parents and self._dice.random() < self._variants:
+        if self._parents and self._rng.random() < self._variants:
             names = [name for name, _ in self._parents]
             weights = [new / (1 + self._children[name]) for name, new in self._parents]
-            (parent,) = self._dice.choices(names, weights)
+            (parent,) = self._rng.choices(names, weights)
             self._children[parent] += 1
             return f"{parent}.{self._children[parent]}"
-        return self._least()
+        return self._rarest()
 
     def ran(self, name: str, orders: Collection[str]) -> None:
         """Record that a world ran and produced these orders of events."""
@@ -91,7 +91,7 @@ class Exploring:
         if new and name.count(".") + 1 < _LONGEST_NAME:
             self._parents = [*self._parents, (name, new)][-_PARENTS:]
 
-    def _least(self) -> str:
+    def _rarest(self) -> str:
         while len(self._candidates) < _CANDIDATES:
             seed = next(self._fresh)
             self._candidates.append((seed, kind_of(draw(seed, self._longest))))
@@ -104,10 +104,12 @@ class Exploring:
 # Variants
 
 
-def _vary(plan: Plan, dice: Random) -> None:
+def _vary(plan: Plan, rng: Random) -> None:
     """Change a few things: the time of a step, a message that a fault affects, a setting."""
-    for _ in range(dice.choice([1, 2, 4])):
-        dice.choice([_bring_together, _bring_together, _again, _strike, _strike, _leave_out, _set])(plan, dice)
+    for _ in range(rng.choice([1, 2, 4])):
+        rng.choice(
+            [_move_close, _move_close, _repeat, _add_message_fault, _add_message_fault, _remove, _change_setting]
+        )(plan, rng)
     sort(plan.steps)
 
 
@@ -115,39 +117,39 @@ def _movable(plan: Plan) -> list[int]:
     return [number for number, step in enumerate(plan.steps) if not isinstance(step, MemberStart)]
 
 
-def _bring_together(plan: Plan, dice: Random) -> None:
+def _move_close(plan: Plan, rng: Random) -> None:
     """Move one step close to another one."""
     movable = _movable(plan)
     if movable:
-        number, other = dice.choice(movable), dice.choice(plan.steps)
-        at = min(max(other.at + dice.choice([-1, 1]) * dice.choice(_NEAR), 0.0), plan.seconds)
+        number, other = rng.choice(movable), rng.choice(plan.steps)
+        at = min(max(other.at + rng.choice([-1, 1]) * rng.choice(_NEAR), 0.0), plan.seconds)
         plan.steps[number] = replace(plan.steps[number], at=round(at, 4))
 
 
-def _again(plan: Plan, dice: Random) -> None:
+def _repeat(plan: Plan, rng: Random) -> None:
     """Repeat a step at another time."""
     movable = _movable(plan)
     if movable:
-        step = plan.steps[dice.choice(movable)]
-        plan.steps.append(replace(step, at=round(dice.uniform(0.0, plan.seconds), 4)))
+        step = plan.steps[rng.choice(movable)]
+        plan.steps.append(replace(step, at=round(rng.uniform(0.0, plan.seconds), 4)))
 
 
-def _strike(plan: Plan, dice: Random) -> None:
+def _add_message_fault(plan: Plan, rng: Random) -> None:
     """Add a fault that affects a message close to a step."""
-    near = dice.choice(plan.steps)
-    plan.steps.append(message_fault(plan, dice, near.at + dice.choice([0.0, *_NEAR])))
+    near = rng.choice(plan.steps)
+    plan.steps.append(message_fault(plan, rng, near.at + rng.choice([0.0, *_NEAR])))
 
 
-def _leave_out(plan: Plan, dice: Random) -> None:
+def _remove(plan: Plan, rng: Random) -> None:
     """Remove a step."""
     movable = _movable(plan)
     if len(movable) > 1:
-        del plan.steps[dice.choice(movable)]
+        del plan.steps[rng.choice(movable)]
 
 
-def _set(plan: Plan, dice: Random) -> None:
+def _change_setting(plan: Plan, rng: Random) -> None:
     """Change a setting."""
-    name = dice.choice(sorted(_SETTINGS))
-    plan.settings[name] = dice.choice(_SETTINGS[name])
+    name = rng.choice(sorted(_SETTINGS))
+    plan.settings[name] = rng.choice(_SETTINGS[name])
     if name == "group.max.size":
         plan.settings["group.consumer.max.size"] = plan.settings[name]

@@ -50,11 +50,11 @@ def run_world(name: str) -> Result:
     )
 
 
-def farm(
+def run_worlds(
     first: int,
     seeds: int | None,
     seconds: float | None,
-    told: Callable[[Report], None],
+    on_progress: Callable[[Report], None],
     *,
     report: Report | None = None,
     workers: int | None = None,
@@ -62,7 +62,7 @@ def farm(
     """Run worlds and add their results to `report`; worlds that it already has are skipped.
 
     With `seeds`, run this many seeds from `first` on; otherwise run worlds that `Exploring`
-    chooses, for `seconds`. `told` is called with the report after each world.
+    chooses, for `seconds`. `on_progress` is called with the report after each world.
     """
     report = report or Report()
     exploring = Exploring(first) if seeds is None else None
@@ -71,7 +71,7 @@ def farm(
         report.add(result)
         if exploring is not None:
             exploring.ran(result.name, result.orders)
-        told(report)
+        on_progress(report)
     return report
 
 
@@ -90,11 +90,11 @@ def _results(wanted: Iterator[str], workers: int) -> Iterator[Result]:
         yield from map(run_world, wanted)
         return
     names = list(islice(wanted, workers))
-    farm = [_Worker.start() for _ in names]
+    run_worlds = [_Worker.start() for _ in names]
     try:
-        for worker, name in zip(farm, names, strict=True):
+        for worker, name in zip(run_worlds, names, strict=True):
             worker.ask(name)
-        busy = list(farm)
+        busy = list(run_worlds)
         while busy:
             answered = connection.wait([worker.pipe for worker in busy])
             for worker in [one for one in busy if one.pipe in answered]:
@@ -106,7 +106,7 @@ def _results(wanted: Iterator[str], workers: int) -> Iterator[Result]:
                     worker.ask(following)
                 yield result
     finally:
-        for worker in farm:
+        for worker in run_worlds:
             worker.end()
 
 

@@ -15,22 +15,22 @@ from kohort.sim.plans.steps import MemberStart, MemberStep
 from kohort.sim.violation import Violation
 from kohort.sim.world.world import World
 
-Told = Callable[[Plan], None]
+OnProgress = Callable[[Plan], None]
 
 
-def shrink(plan: Plan, violation: Violation, *, runs: int = 400, told: Told = lambda plan: None) -> Plan:
+def shrink(plan: Plan, violation: Violation, *, runs: int = 400, on_progress: OnProgress = lambda plan: None) -> Plan:
     """Return the smallest plan found in at most `runs` runs that violates the same invariant.
 
-    `told` is called with each smaller plan.
+    `on_progress` is called with each smaller plan.
     """
-    return _Shrinking(violation.invariant, runs, told).of(plan)
+    return _Shrinking(violation.invariant, runs, on_progress).of(plan)
 
 
 class _Shrinking:
-    def __init__(self, invariant: str, runs: int, told: Told) -> None:
+    def __init__(self, invariant: str, runs: int, on_progress: OnProgress) -> None:
         self._invariant = invariant
         self._left = runs
-        self._told = told
+        self._on_progress = on_progress
 
     def of(self, plan: Plan) -> Plan:
         plan = self._without_members(plan)
@@ -45,7 +45,7 @@ class _Shrinking:
         violation = World(plan).run().violation
         if violation is None or violation.invariant != self._invariant:
             return False
-        self._told(plan)
+        self._on_progress(plan)
         return True
 
     def _without_members(self, plan: Plan) -> Plan:

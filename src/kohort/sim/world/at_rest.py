@@ -39,27 +39,27 @@ def _calm(world: WorldState) -> None:
     world.network.conditions.spread = 0.001
     world.network.conditions.pieces = 0.0
     world.network.message_faults.clear()
-    disk, site = world.site.disk, world.site
+    disk, brokers = world.brokers.disk, world.brokers
     disk.failure, disk.slowness = None, 0.0005
     if isinstance(disk, FilesDisk):
         disk.bits_to_flip = 0
-    site.heal()
+    brokers.heal()
     # The operator's request to a dead machine may still wait, for longer than the lookup of a coordinator may
     # take.
     world.operator.kill()
     world.bad_client.kill()
-    site.be_calm()
-    if world.traffic is not None:
-        world.traffic.be_calm()
+    brokers.end_faults()
+    if world.record_clients is not None:
+        world.record_clients.end_faults()
     for number, process in enumerate(world.processes):
-        process.go_on()
-        if process.lives and not process.alive and not _is_out(world, number):
+        process.resume()
+        if process.starts and not process.alive and not _is_out(world, number):
             world.start_member(number)
     world.resting = True
     for application in _living(world):
         application.polls = True
-        application.habits.callback = 0
-        application.habits.batch = 1_000_000
+        application.settings.callback = 0
+        application.settings.batch = 1_000_000
 
 
 def _is_out(world: WorldState, number: int) -> bool:
@@ -94,12 +94,12 @@ def _until(world: WorldState, seconds: float, invariant: str, missing: Callable[
 
 
 def _comes_to_rest(world: WorldState) -> None:
-    habits = [one.habits for one in _living(world)]
-    slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in habits), default=0) / 1000
+    settings = [one.settings for one in _living(world)]
+    slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in settings), default=0) / 1000
     delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
     # The group may have to remove members that never return; then the members that wait for them join again.
     bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * world.plan.metadata_age / 1000
-    _until(world, _FAILOVER, "L6", lambda: "" if world.site.active is not None else "no broker serves")
+    _until(world, _FAILOVER, "L6", lambda: "" if world.brokers.active is not None else "no broker serves")
     _until(world, _FAILOVER, "L6", lambda: _unfound(world))
     _until(world, bound, "L1", lambda: _restless(world))
     _until(world, bound, "S3", lambda: _unassigned(world))
@@ -107,14 +107,14 @@ def _comes_to_rest(world: WorldState) -> None:
 
 def _unfound(world: WorldState) -> str:
     """Return the first group whose coordinator cannot be found, or ""."""
-    missing = sorted({one.habits.group for one in _living(world)} - world.found)
+    missing = sorted({one.settings.group for one in _living(world)} - world.found)
     if missing and not world.operator.alive:
         world.operator.start(lambda: _look_up(world, missing))
     return f"the coordinator of {missing[0]} is not found" if missing else ""
 
 
 async def _look_up(world: WorldState, groups: list[str]) -> None:
-    cluster = Cluster.of(world.site.bootstrap)
+    cluster = Cluster.of(world.brokers.bootstrap)
     try:
         for group in groups:
             await cluster.coordinator(group, "look-up")
@@ -131,7 +131,7 @@ def _restless(world: WorldState) -> str:
         membership = application.membership
         if membership is None or membership.state is not Phase.STABLE:
             state = "not begun" if membership is None else membership.state.value
-            return f"{application.name} of {application.habits.group} is {state}"
+            return f"{application.name} of {application.settings.group} is {state}"
         processed = application.positions.keys()
         if (membership.assignment - processed) & world.partitions() or processed - membership.assignment:
             return f"{application.name} does not process what it has"
@@ -147,13 +147,13 @@ def _exists(world: WorldState, topic_id: UUID | None) -> bool:
 
 def _unassigned(world: WorldState) -> str:
     there = world.partitions()
-    for group in sorted({one.habits.group for one in _living(world)}):
-        members = [one for one in _living(world) if one.habits.group == group]
+    for group in sorted({one.settings.group for one in _living(world)}):
+        members = [one for one in _living(world) if one.settings.group == group]
         if keeps_old_assignment(world, group):
             continue
-        if group in world.ledger.doubted:
+        if group in world.ledger.damaged_groups:
             continue  # a target that the disk lost is recomputed at the group's next epoch
-        wanted = {tp for tp in there if any(one.habits.wants(tp.topic) for one in members)}
+        wanted = {tp for tp in there if any(one.settings.wants(tp.topic) for one in members)}
         owned: list[TopicPartition] = []
         for one in members:
             if one.membership is not None:
@@ -168,13 +168,13 @@ def _unassigned(world: WorldState) -> str:
 
 
 def _drains(world: WorldState) -> None:
-    habits = [one.habits for one in _living(world)]
-    bound = max((3 * one.poll_every + 2 * one.commit_every for one in habits), default=0) / 1000 + _FAILOVER
+    settings = [one.settings for one in _living(world)]
+    bound = max((3 * one.poll_every + 2 * one.commit_every for one in settings), default=0) / 1000 + _FAILOVER
     for application in _living(world):
-        application.habits.batch = 1_000_000
+        application.settings.batch = 1_000_000
     _until(world, bound, "L5", lambda: _lag(world))
-    if world.traffic is not None:
-        _until(world, _FAILOVER, "L7", world.traffic.unread)
+    if world.record_clients is not None:
+        _until(world, _FAILOVER, "L7", world.record_clients.unread)
 
 
 def _uneven(world: WorldState, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:
@@ -184,19 +184,19 @@ def _uneven(world: WorldState, group_id: str, members: list[Application], there:
     if (
         isinstance(group, ConsumerGroup)
         and group.computing.made_by is None
-        and any(one.habits.local for one in members)
+        and any(one.settings.local for one in members)
     ):
         return ""  # a failover has forgotten whether a member's assignor computed the target
     topics = {partition.topic for partition in there}
-    wanted = {one.name: {topic for topic in topics if one.habits.wants(topic)} for one in members}
+    wanted = {one.name: {topic for topic in topics if one.settings.wants(topic)} for one in members}
     shares = {one.name: one.membership.assignment if one.membership else frozenset() for one in members}
     return unbalanced(world.watch.assignor(group), wanted, shares)
 
 
 def _lag(world: WorldState) -> str:
     for application in _living(world):
-        group = application.habits.group
-        if group in world.ledger.doubted:
+        group = application.settings.group
+        if group in world.ledger.damaged_groups:
             continue
         for partition in sorted(application.positions):
             topic_id = application.topic_ids[partition]
@@ -223,10 +223,10 @@ def _stays_quiet(world: WorldState) -> None:
     world.pass_time(_QUIET)
     if begun := _rebalanced(world, before):
         raise Violation("L2", f"a quiet group rebalanced: {begun}")
-    victim = world.site.victim
+    victim = world.brokers.victim
     if victim is not None and world.violation is None:
         too_large = _too_large(world)
-        world.site.kill(victim)
+        world.brokers.kill(victim)
         world.pass_time(_QUIET)
         if begun := _rebalanced(world, before, too_large):
             raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
@@ -234,10 +234,10 @@ def _stays_quiet(world: WorldState) -> None:
             raise Violation("L2", f"after a failover {restless}")
 
 
-def _rebalanced(world: WorldState, before: Counter[str], excused: Set[str] = frozenset()) -> dict[str, int]:
+def _rebalanced(world: WorldState, before: Counter[str], exempt_groups: Set[str] = frozenset()) -> dict[str, int]:
     """Return the groups that began to rebalance since then, except those that lost records through a damaged disk."""
     begun = world.watch.rebalances - before
-    return {group: count for group, count in begun.items() if group not in world.ledger.doubted | excused}
+    return {group: count for group, count in begun.items() if group not in world.ledger.damaged_groups | exempt_groups}
 
 
 def _too_large(world: WorldState) -> set[str]:
@@ -252,12 +252,12 @@ def _leaves_nothing(world: WorldState) -> None:
     applications = _living(world)
     for application in applications:
         application.leave()
-    if world.traffic is not None:
-        world.traffic.leave()
+    if world.record_clients is not None:
+        world.record_clients.leave()
     world.wanted = [False] * len(world.wanted)
     _until(world, 60.0, "S15", lambda: "" if not _living(world) else f"{_living(world)[0].name} does not end")
-    if world.traffic is not None:
-        _until(world, 60.0, "S15", world.traffic.remaining)
+    if world.record_clients is not None:
+        _until(world, 60.0, "S15", world.record_clients.remaining)
     # When the last consumer member of a group leaves, the group becomes classic and restarts the sessions of
     # the others.
     world.pass_time(2 * longest + (310.0 if world.watch.pending() else 10.0))
@@ -281,5 +281,5 @@ def _leaves_nothing(world: WorldState) -> None:
 
 
 def _queued(world: WorldState) -> str:
-    waits = sum(broker.store.queued_bytes for broker in world.site.running.values())
+    waits = sum(broker.store.queued_bytes for broker in world.brokers.running.values())
     return f"{waits} bytes wait in the log's queue" if waits else ""

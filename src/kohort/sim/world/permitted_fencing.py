@@ -7,30 +7,31 @@ from kohort.sim.processes.application import Application
 from kohort.sim.processes.state import WorldState
 
 
-def is_fair(world: WorldState, application: Application, lives: int) -> bool:
+def is_permitted(world: WorldState, application: Application, starts: int) -> bool:
     """Return whether the world's events explain the end of the membership.
 
-    `lives` is the number of runs of its process.
+    `starts` is the number of runs of its process.
     """
     assert application.over is not None
-    plan, mine = world.plan, application.habits
+    plan, mine = world.plan, application.settings
     policy = plan.settings.get("group.consumer.migration.policy", "bidirectional")
     shared = sum(one.group == mine.group and one.instance == mine.instance for one in plan.members) > 1
     # If the disk lost a takeover, or a suspended broker missed it, the previous incarnation remains in the
     # group.
-    woken = any(at >= application.started for at in world.woken)
+    resume_times = any(at >= application.started for at in world.resume_times)
     # A member that an operator removed during this run returned under another id; if the disk lost that, the
     # group has the previous one.
     removed = world.watch.removed.get((mine.group, mine.instance or ""), -1.0) >= application.started
-    forgotten = (lives > 1 and woken) or ((lives > 1 or removed) and mine.group in world.ledger.doubted)
+    forgotten = (starts > 1 and resume_times) or ((starts > 1 or removed) and mine.group in world.ledger.damaged_groups)
     # Another client claimed this instance id: if the session of its holder has just ended, that client gets
     # it.
     impostors = (mine.group, mine.instance) in world.claimed
     # A join that was given up may arrive after the one that was sent instead, and then replaces that member.
-    outdone = application.name.rpartition(".")[0] in world.answers.outdone
+    replaced_joins = application.name.rpartition(".")[0] in world.answers.replaced_joins
     expected = {
         ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
-        ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None and (shared or forgotten or impostors or outdone),
+        ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None
+        and (shared or forgotten or impostors or replaced_joins),
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy != "bidirectional",
         # A classic group may briefly have more members: a rebalance only counts those that have joined again.
         ErrorCode.GROUP_ID_NOT_FOUND: policy != "bidirectional" or "group.consumer.max.size" in plan.settings,

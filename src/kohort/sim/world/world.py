@@ -19,8 +19,8 @@ from kohort.model import UUID
 from kohort.sim.checks.event_text import in_words
 from kohort.sim.checks.held_heartbeats import HoldChecks
 from kohort.sim.environment.files import FilesDisk
-from kohort.sim.environment.hang_limit import patience
-from kohort.sim.environment.isolation import alone
+from kohort.sim.environment.hang_limit import cpu_limit
+from kohort.sim.environment.isolation import isolated
 from kohort.sim.environment.process import Process
 from kohort.sim.faults.steps import execute
 from kohort.sim.plans.plan import Plan
@@ -30,7 +30,7 @@ from kohort.sim.processes.state import WorldState
 from kohort.sim.violation import Violation
 from kohort.sim.world.at_rest import check_rest
 from kohort.sim.world.outcome import Outcome
-from kohort.sim.world.permitted_fencing import is_fair
+from kohort.sim.world.permitted_fencing import is_permitted
 
 _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Directory for the files of a world: their syncs are real, and on a disk they would take almost all the time."""
@@ -49,22 +49,22 @@ class World(WorldState):
 
     def run(self) -> Outcome:
         """Run the world and return its outcome."""
-        is_on_files = isinstance(self.site.disk, FilesDisk)
+        is_on_files = isinstance(self.brokers.disk, FilesDisk)
         in_files = TemporaryDirectory(prefix="kohort-sim-", dir=_IN_MEMORY) if is_on_files else nullcontext()
-        logged = None if self.traffic is None else self.traffic.records.errors.logged
-        with patience(), alone(self.plan.seed, self._failed, logged), in_files as path:
-            if isinstance(self.site.disk, FilesDisk):
-                self.site.disk.path = Path(path or "")
+        logged = None if self.record_clients is None else self.record_clients.records.errors.logged
+        with cpu_limit(), isolated(self.plan.seed, self._failed, logged), in_files as path:
+            if isinstance(self.brokers.disk, FilesDisk):
+                self.brokers.disk.path = Path(path or "")
             self._live()
         return self._outcome()
 
     def _live(self) -> None:
-        self.site.begin()
-        if self.traffic is not None:
-            self.traffic.begin()
+        self.brokers.begin()
+        if self.record_clients is not None:
+            self.record_clients.begin()
         for step in self.plan.steps:
             self.after(step.at, partial(self._step, step))
-        self.after(1.0, self._look_after)
+        self.after(1.0, self._supervise)
         self.pass_time(self.plan.seconds)
         try:
             if self.violation is None:
@@ -87,18 +87,18 @@ class World(WorldState):
         """
         self.generations[group_id] = self.now
         self.after(0.0, self.interrupt)
-        if self.planned_kills and not self.resting and (victim := self.site.victim) is not None:
+        if self.planned_kills and not self.resting and (victim := self.brokers.victim) is not None:
             self.planned_kills -= 1
-            self.site.fails(victim, 0.0)
-            self.after(self.dice.uniform(0.0005, 0.006), partial(self.site.kill, victim))
+            self.brokers.fails(victim, 0.0)
+            self.after(self.rng.uniform(0.0005, 0.006), partial(self.brokers.kill, victim))
 
-    def _look_after(self) -> None:
+    def _supervise(self) -> None:
         """Act as a supervisor of processes: restart those that ended and should run."""
-        self.site.look_after(self.now)
+        self.brokers.supervise(self.now)
         if late := self._hold_checks.look(self._running_brokers()):
             self._failed("look", Violation("L8", late))
         self._note_sizes()
-        topics = {topic.topic_id: topic.partitions for topic in self.site.disk.topics.values()}
+        topics = {topic.topic_id: topic.partitions for topic in self.brokers.disk.topics.values()}
         if topics != self._topics:
             self._topics = topics
             self.topic_changes.append(self.now)
@@ -106,15 +106,15 @@ class World(WorldState):
             if application is not None and (application.left or application.over):
                 if application.over is not None:
                     self.ended[number] = application.over.code
-                    if not is_fair(self, application, self.processes[number].lives):
+                    if not is_permitted(self, application, self.processes[number].starts):
                         detail = f"{application.name} is out of its group: {application.over.code.name}"
                         self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
-        self.after(5.0 if self.plan.is_calm else 1.0, self._look_after)
+        self.after(5.0 if self.plan.is_calm else 1.0, self._supervise)
 
     def _running_brokers(self) -> list[SimulatedBroker]:
         """Return the brokers whose processes run."""
-        return [broker for number, broker in self.site.running.items() if self.site.processes[number].runs]
+        return [broker for number, broker in self.brokers.running.items() if self.brokers.processes[number].runs]
 
     def _tear_down(self) -> None:
         """End every task, so that nothing of this world runs in the next."""
@@ -126,7 +126,7 @@ class World(WorldState):
             if not tasks:
                 break
             for loop in loops:
-                loop.stands = None
+                loop.halted = None
             self.agenda.clear()
             for task in tasks:
                 work = task.get_coro()
@@ -136,8 +136,8 @@ class World(WorldState):
             self.agenda.run(self.agenda.now)
 
     def _all(self) -> list[Process]:
-        clients = [] if self.traffic is None else self.traffic.processes
-        return [*self.site.processes, *self.processes, self.operator, self.bad_client, *clients]
+        clients = [] if self.record_clients is None else self.record_clients.processes
+        return [*self.brokers.processes, *self.processes, self.operator, self.bad_client, *clients]
 
     def _outcome(self) -> Outcome:
         groups = {one.group for one in self.plan.members}
