@@ -131,7 +131,7 @@ async def test_a_join_returns_when_its_callback_has_ended(cluster: Cluster, opti
 
 
 async def test_a_topic_may_be_given_as_a_text(cluster: Cluster) -> None:
-    member = await within(Membership.join(cluster, "g", "u", CLASSIC))
+    member = await within(Membership.join(cluster, "g", "u"))
     assert member.assignment == {TopicPartition("u", 0)}
     with pytest.raises(ConfigError, match="at least one topic"):
         member.subscribe([])
@@ -195,6 +195,7 @@ async def test_a_join_that_is_refused_raises_and_leaves_nothing(cluster: Cluster
     with pytest.raises(KafkaError) as raised:
         await within(Membership.join(cluster, "g", ["t"], CLASSIC))
     assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    del raised
     gc.collect()  # an unclosed membership would warn, which is an error here
 
 
