@@ -10,7 +10,13 @@ import pytest
 
 from kohort import Cluster, CommitFailedError, ConfigError, ErrorCode, KafkaError, OffsetAndMetadata, TopicPartition
 from kohort.broker import Broker
-from kohort.client.membership.committed import ask_committed, commit_outside, committed_offsets, identified
+from kohort.client.membership.committed import (
+    ask_committed,
+    commit_outside,
+    committed_offsets,
+    committed_positions,
+    identified,
+)
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest
@@ -113,6 +119,26 @@ async def test_an_answer_by_topic_id_is_read_with_the_ids_of_the_request(world: 
     found, refused = await ask_committed(world.cluster, "g", [T0], {"t": topic.topic_id, "u": None})
     assert (found, refused) == ({T0: OffsetAndMetadata(5)}, {})
     assert not world.cluster.metadata.names
+
+
+@pytest.mark.parametrize(("version", "requests"), [(9, 1), (10, 2)])
+async def test_topics_with_and_without_known_ids_are_asked_for_apart(world: World, version: int, requests: int) -> None:
+    world.limit(OFFSET_FETCH, version)
+    await world.commit({T0: 5, U0: 7})
+    await world.cluster.refresh(["t"])
+    assert await world.committed(T0, U0) == {T0: OffsetAndMetadata(5), U0: OffsetAndMetadata(7)}
+    assert len(world.fetches) == requests
+
+
+async def test_an_offset_is_that_of_the_topic_that_the_coordinator_assigned(world: World) -> None:
+    topic = world.broker.topics.named("t")
+    assert topic is not None
+    await world.commit({T0: 5})
+    granted = {"t": topic.topic_id}
+    found = await committed_positions(world.cluster, "g", [T0, T1], granted=granted)
+    assert found == {T0: OffsetAndMetadata(5, topic_id=topic.topic_id), T1: None}
+    assert world.fetches[-1].groups[0].topics[0].topic_id == topic.topic_id  # type: ignore[index]
+    assert await committed_offsets(world.cluster, "g", [T0], granted=granted) == {T0: OffsetAndMetadata(5)}
 
 
 async def test_an_offset_without_metadata_has_an_empty_text(world: World) -> None:

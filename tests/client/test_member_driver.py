@@ -11,7 +11,7 @@ import pytest
 
 from kohort import Cluster, CommitFailedError, ConfigError, ErrorCode, KafkaError, Membership, TopicPartition
 from kohort.assignor import find_assignors
-from kohort.client import ClosedError, MembershipKeywords, Phase
+from kohort.client import ClosedError, MembershipKeywords, Phase, SubscriptionPattern
 from kohort.client.membership import MemberDriver, member_config
 from kohort.client.options import GroupOptions, read_options
 from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata
@@ -45,7 +45,7 @@ async def link() -> AsyncIterator[Link]:
     settings = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
     async with linked_broker(**settings) as (broker, made):
         broker.topics.create("t", 2)
-        broker.topics.create("u", 1)
+        broker.topics.create("orders", 1)
         yield made
 
 
@@ -131,13 +131,21 @@ async def test_a_join_returns_when_its_callback_has_ended(cluster: Cluster, opti
 
 
 async def test_a_topic_may_be_given_as_a_text(cluster: Cluster) -> None:
-    member = await within(Membership.join(cluster, "g", "u"))
-    assert member.assignment == {TopicPartition("u", 0)}
+    member = await within(Membership.join(cluster, "g", "orders"))
+    assert member.assignment == {TopicPartition("orders", 0)}
     with pytest.raises(ConfigError, match="at least one topic"):
         member.subscribe([])
     member.subscribe("t")
     await within(member.settled())
     assert member.assignment == BOTH
+    with pytest.raises(ConfigError, match="only members with group_protocol consumer"):
+        member.set_weight(2.0)
+    await within(member.leave())
+
+
+async def test_the_broker_evaluates_a_pattern(cluster: Cluster) -> None:
+    member = await within(Membership.join(cluster, "g", SubscriptionPattern("t|orders"), CONSUMER))
+    await eventually(lambda: member.assignment == BOTH | {TopicPartition("orders", 0)}, within=5)
     await within(member.leave())
 
 
@@ -223,6 +231,7 @@ async def test_an_unclosed_membership_warns(link: Link) -> None:
         member.__del__()
     await member.leave()
     member.__del__()
+    Membership.__new__(Membership).__del__()  # its constructor was interrupted
     await cluster.close()
 
 
@@ -268,6 +277,17 @@ async def test_a_commit_fails_at_its_timeout_with_the_reason(cluster: Cluster, l
 # Leaving
 
 
+async def test_a_member_that_began_to_report_must_go_on(cluster: Cluster) -> None:
+    lost: list[TopicPartition] = []
+    member = await join(cluster, {**CLASSIC, "max_poll_interval_ms": 100}, on_lost=lost.extend)
+    member.alive()
+    await eventually(lambda: member.state is Phase.STALE, within=5)
+    assert not lost
+    member.alive()
+    await eventually(lambda: set(lost) == BOTH, within=5)
+    await within(member.leave())
+
+
 async def test_leaving_does_not_wait_for_a_coordinator_longer_than_it_may(
     cluster: Cluster, link: Link, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -301,6 +321,8 @@ async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, lin
         try:
             await asyncio.Event().wait()
         finally:
+            for _ in range(50):
+                await asyncio.sleep(0)
             ended.append(True)
 
     member = await join(cluster, on_revoked=revoked)
@@ -321,6 +343,17 @@ async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, lin
         await within(waiting)
     running = {task.get_name() for task in asyncio.all_tasks()}
     assert not [name for name in running if name.startswith("kohort-revoke")]
+
+
+async def test_those_who_wait_for_a_member_are_told_that_it_left(cluster: Cluster, link: Link) -> None:
+    link.held[JOIN_GROUP] = asyncio.Event()
+    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
+    member.subscribe(["t"])
+    waiting = asyncio.ensure_future(member.settled())
+    await eventually(lambda: link.asked[JOIN_GROUP] == 1, within=5)
+    await within(member.leave(timeout=0.05))
+    with pytest.raises(ClosedError, match="has left"):
+        await within(waiting)
 
 
 async def test_a_static_member_keeps_its_place_unless_it_leaves_for_good(cluster: Cluster, link: Link) -> None:

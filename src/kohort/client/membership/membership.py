@@ -332,6 +332,6 @@ class Membership:
             self._on_change(self)
 
     def _wake(self) -> None:
-        if self._settled is not None and not self._settled.done():
+        if self._settled is not None:
             self._settled.set_result(None)
         self._settled = None
