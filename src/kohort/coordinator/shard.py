@@ -22,8 +22,7 @@ from kohort.coordinator.effects import Effects, Record, RequestContext, Token
 from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.offsets.commit_fetch import commit, fetch
-from kohort.coordinator.offsets.deletion import delete_groups, delete_offsets, forget_topics
+from kohort.coordinator.offsets import commit, delete_groups, delete_offsets, fetch, forget_topics
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats, WaitingRequest
 from kohort.coordinator.replay import replay, replay_all
 from kohort.coordinator.timer_firing import cancel_timers, cancel_timers_of_consumer_group, fire

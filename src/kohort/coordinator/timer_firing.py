@@ -13,7 +13,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.subscribing import refresh
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.offsets.expiry import expire
+from kohort.coordinator.offsets import expire
 from kohort.coordinator.timers import (
     ExpressionRefresh,
     GroupTimer,
