@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def running_postgres() -> Iterator[str]:
                 _wait(dsn, process)
                 yield dsn
             finally:
-                process.terminate()
+                process.send_signal(signal.SIGQUIT)  # an ordinary end waits until everybody has hung up
 
 
 def _wait(dsn: str, process: subprocess.Popen[bytes]) -> None:

@@ -29,6 +29,8 @@ from tests.scenarios.wire_coordinator import Rehearsal, WireCoordinator
 
 FOLDER = Path(__file__).parent
 LONGEST_WAIT = 25_000
+DAILY_MS = 16_000
+"""A transcript that takes longer is played with the long tests."""
 AT_ONCE = 16
 """So many transcripts are played at the same time: most of them wait most of the time."""
 LATE_S = 0.5
@@ -186,13 +188,13 @@ def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[s
     return expected, actual, coordinator.late_s
 
 
-def play_all(bootstrap: str) -> dict[str, Played]:
-    """All transcripts, many at once, the longest first."""
+def play_all(bootstrap: str, chosen: set[str]) -> dict[str, Played]:
+    """The chosen transcripts, many at once, the longest first."""
     setup = WireCoordinator(bootstrap, "setup")
     topics = [CreatableTopic(name=name, num_partitions=10, replication_factor=1) for name in ("orders", "payments")]
     setup.handle(CreateTopicsRequest(topics=topics, timeout_ms=10_000), "topics", 7)
     warm_up(setup)
-    names = sorted(playable(), key=duration, reverse=True)
+    names = sorted(chosen, key=duration, reverse=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(names, pool.map(lambda name: play(bootstrap, name), names), strict=True))
 
@@ -209,8 +211,14 @@ def warm_up(setup: WireCoordinator) -> None:
     raise AssertionError("the group coordinator does not come up")
 
 
+def chosen_for(test: object, request: pytest.FixtureRequest) -> set[str]:
+    """The transcripts that this run of the suite asks for."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    return {str(item.callspec.params["name"]) for item in items if item.function is test}
+
+
 @pytest.fixture(scope="module")
-def kafka_says() -> dict[str, Played]:
+def kafka_says(request: pytest.FixtureRequest) -> dict[str, Played]:
     try:
         jars()
     except Unavailable as missing:
@@ -223,16 +231,16 @@ def kafka_says() -> dict[str, Played]:
         "group.consumer.migration.policy": "disabled",
     }
     with running_kafka(config) as kafka:
-        return play_all(kafka.bootstrap)
+        return play_all(kafka.bootstrap, chosen_for(test_kafka_says_the_same, request))
 
 
 @pytest.fixture(scope="module")
-def our_broker_says() -> dict[str, Played]:
+def our_broker_says(request: pytest.FixtureRequest) -> dict[str, Played]:
     settings = {"group_initial_rebalance_delay_ms": "3000", "group_consumer_assignment_interval_ms": "0"}
     # Each heartbeat is answered before the next line is played, and each request has a connection of its own.
     settings |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
     with running_kohort(**settings, group_consumer_migration_policy="disabled") as broker:
-        return play_all(broker.bootstrap)
+        return play_all(broker.bootstrap, chosen_for(test_our_broker_says_the_same, request))
 
 
 def check(played: Played, remark: Callable[[str], None]) -> None:
@@ -259,7 +267,13 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: C
 @pytest.mark.interop
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("transcripts on our broker")
-@pytest.mark.parametrize("name", list(playable()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long("takes so long in real time") if duration(name) > DAILY_MS else ())
+        for name in playable()
+    ],
+)
 def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, Played], remark: Callable[[str], None]) -> None:
     played = our_broker_says[name]
     check(played, remark)
