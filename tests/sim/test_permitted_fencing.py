@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.coordinator.config import MigrationPolicy
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import AWAY, ClassicProtocolState, ConsumerMember
 from kohort.errors import ErrorCode, KafkaError
 from kohort.sim import Plan, World
+from kohort.sim.checks.refusals import expected_refusal
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.plans.steps import GroupRemoveMembers, MemberStart, Step
 from kohort.sim.processes.application import Application
 from kohort.sim.world.permitted_fencing import is_permitted
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 
 def fenced(instance: str, started: float) -> Application:
@@ -39,6 +46,73 @@ def test_a_removal_excuses_nothing_where_no_disk_lost_what_followed() -> None:
     world = World(Plan(0, members=[ApplicationSettings("g", ("orders",), instance="i0")], rates=[1.0]))
     world.watch.removed["g", "i0"] = 20.0
     assert not is_permitted(world, fenced("i0", 10.0), starts=1)
+
+
+def barred(code: ErrorCode, protocol: str, instance: str | None) -> Application:
+    """A member of group g that began at second 10 and ended with that error."""
+    settings = ApplicationSettings("g", ("orders",), instance=instance, protocol=protocol)
+    application = Application("member-0.0", settings, "", World(Plan(0)).ledger, 0)
+    application.started, application.over = 10.0, KafkaError(code)
+    return application
+
+
+@pytest.mark.parametrize(
+    ("code", "protocol", "instance"),
+    [
+        (ErrorCode.UNRELEASED_INSTANCE_ID, "consumer", "i0"),
+        (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "classic", None),
+    ],
+)
+def test_a_member_may_end_with_an_error_that_the_coordinator_gave_to_it_in_that_life(
+    code: ErrorCode, protocol: str, instance: str | None
+) -> None:
+    settings = {"group.consumer.migration.policy": "disabled"}
+    world, member = World(Plan(0, settings=settings)), barred(code, protocol, instance)
+    assert not is_permitted(world, member, starts=1)
+    world.watch.refused = {("g", "i1", code): 20.0, ("h", instance or "", code): 20.0}
+    assert not is_permitted(world, member, starts=1)
+    world.watch.refused["g", instance or "", code] = 9.0
+    assert not is_permitted(world, member, starts=1)
+    world.watch.refused["g", instance or "", code] = 11.0
+    assert is_permitted(world, member, starts=1)
+    other = "classic" if protocol == "consumer" else "consumer"
+    assert not is_permitted(world, barred(code, other, instance), starts=1)
+
+
+def asks(instance: str, epoch: int = 0) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id="new", member_epoch=epoch, instance_id=instance)
+
+
+def test_an_instance_id_is_in_use_while_its_holder_is_there() -> None:
+    group, policy = ConsumerGroup("g"), MigrationPolicy.BIDIRECTIONAL
+    group.put(ConsumerMember("old", instance_id="i0", epoch=3))
+    group.put(ConsumerMember("away", instance_id="i1", epoch=AWAY))
+    group.put(ConsumerMember("other", instance_id="i2", epoch=3, classic=ClassicProtocolState(10_000, ())))
+    in_use = ErrorCode.UNRELEASED_INSTANCE_ID
+    assert [expected_refusal(group, asks(f"i{n}"), policy) for n in range(4)] == [in_use, None, None, None]
+    assert expected_refusal(group, asks("i0", epoch=3), policy) is None
+    assert expected_refusal(None, asks("i0"), policy) is None
+
+
+@pytest.mark.parametrize("policy", MigrationPolicy)
+def test_a_classic_member_is_inconsistent_with_a_group_that_may_not_migrate_or_has_other_assignors(
+    policy: MigrationPolicy,
+) -> None:
+    def code(*assignors: str, kind: str = "consumer", metadata: bytes | None = None) -> ErrorCode | None:
+        words = encode_subscription(Subscription(topics=["t"]), 1) if metadata is None else metadata
+        offered = [JoinGroupRequestProtocol(name=name, metadata=words) for name in assignors]
+        return expected_refusal(group, JoinGroupRequest(group_id="g", protocol_type=kind, protocols=offered), policy)
+
+    refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    group: ConsumerGroup | None = None
+    assert [code("range"), code(), code("range", metadata=b"?")] == [None, refused, refused]
+    group = ConsumerGroup("g")
+    assert code("range") is None
+    group.put(ConsumerMember("m", epoch=3))
+    shut = refused if policy is MigrationPolicy.DISABLED else None
+    assert [code("range"), code("range", kind="connect")] == [shut, refused]
+    group.put(ConsumerMember("n", epoch=3, classic=ClassicProtocolState(10_000, (("range", b""), ("sticky", b"")))))
+    assert [code("range"), code("other", "sticky"), code("other")] == [shut, shut, refused]
 
 
 def test_the_world_notes_which_instance_an_operator_removes() -> None:

@@ -34,13 +34,14 @@ from kohort.sim.checks.consumer_groups import epoch_of, must_refuse_commit, must
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
 from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
+from kohort.sim.checks.refusals import EXPECTED, expected_refusal
 from kohort.sim.checks.shadow import Shadow
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
 from kohort.wire.group_log.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.sync_group import SyncGroupResponse
@@ -55,6 +56,7 @@ class CoordinatorObserver(Protocol):
     errors: Counter[tuple[str, ErrorCode]]
     rebalances: Counter[str]
     removed: dict[tuple[str, str], float]
+    refused: dict[tuple[str, str, ErrorCode], float]
     note: Callable[[str], None]
     now: Callable[[], float]
     names: Callable[[], dict[UUID, str]]
@@ -152,9 +154,10 @@ class CheckedCoordinator:
         """Handle one request, and check the result."""
         group_id = getattr(request, "group_id", None)
         found = self.group(group_id) if group_id else None
+        expected = expected_refusal(found, request, self.machine._groups.config.consumer_migration_policy)
         group = found if isinstance(found, ClassicGroup) else None
         if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
-            return self._handle_consumer(found, request, context, now)
+            return self._handle_consumer(found, request, context, expected, now)
         stale = is_stale(group, request, context.api_version)
         before = fingerprint(group) if stale else None
         returned = returning(group, request)
@@ -165,6 +168,7 @@ class CheckedCoordinator:
         for token, reply in effects.replies.items():
             if token == context.token:
                 self._answered(request, reply, now)
+                self._refused(request, reply, expected)
                 if isinstance(reply, OffsetCommitResponse) and ErrorCode.REBALANCE_IN_PROGRESS in codes(reply):
                     self._refuses_for_a_rebalance(group_id, state)
         if stale and group_id is not None:
@@ -181,13 +185,32 @@ class CheckedCoordinator:
             raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
         return self._take(effects, group_id, now)
 
+    def _refused(self, request: Message, reply: Message, expected: ErrorCode | None) -> None:
+        """Check a rejection of a member for good, which only some states of its group give."""
+        if not isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest):
+            return
+        instance_id = (
+            request.group_instance_id if isinstance(request, JoinGroupRequest) else request.instance_id
+        ) or ""
+        for code in codes(reply):
+            if code in EXPECTED:
+                if code is not expected:
+                    who = f"{request.group_id} {instance_id}"
+                    raise Violation("S14", f"{who} was answered {code.name}, which its group's state does not give")
+                self._watch.refused[request.group_id, instance_id, code] = self._watch.now()
+
     def _refuses_for_a_rebalance(self, group_id: str | None, state: GroupState | None) -> None:
         """Check a commit that a rebalance rejects: while members join, they may still commit what they give up."""
         if state is not GroupState.COMPLETING_REBALANCE:
             raise Violation("S14", f"{group_id} refuses a commit for a rebalance, and was {state and state.value}")
 
     def _handle_consumer(
-        self, group: AnyGroup | None, request: Message, context: RequestContext, now: Millis
+        self,
+        group: AnyGroup | None,
+        request: Message,
+        context: RequestContext,
+        expected: ErrorCode | None,
+        now: Millis,
     ) -> Effects:
         """Handle a request that concerns a consumer group, or creates one."""
         group_id: str = request.group_id  # type: ignore[attr-defined]
@@ -205,6 +228,7 @@ class CheckedCoordinator:
         for token, reply in effects.replies.items():
             if token == context.token:
                 self._answered(request, reply, now)
+                self._refused(request, reply, expected)
         if must_refuse and effects.records:
             raise Violation(invariant, f"{request} was taken")
         if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):

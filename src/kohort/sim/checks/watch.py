@@ -58,6 +58,8 @@ class Watch:
         """Assignments that classic groups kept at the last return of a static member."""
         self.removed: dict[tuple[str, str], float] = {}
         """Time at which another client last removed a static member, by group and instance id."""
+        self.refused: dict[tuple[str, str, ErrorCode], float] = {}
+        """Time at which a join was last rejected for good, by group, instance id or "", and error."""
         self.now: Callable[[], float] = float
         """Time of the world, independent of the clocks of its brokers."""
         self.behind_at_downgrade: Callable[[str], None] = ledger.exempt_groups.add

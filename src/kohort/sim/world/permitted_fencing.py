@@ -28,13 +28,17 @@ def is_permitted(world: WorldState, application: Application, starts: int) -> bo
     impostors = (mine.group, mine.instance) in world.claimed
     # A join that was given up may arrive after the one that was sent instead, and then replaces that member.
     replaced_joins = application.name.rpartition(".")[0] in world.answers.replaced_joins
+    # The coordinator's state was checked when it rejected a member of this group and instance id.
+    code = application.over.code
+    refused = world.watch.refused.get((mine.group, mine.instance or "", code), -1.0) >= application.started
     expected = {
-        ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None,
+        ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None and mine.protocol == "consumer" and refused,
         ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None
         and (shared or forgotten or impostors or replaced_joins),
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy != "bidirectional",
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy == "disabled" and mine.protocol == "classic" and refused,
         # A classic group may briefly have more members: a rebalance only counts those that have joined again.
-        ErrorCode.GROUP_ID_NOT_FOUND: policy != "bidirectional" or "group.consumer.max.size" in plan.settings,
+        ErrorCode.GROUP_ID_NOT_FOUND: mine.protocol == "consumer"
+        and (policy in ("disabled", "downgrade") or "group.consumer.max.size" in plan.settings),
         ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in plan.settings,
     }
-    return expected.get(application.over.code, False)
+    return expected.get(code, False)
