@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from kohort.errors import ErrorCode, KafkaError
 from kohort.sim import Violation
 from kohort.sim.checks.reported_errors import ErrorChecks
+from kohort.wire.codec import Message
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kohort.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -30,7 +38,7 @@ def told(checks: ErrorChecks, how: str) -> None:
 def test_an_error_that_lasts_is_told(how: str, silent: bool) -> None:
     async def life() -> None:
         checks, loop = ErrorChecks(), asyncio.get_running_loop()
-        checks.begins(loop)
+        checks.begins(loop, 20.0)
         checks.answered(loop, "Fetch", refused(), 1.0)
         told(checks, how)
         for second in range(2, 20):
@@ -43,10 +51,41 @@ def test_an_error_that_lasts_is_told(how: str, silent: bool) -> None:
         asyncio.run(life())
 
 
+def commits(code: ErrorCode) -> OffsetCommitResponse:
+    data = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="orders", partitions=[data])])
+
+
+def produced(code: ErrorCode) -> ProduceResponse:
+    data = PartitionProduceResponse(index=0, error_code=code)
+    return ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=[data])])
+
+
+@pytest.mark.parametrize(("name", "answer"), [("OffsetCommit", commits), ("Produce", produced)])
+@pytest.mark.parametrize("succeeds", [False, True])
+def test_an_error_of_what_an_application_waits_for_is_told_or_ends(
+    name: str, answer: Callable[[ErrorCode], Message], succeeds: bool
+) -> None:
+    async def life() -> None:
+        checks, loop = ErrorChecks(), asyncio.get_running_loop()
+        checks.begins(loop, 20.0)
+        for second in range(0, 60, 5):
+            assert checks.waits(loop) is (second > 0 and not (succeeds and second == 30))
+            checks.answered(loop, name, answer(CODE), float(second))
+            if succeeds and second == 25:
+                checks.answered(loop, name, answer(ErrorCode.NONE), float(second))
+
+    if succeeds:
+        asyncio.run(life())
+    else:
+        with pytest.raises(Violation, match=f"S19: {name} is answered NOT_LEADER_OR_FOLLOWER for .* since 0.000"):
+            asyncio.run(life())
+
+
 def test_what_is_answered_now_and_then_may_come_too_late_to_count() -> None:
     async def life() -> None:
         checks, loop = ErrorChecks(), asyncio.get_running_loop()
-        checks.begins(loop)
+        checks.begins(loop, 20.0)
         for second in range(0, 600, 40):
             checks.answered(loop, "Fetch", refused(), float(second))
 

@@ -15,7 +15,7 @@ from typing import Any
 from kohort.errors import ErrorCode
 from kohort.sim.checks.error_codes import is_allowed, unfitting
 from kohort.sim.checks.fetch_sessions import FETCH, FetchChecks
-from kohort.sim.checks.reported_errors import READING, ErrorChecks
+from kohort.sim.checks.reported_errors import READING, WAITED_FOR, ErrorChecks
 from kohort.sim.environment.transport import Transport
 from kohort.sim.violation import Violation
 from kohort.wire.api import APIS
@@ -32,7 +32,7 @@ Answered = tuple[str, ErrorCode]
 
 _OFFSET_COMMIT = 8
 _JOIN_GROUP = 11
-_READING = frozenset(key for key, api in APIS.items() if api.name in READING)
+_CHECKED = frozenset(key for key, api in APIS.items() if api.name in READING | WAITED_FOR)
 _SIZE = Packer(">i")
 _HEAD = Packer(">hhi")
 
@@ -42,7 +42,7 @@ class Answers:
 
     def __init__(self, failed: Callable[[Violation], None], now: Callable[[], float]) -> None:
         self.errors: ErrorChecks | None = None
-        """Check that receives the responses to clients that read records."""
+        """Check that receives the responses to clients that read and write records."""
         self._now = now
         self.codes: Counter[Answered] = Counter()
         self.replaced_joins: set[str] = set()
@@ -79,8 +79,9 @@ class Answers:
             if key == FETCH:
                 self._check_fetch(end.other.loop.name, asked, version, frame)
             codes = _answered(key, version, frame[_SIZE.size :])
-            if self.errors is not None and key in _READING and any(code for _, code in codes):
-                self._check_told(self.errors, end, key, version, frame)
+            errors = self.errors
+            if errors is not None and key in _CHECKED and (any(code for _, code in codes) or errors.waits(end.loop)):
+                self._check_told(errors, end, key, version, frame)
             for one in codes:
                 name, code = one
                 who = end.other.loop.name

@@ -1,4 +1,4 @@
-"""Check that clients that read records raise or log each error that brokers keep returning (S19)."""
+"""Check that clients that read and write records raise or log each error that brokers keep returning (S19)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from kohort.wire.codec import Message
 from kohort.wire.messages.fetch import FetchResponse
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from kohort.wire.messages.produce import ProduceResponse
 
 READING = frozenset({"Fetch", "ListOffsets", "OffsetForLeaderEpoch", "Metadata"})
-"""Requests whose responses are checked."""
+"""Requests that are repeated for as long as the client lives, whose responses are checked."""
+WAITED_FOR = frozenset({"Produce", "OffsetCommit"})
+"""Requests with whose result the application waits for a limited time, whose responses are checked."""
 _LASTS = 10.0
 """Minimum duration of an error in seconds: a single response may arrive too late to count."""
+_LATER = 5.0
+"""Maximum time in seconds between the end of a wait and the report of the error that it met."""
 _TIMES = 4
 """Minimum number of responses with the error in that time."""
 _ENDS = 30.0
@@ -46,10 +52,14 @@ class ErrorChecks:
         self.told: dict[object, str] = {}
         """Everything logged or raised in a run, by event loop."""
         self._untold: dict[object, dict[Met, _Silence]] = {}
+        self._lasts: dict[object, float] = {}
 
-    def begins(self, loop: object) -> None:
-        """Start to check a run of a client."""
-        self.told[loop], self._untold[loop] = "", {}
+    def begins(self, loop: object, waits: float) -> None:
+        """Start to check a run of a client.
+
+        The client waits that many seconds for the result of a commit or a record before it reports an error.
+        """
+        self.told[loop], self._untold[loop], self._lasts[loop] = "", {}, waits + _LATER
 
     def logged(self, text: str) -> None:
         """Record text that the current process logged as a warning or at a higher level."""
@@ -62,6 +72,10 @@ class ErrorChecks:
         code = getattr(problem, "code", None)
         self.logged(f"{problem} {'' if code is None else code.name}")
 
+    def waits(self, loop: object) -> bool:
+        """Return whether a response without an error matters: it ends the errors of what it answers."""
+        return any(name in WAITED_FOR for name, _, _ in self._untold.get(loop, ()))
+
     def answered(self, loop: object, name: str, response: Message, now: float) -> None:
         """Record a response to a client.
 
@@ -71,13 +85,17 @@ class ErrorChecks:
         if untold is None:
             return
         for place, code in _places(response):
+            if code is ErrorCode.NONE and name in WAITED_FOR:
+                for met in [met for met in untold if met[:2] == (name, place)]:
+                    del untold[met]
             if code is ErrorCode.NONE or self._is_told(loop, code):
                 continue
             silence = untold.get((name, place, code))
             if silence is None or now - silence.latest > _ENDS:
                 silence = untold[name, place, code] = _Silence(now, now)
             silence.latest, silence.times = now, silence.times + 1
-            if now - silence.began > _LASTS and silence.times >= _TIMES:
+            lasts = self._lasts[loop] if name in WAITED_FOR else _LASTS
+            if now - silence.began > lasts and silence.times >= _TIMES:
                 raise Violation("S19", f"{name} is answered {code.name} for {place} since {silence.began:.3f}")
 
     def _is_told(self, loop: object, code: ErrorCode) -> bool:
@@ -91,6 +109,14 @@ def _places(response: Message) -> Iterator[tuple[object, ErrorCode]]:
             for fetched in response.responses:
                 for data in fetched.partitions:
                     yield (fetched.topic or fetched.topic_id, data.partition_index), ErrorCode(data.error_code)
+        case ProduceResponse():
+            for written in response.responses:
+                for result in written.partition_responses:
+                    yield (written.name or written.topic_id, result.index), ErrorCode(result.error_code)
+        case OffsetCommitResponse():
+            for committed in response.topics:
+                for offset in committed.partitions:
+                    yield (committed.name or committed.topic_id, offset.partition_index), ErrorCode(offset.error_code)
         case ListOffsetsResponse():
             for listed in response.topics:
                 for one in listed.partitions:

@@ -94,6 +94,8 @@ class Application:
     left: bool = False
     started: float = 0.0
     """Start of this run, in seconds of the world."""
+    waits: float = 20.0
+    """Maximum time that it waits for a commit, in seconds."""
     backs_off: Millis = 1_000
     """Maximum time between two attempts after a failure.
 

@@ -40,6 +40,7 @@ _OVER = frozenset(
 )
 """Errors that end a membership for good."""
 _CLOSES_WITHIN = 15.0
+_REQUEST_TIMEOUT_MS = 10_000
 
 
 def fetching(rng: Random) -> dict[str, object]:
@@ -147,6 +148,8 @@ class Reader(Application):
         self._records = records
         self._fetching = fetching(rng)
         self._automatic = rng.random() < 0.3
+        if self._automatic:
+            self.waits = _REQUEST_TIMEOUT_MS / 1000
         self._consumer: _ObservedConsumer | None = None
 
     def leave(self) -> None:
@@ -179,7 +182,7 @@ class Reader(Application):
             **self._options(),
             **self._fetching,
             "client_id": self.name,
-            "request_timeout_ms": 10_000,
+            "request_timeout_ms": _REQUEST_TIMEOUT_MS,
             "metadata_max_age_ms": self.metadata_age,
             "enable_auto_commit": self._automatic,
             "auto_commit_interval_ms": self.settings.commit_every,
@@ -225,8 +228,10 @@ class Reader(Application):
             self.observer.processed(self, topic_id, partition, record.offset, record.offset + 1)
 
     async def _commit_all(self, consumer: Consumer) -> None:
-        with suppress(KohortError):  # the next owner of the partitions reads them again
+        try:
             await consumer.commit()
+        except KohortError as problem:  # the next owner of the partitions reads them again
+            self._records.errors.raised(problem)
 
     async def _take_over(self, partitions: Told) -> None:
         self.reading.begin(partitions.offsets)
@@ -247,6 +252,9 @@ class Reader(Application):
 
 class LoneReader:
     """Consumer without a group; some of its partitions may not exist."""
+
+    waits = 0.0
+    """It commits nothing."""
 
     def __init__(
         self,

@@ -96,9 +96,7 @@ class RecordClients:
             partitions = plan.readers[number - plan.writers]
             client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng)
         self._clients[number] = client
-        loop = process.start(client.run)
-        if isinstance(client, LoneReader):
-            self.records.errors.begins(loop)
+        self.records.errors.begins(process.start(client.run), client.waits)
 
     def application(self, name: str, settings: ApplicationSettings) -> Application:
         """Return a group member that reads records."""

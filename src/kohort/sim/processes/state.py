@@ -161,7 +161,7 @@ class WorldState:
         self.applications[number] = application
         loop = process.start(application.run, self.plan.rates[number])
         if self.record_clients is not None:
-            self.record_clients.records.errors.begins(loop)
+            self.record_clients.records.errors.begins(loop, application.waits)
 
     def _application(self, name: str, member_settings: ApplicationSettings) -> Application:
         if self.record_clients is not None:

@@ -16,6 +16,9 @@ _CLOSES_WITHIN = 15.0
 class Writer:
     """Idempotent producer that writes on request."""
 
+    waits = 30.0
+    """Maximum time that it waits for the result of a record, in seconds."""
+
     def __init__(self, name: str, bootstrap: str, records: Records, rng: Random) -> None:
         self.name = name
         self.leaves = self.left = False
@@ -41,7 +44,7 @@ class Writer:
             bootstrap_servers=self._bootstrap,
             client_id=self.name,
             request_timeout_ms=10_000,
-            delivery_timeout_ms=30_000,
+            delivery_timeout_ms=int(self.waits * 1000),
             max_block_ms=10_000,
             linger_ms=self._rng.choice([0, 5, 50]),
             batch_size=self._rng.choice([100, 16_384]),
@@ -64,12 +67,14 @@ class Writer:
                     self._number += 1
                     delivery = await producer.send(topic, value, partition=number, timestamp=now)
                     sent.append((TopicPartition(topic, number), value, delivery))
-        except KohortError:
-            pass  # the topic was deleted, or the brokers accept no records for a while
+        except KohortError as problem:
+            # The topic was deleted, or the brokers accept no records for a while.
+            self._records.errors.raised(problem)
         for partition, value, delivery in sent:
             try:
                 written = await delivery
-            except KohortError:
+            except KohortError as problem:
+                self._records.errors.raised(problem)
                 continue
             if written.offset >= 0:  # a broker that already has the batch need not return its offset
                 self._records.was_acknowledged(self.name, partition, written.offset, value)
