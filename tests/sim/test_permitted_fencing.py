@@ -6,7 +6,7 @@ import pytest
 
 from kohort.coordinator.config import MigrationPolicy
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import AWAY, ClassicProtocolState, ConsumerMember
+from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ClassicProtocolState, ConsumerMember
 from kohort.errors import ErrorCode, KafkaError
 from kohort.sim import Plan, World
 from kohort.sim.checks.refusals import expected_refusal
@@ -86,7 +86,7 @@ def asks(instance: str, epoch: int = 0) -> ConsumerGroupHeartbeatRequest:
 def test_an_instance_id_is_in_use_while_its_holder_is_there() -> None:
     group, policy = ConsumerGroup("g"), MigrationPolicy.BIDIRECTIONAL
     group.put(ConsumerMember("old", instance_id="i0", epoch=3))
-    group.put(ConsumerMember("away", instance_id="i1", epoch=AWAY))
+    group.put(ConsumerMember("away", instance_id="i1", epoch=STATIC_LEAVE_EPOCH))
     group.put(ConsumerMember("other", instance_id="i2", epoch=3, classic=ClassicProtocolState(10_000, ())))
     in_use = ErrorCode.UNRELEASED_INSTANCE_ID
     assert [expected_refusal(group, asks(f"i{n}"), policy) for n in range(4)] == [in_use, None, None, None]

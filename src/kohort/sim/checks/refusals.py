@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.config import MigrationPolicy
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import AWAY
+from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH
 from kohort.errors import ErrorCode
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -37,10 +37,8 @@ def _is_in_use(group: ClassicGroup | ConsumerGroup | None, request: ConsumerGrou
     """
     if not isinstance(group, ConsumerGroup) or request.instance_id is None or request.member_epoch != 0:
         return False
-    holders = [member for member in group.members.values() if member.instance_id == request.instance_id]
-    return any(
-        member.member_id != request.member_id and member.epoch != AWAY and member.classic is None for member in holders
-    )
+    holders = [one for one in group.members.values() if one.instance_id == request.instance_id and one.classic is None]
+    return any(one.member_id != request.member_id and one.epoch != STATIC_LEAVE_EPOCH for one in holders)
 
 
 def _may_join(group: ClassicGroup | ConsumerGroup | None, request: JoinGroupRequest, policy: MigrationPolicy) -> bool:
