@@ -132,11 +132,20 @@ async def at_rest(broker: Broker, onlooker: Peer, *members: Member) -> None:
     A member whose heartbeat is held hears once more when another one gives up a partition that is to be its own.
     """
     await held(broker, *members)
-    while (await onlooker.ask(ListGroupsRequest(), 4, ListGroupsResponse)).groups[0].group_state != "Stable":
+    while await group_state(onlooker) != "Stable" or holding(broker) < len(members) or has_news(broker):
         for member in members:
             if member.was_told:
                 await member.acknowledge(await member.hear())
                 await member.be_held(broker)
+
+
+async def group_state(onlooker: Peer) -> str:
+    return (await onlooker.ask(ListGroupsRequest(), 4, ListGroupsResponse)).groups[0].group_state
+
+
+def has_news(broker: Broker) -> bool:
+    """Whether a held heartbeat is yet to be answered: members that only get another epoch are told last."""
+    return any(shard._machine.has_news for shard in broker.groups)
 
 
 def holding(broker: Broker) -> int:
