@@ -4,6 +4,7 @@ import pytest
 
 from kohort.coordinator import Effects, GroupConfig, GroupState
 from kohort.coordinator.events import Cause, RebalanceStarted
+from kohort.coordinator.timers import NewPartitionsCheck
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -129,3 +130,11 @@ def test_a_group_that_rebalances_when_it_is_looked_at_is_looked_at_again(shell: 
     assert causes(shell, 500) == []
     leader.share(2)
     assert causes(shell, 3_000) == [Cause.TOPICS_CHANGED]
+
+
+def test_a_group_that_reads_another_topic_is_not_looked_at(shell: Shell) -> None:
+    Leader(shell).share(2)
+    shell.set_topics({"orders": 2, "other": 5})
+    assert not any(isinstance(timer, NewPartitionsCheck) for timer in shell.timers)
+    shell.set_topics({"orders": 3, "other": 5})
+    assert any(isinstance(timer, NewPartitionsCheck) for timer in shell.timers)
