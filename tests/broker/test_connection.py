@@ -8,8 +8,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from kohort.broker.net.connection import BadFrame, ClientConnection
+from kohort.broker.net.connection import FEW_MEMBERS, BadFrame, ClientConnection
 from kohort.broker.net.flushes import FlushQueue
+from kohort.coordinator import ClientKind
 from kohort.wire.codec import Buffer, Message
 from kohort.wire.messages.metadata import MetadataRequest
 
@@ -150,9 +151,9 @@ def framed(*requests: bytes) -> bytes:
 async def test_requests_are_cut_out_however_their_bytes_arrive(at_most: int) -> None:
     line = Line()
     line.echoes = True
-    line.receive(framed(b"one", b"", b"three"), at_most)
-    assert line.frames == [b"one", b"", b"three"]
-    assert await line.sent() == b"<one><><three>"
+    line.receive(framed(b"one", b"", b"three", b""), at_most)
+    assert line.frames == [b"one", b"", b"three", b""]
+    assert await line.sent() == b"<one><><three><>"
 
 
 @pytest.mark.parametrize("size", [65_532, 65_533, 65_536, 65_537, LARGE, MAX_FRAME])
@@ -164,6 +165,14 @@ async def test_a_large_request_is_whole_and_so_are_its_neighbours(size: int) -> 
         line.echoes = True
         line.receive(framed(b"before", large[:size], b"after"))
         assert line.frames == [b"before", large[:size], b"after"]
+
+
+async def test_a_large_request_whose_size_arrives_in_two_parts_is_whole_and_so_is_the_next() -> None:
+    line = Line()
+    whole = framed(bytes(LARGE))
+    for piece in (whole[:3], whole[3:], framed(b"after")):
+        line.receive(piece)
+    assert line.frames == [bytes(LARGE), b"after"]
 
 
 async def test_a_large_request_is_received_into_a_buffer_of_the_size_of_the_largest_before() -> None:
@@ -213,6 +222,17 @@ async def test_nothing_is_read_behind_a_request_that_closed_the_connection() -> 
     line.connection._dispatch = close
     line.receive(framed(b"two", b"three"))
     assert line.frames == [b"one", b"two"]
+
+
+async def test_what_was_read_before_is_not_handled_after_the_end() -> None:
+    line = Line()
+    line.receive(framed(*[b"x"] * (MAX_WAITING + 3)))
+    for call in line.calls[:]:
+        call.reply(b"y")
+    assert line.transport.reading
+    line.connection.close()
+    await asyncio.sleep(0)
+    assert len(line.calls) == MAX_WAITING + 1
 
 
 # Requests that have not arrived completely
@@ -324,6 +344,22 @@ async def test_reading_pauses_until_all_reasons_are_gone() -> None:
     assert line.transport.reading
 
 
+async def test_a_request_behind_one_that_pauses_the_connection_is_not_awaited() -> None:
+    line = Line()
+    dispatch = line.connection._dispatch
+
+    def handle(connection: ClientConnection, frame: bytes) -> None:
+        dispatch(connection, frame)
+        connection.throttle()
+
+    line.connection._dispatch = handle
+    line.receive(framed(b"one", b"two")[:-1])
+    assert (line.half_read, line.is_half_read) == (0, False)
+    line.connection.unthrottle()
+    await asyncio.sleep(0)
+    assert (line.half_read, line.is_half_read) == (1, True)
+
+
 async def test_a_request_that_pauses_the_connection_is_the_last_that_is_handled() -> None:
     line = Line()
     dispatch = line.connection._dispatch
@@ -350,6 +386,8 @@ async def test_large_answers_that_wait_behind_another_pause_the_connection() -> 
     assert line.transport.reading
     line.receive(framed(b"next"))
     assert not line.transport.reading
+    line.connection.flush()
+    assert not line.transport.reading, "the large answers still wait"
     line.calls[0].reply(b"slow")
     assert len(await line.sent()) > MIB
     assert line.transport.reading
@@ -369,7 +407,14 @@ async def test_large_answers_that_can_be_sent_pause_nothing() -> None:
     assert len(b"".join(line.transport.written)) > MIB, "sent before the last request was handled"
 
 
-# The end
+# Beginning and end
+
+
+async def test_nothing_is_known_of_the_client_of_a_new_connection() -> None:
+    connection = Line().connection
+    assert (connection.client, connection.client_id, connection.members) == (ClientKind.OTHER, "", {})
+    assert (connection.check_members_at, connection.has_many_members) == (FEW_MEMBERS, False)
+    assert (connection.new_partitions_seen, connection.held_heartbeat, connection.last_heartbeat) == (0, None, None)
 
 
 async def test_the_broker_learns_of_a_connection_and_of_its_end() -> None:
@@ -398,6 +443,9 @@ async def test_a_connection_that_is_closed_sends_what_is_ready() -> None:
     line.connection.close()
     assert (line.transport.written, line.transport.ended) == ([b"<last>"], "closed")
     assert line.connection.transport is None
+    line.connection.throttle()
+    line.connection.unthrottle()
+    assert line.transport.reading
 
 
 async def test_a_peer_that_ends_its_side_is_closed() -> None:

@@ -201,7 +201,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _handle_rest(self) -> None:
         """Handle requests that were read before the connection was paused."""
-        if self._rest and self._frame is None and not self._paused_for and self.transport is not None:
+        if self._rest and self.transport is not None:
             self.buffer_updated(0)
 
     def _wait_for_rest(self) -> None:
@@ -248,7 +248,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def flush(self) -> None:
         """Give the transport all ready answers in one write; records in files bypass it."""
         outbox = self._outbox
-        if outbox.ready and self.transport is not None:
+        if outbox.ready:
             self._is_busy = True
         try:
             outbox.send(self.transport)
