@@ -95,11 +95,11 @@ class Decoder:
                 group_id, found, why = None, [{"kind": Kind.UNREADABLE}], str(error)
             else:
                 why = f"group {group_id}: the subscription or assignment of a member"
-            if any(one["kind"] is Kind.UNREADABLE for one in found):
+            if any(row["kind"] is Kind.UNREADABLE for row in found):
                 if not self.unreadable:
                     _log.warning("partition %d, offset %d: a record could not be decoded: %s", shard, position, why)
                 self.unreadable += 1
-            self._rows += [{"shard": shard, "position": position, "at": at} | one for one in found]
+            self._rows += [{"shard": shard, "position": position, "at": at} | row for row in found]
             if group_id is not None and kinds[row] in CHANGES_OWNERS:
                 self._runs.split(group_id, position)
 

@@ -66,11 +66,11 @@ def land(made: Mapped, uri: str, partition_by: str | None) -> DataFrame:
 
 def _clear(files: pafs.FileSystem, home: str) -> None:
     """Delete everything but the unfinished files."""
-    for one in files.get_file_info(pafs.FileSelector(home)):
-        if one.type == pafs.FileType.File:
-            files.delete_file(one.path)
-        elif one.base_name != _UNDER_WAY:
-            files.delete_dir(one.path)
+    for info in files.get_file_info(pafs.FileSelector(home)):
+        if info.type == pafs.FileType.File:
+            files.delete_file(info.path)
+        elif info.base_name != _UNDER_WAY:
+            files.delete_dir(info.path)
 
 
 @dataclass(frozen=True, slots=True)

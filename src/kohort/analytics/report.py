@@ -80,7 +80,7 @@ def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
     said = [f"{first['times']:,} times: {first['cause']}."]
     recorded = found.recorded.get(row["group_id"], ())
     if recorded and recorded[0]["cause"] != first["cause"]:
-        causes_seen = (f"{one['times']:,} times {one['cause']}" for one in recorded[:_MOST_RECORDED])
+        causes_seen = (f"{row['times']:,} times {row['cause']}" for row in recorded[:_MOST_RECORDED])
         said.append(f"A recorder saw: {', '.join(causes_seen)}.")
     saved = found.savings.get(row["group_id"])
     if saved is not None and saved["consumer_saves_ms"] and saved["stops"]:

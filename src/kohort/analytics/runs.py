@@ -74,7 +74,7 @@ class Runs:
             self._splits.clear()
             return
         names = self._gathered[0]
-        columns = {name: np.concatenate([one[name] for one in self._gathered]) for name in names}
+        columns = {name: np.concatenate([run[name] for run in self._gathered]) for name in names}
         pieces = self._pieces(columns)
         windows = dense(columns["at"] // self._window_ms * 2 + (columns["committed"] < 0))
         # Both factors are dense, so their product fits into 63 bits.

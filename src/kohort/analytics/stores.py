@@ -92,8 +92,10 @@ class DeltaStore:
         table, run = f"{self._out}/{name}", _fresh()
         read = _write(made, f"{table}/{run}", partition_by)
         added = [
-            AddAction(f"{run}/{one.path}", one.size, one.partition, one.at, True, json.dumps({"numRecords": one.rows}))
-            for one in _files(f"{table}/{run}")
+            AddAction(
+                f"{run}/{info.path}", info.size, info.partition, info.at, True, json.dumps({"numRecords": info.rows})
+            )
+            for info in _files(f"{table}/{run}")
         ]
         schema = Schema.from_arrow(to_arrow_schema(read.schema))
         columns = [partition_by] if partition_by else []
@@ -125,7 +127,7 @@ class IcebergStore:
         target = f"{location}/{_fresh()}"
         read = _write(made, target, None)
         schema = to_arrow_schema(read.schema)
-        files = [f"{target}/{one.path}" for one in _files(target)]
+        files = [f"{target}/{info.path}" for info in _files(target)]
         with self._committing:
             self._commit(name, schema, location, files)
         return read
@@ -182,12 +184,12 @@ def _files(directory: str) -> list[_File]:
     """Return the Parquet files below a directory, on any file system that Arrow supports."""
     files, home = pafs.FileSystem.from_uri(directory) if "://" in directory else (pafs.LocalFileSystem(), directory)
     found = []
-    for one in files.get_file_info(pafs.FileSelector(home, recursive=True)):
-        if one.extension == "parquet" and one.is_file:
-            path = one.path[len(home) :].lstrip("/")
+    for info in files.get_file_info(pafs.FileSelector(home, recursive=True)):
+        if info.extension == "parquet" and info.is_file:
+            path = info.path[len(home) :].lstrip("/")
             folders = path.split("/")[:-1]
-            with files.open_input_file(one.path) as file:
+            with files.open_input_file(info.path) as file:
                 rows = pq.read_metadata(file).num_rows
             partition = dict(folder.split("=", 1) for folder in folders)
-            found.append(_File(path, one.size, (one.mtime_ns or 0) // 1_000_000, rows, partition))
+            found.append(_File(path, info.size, (info.mtime_ns or 0) // 1_000_000, rows, partition))
     return found

@@ -17,12 +17,12 @@ def show(servers: str, kind: Kind, name: str, *, inherited: bool, as_json: bool)
     """Print the configs that the topic or group sets itself, and with `inherited` also its broker's."""
     found = run(_configs(servers, kind, name), servers)
     shown = {config: found[config] for config in sorted(found) if inherited or _is_own(kind, found[config])}
-    setters = {config: _setter(kind, one) for config, one in shown.items()}
+    setters = {config: _setter(kind, value) for config, value in shown.items()}
     if as_json:
-        told = {config: {"value": one.value, "set_by": setters[config]} for config, one in shown.items()}
+        told = {config: {"value": value.value, "set_by": setters[config]} for config, value in shown.items()}
         say_json({kind: name, "configs": told})
     elif shown:
-        rows = [(config, one.value or None, setters[config]) for config, one in shown.items()]
+        rows = [(config, value.value or None, setters[config]) for config, value in shown.items()]
         columns(("config", "value", "set by"), rows)
     else:
         say(f"{name} has no configs of its own; --all includes inherited ones.")

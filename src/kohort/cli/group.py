@@ -46,8 +46,13 @@ def list_groups(
     if as_json:
         say_json(
             [
-                {"group": one.group_id, "state": one.state, "protocol_type": one.protocol_type, "type": one.type}
-                for one in groups
+                {
+                    "group": group.group_id,
+                    "state": group.state,
+                    "protocol_type": group.protocol_type,
+                    "type": group.type,
+                }
+                for group in groups
             ]
         )
     elif groups:
@@ -134,14 +139,14 @@ def _say_members(described: "GroupDescription", ids: bool) -> None:
 
 def _say_offsets(described: "GroupDescription", lags: "list[GroupOffset]") -> None:
     owner = {partition: member.client_id for member in described.members for partition in member.assignment}
-    rows = [(str(one.partition), one.committed, one.end, one.lag, owner.get(one.partition)) for one in lags]
+    rows = [(str(lag.partition), lag.committed, lag.end, lag.lag, owner.get(lag.partition)) for lag in lags]
     if rows:
         columns(("partition", "committed", "end", "lag", "member"), rows)
 
 
 def _total(lags: "list[GroupOffset]") -> int:
     """Return the number of unprocessed records; a partition without a committed offset counts in full."""
-    return sum(one.end if one.lag is None else one.lag for one in lags)
+    return sum(lag.end if lag.lag is None else lag.lag for lag in lags)
 
 
 def _as_json(
@@ -180,13 +185,13 @@ def _as_json(
         value["lag"] = _total(lags)
         value["offsets"] = [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "committed": one.committed,
-                "end": one.end,
-                "lag": one.lag,
-                "metadata": one.metadata,
+                "topic": lag.partition.topic,
+                "partition": lag.partition.partition,
+                "committed": lag.committed,
+                "end": lag.end,
+                "lag": lag.lag,
+                "metadata": lag.metadata,
             }
-            for one in lags
+            for lag in lags
         ]
     return value

@@ -75,15 +75,15 @@ def remove_member(
             try:
                 if all_:
                     await _existing(admin, group)
-                    return [one.instance_id or one.member_id for one in await admin.remove_all_members(group)]
+                    return [member.instance_id or member.member_id for member in await admin.remove_all_members(group)]
                 await _remove(admin, group, members or (), instance or ())
             except KafkaError as problem:
                 raise _no(problem, group) from problem
             return [*(members or ()), *(instance or ())]
 
     removed = run(work(), servers)
-    for one in removed:
-        say(f"removed {one}")
+    for member in removed:
+        say(f"removed {member}")
     if not removed:
         say(f"The group {group} has no members.")
 
@@ -126,8 +126,10 @@ async def _committed(admin: "Admin", group: str, selection: Selection) -> list[T
     found = {partition for partition, at in (await admin.group_offsets(group)).items() if at is not None}
     wanted: list[TopicPartition] = []
     for topic, numbers in selection.items():
-        asked = {one for one in found if one.topic == topic} if numbers is None else _all(topic, numbers)
-        if missing := [str(one) for one in sorted(asked - found)] if asked else [topic]:
+        asked = (
+            {partition for partition in found if partition.topic == topic} if numbers is None else _all(topic, numbers)
+        )
+        if missing := [str(partition) for partition in sorted(asked - found)] if asked else [topic]:
             raise Refused(f"The group {group} has committed nothing in {missing[0]}.")
         wanted += sorted(asked)
     return wanted
@@ -145,14 +147,14 @@ async def _existing(admin: "Admin", group: str) -> tuple[frozenset[str], frozens
     described = (await admin.describe_groups([group]))[group]
     if described.state == "Dead":
         raise Refused(_missing(group))
-    instances = frozenset(one.instance_id for one in described.members if one.instance_id is not None)
-    return frozenset(one.member_id for one in described.members), instances
+    instances = frozenset(member.instance_id for member in described.members if member.instance_id is not None)
+    return frozenset(member.member_id for member in described.members), instances
 
 
 async def _remove(admin: "Admin", group: str, members: Collection[str], instances: Collection[str]) -> None:
     there, static = await _existing(admin, group)
     for kind, asked, known in (("member", members, there), ("instance", instances, static)):
-        if unknown := [one for one in asked if one not in known]:
+        if unknown := [name for name in asked if name not in known]:
             raise Refused(f"The group {group} has no {kind} {unknown[0]}; see kohort group describe {group} --members.")
     await admin.remove_members(group, members, instances=instances)
 

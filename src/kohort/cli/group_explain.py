@@ -84,20 +84,20 @@ def _explained(member: "MemberDescription", owners: "Mapping[TopicPartition, Mem
 
 def told(described: "GroupDescription", explained: "list[Explained]", now: Millis) -> list[str]:
     """Return the explanation as lines of text."""
-    names = {one.member.member_id: _name(one.member, described) for one in explained}
+    names = {explanation.member.member_id: _name(explanation.member, described) for explanation in explained}
     lines = [f"{described.group_id}: {_of_group(described, now)}"]
-    for one in explained:
-        member = one.member
+    for explanation in explained:
+        member = explanation.member
         lines += ["", names[member.member_id], f"  asks for   {_asks_for(member)}"]
         lines.append(f"  owns       {ranges(member.assignment) or 'nothing'}")
         if member.target is not None and member.target != member.assignment:
             lines.append(f"  target     {ranges(member.target) or 'nothing'}")
-        if one.gives_up:
-            lines.append(f"  gives up   {ranges(one.gives_up)}: told with its last or next heartbeat")
-        for other, partitions in one.waits_for.items():
+        if explanation.gives_up:
+            lines.append(f"  gives up   {ranges(explanation.gives_up)}: told with its last or next heartbeat")
+        for other, partitions in explanation.waits_for.items():
             lines.append(f"  waits for  {ranges(partitions)} of {names[other]}")
-        if one.comes:
-            lines.append(f"  gets       {ranges(one.comes)} with its next heartbeat: it has no owner")
+        if explanation.comes:
+            lines.append(f"  gets       {ranges(explanation.comes)} with its next heartbeat: it has no owner")
         if member.since_ms is not None:
             lines.append(f"  so since   {_ago(now - member.since_ms)}")
         if member.reason is not None:
@@ -130,7 +130,7 @@ def _asks_for(member: "MemberDescription") -> str:
 
 def _name(member: "MemberDescription", described: "GroupDescription") -> str:
     """Return the instance or client ID if it identifies the member, else the member ID, with host, rack and epoch."""
-    alike = [one for one in described.members if one.client_id == member.client_id]
+    alike = [other for other in described.members if other.client_id == member.client_id]
     name = member.instance_id or (member.client_id if len(alike) == 1 else member.member_id)
     extra = [member.client_host, *([f"rack {member.rack}"] if member.rack else [])]
     extra += [f"member epoch {member.epoch}"] if member.epoch is not None else []
@@ -156,19 +156,19 @@ def _as_json(described: "GroupDescription", explained: "list[Explained]") -> dic
         "target_since_ms": described.target_since_ms,
         "members": [
             {
-                "member_id": one.member.member_id,
-                "client_id": one.member.client_id,
-                "instance_id": one.member.instance_id,
-                "topics": sorted(one.member.topics),
-                "expression": one.member.expression,
-                "owns": listed(one.member.assignment),
-                "target": None if one.member.target is None else listed(one.member.target),
-                "gives_up": listed(one.gives_up),
-                "waits_for": {other: listed(partitions) for other, partitions in one.waits_for.items()},
-                "comes": listed(one.comes),
-                "since_ms": one.member.since_ms,
-                "reason": one.member.reason,
+                "member_id": explanation.member.member_id,
+                "client_id": explanation.member.client_id,
+                "instance_id": explanation.member.instance_id,
+                "topics": sorted(explanation.member.topics),
+                "expression": explanation.member.expression,
+                "owns": listed(explanation.member.assignment),
+                "target": None if explanation.member.target is None else listed(explanation.member.target),
+                "gives_up": listed(explanation.gives_up),
+                "waits_for": {other: listed(partitions) for other, partitions in explanation.waits_for.items()},
+                "comes": listed(explanation.comes),
+                "since_ms": explanation.member.since_ms,
+                "reason": explanation.member.reason,
             }
-            for one in explained
+            for explanation in explained
         ],
     }

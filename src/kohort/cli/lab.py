@@ -65,7 +65,7 @@ def lab(
 
     lists = {"brokers": broker, "clients": client, "protocols": protocol}
     given: dict[str, object] = {
-        name: [one.strip() for one in value.split(",")] for name, value in lists.items() if value is not None
+        name: [item.strip() for item in value.split(",")] for name, value in lists.items() if value is not None
     }
     plain = {"members": members, "partitions": partitions, "repeat": repeat, "minutes": minutes, "out": out}
     given |= {name: value for name, value in plain.items() if value is not None}

@@ -82,7 +82,7 @@ def print_summaries(out: Path, as_json: bool) -> None:
     kept = _kept(out)
     summaries = summarise(kept)
     if as_json:
-        say(json.dumps([asdict(one) for one in summaries]))
+        say(json.dumps([asdict(summary) for summary in summaries]))
         return
     from kohort.lab.table import summary_table
 
@@ -96,8 +96,8 @@ def print_goals(rows: Sequence[Row], out: Path, as_json: bool) -> None:
 
     found = reached(rows, summarise(_kept(out)))
     if as_json:
-        told = [{"row": one.row.name, **asdict(one.goal), "kafka_ms": one.kafka_ms, "kohort_ms": one.kohort_ms,
-                 "verdict": one.verdict} for one in found]  # fmt: skip
+        told = [{"row": result.row.name, **asdict(result.goal), "kafka_ms": result.kafka_ms,
+                 "kohort_ms": result.kohort_ms, "verdict": result.verdict} for result in found]  # fmt: skip
         say(json.dumps(told))
         return
     from kohort.lab.table import goals_table

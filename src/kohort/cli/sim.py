@@ -81,7 +81,7 @@ def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
         return 0
     if shrink is not None:
         small = smaller(
-            plan, outcome.violation, on_progress=lambda one: remark(f"still fails with {len(one.steps)} steps")
+            plan, outcome.violation, on_progress=lambda plan: remark(f"still fails with {len(plan.steps)} steps")
         )
         story = "".join(f"# {line}\n" for line in str(outcome.violation).splitlines())
         shrink.write_text(story + dump(small), encoding="utf-8")

@@ -106,10 +106,10 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
         say_json(described)
         return
     for topic in described:
-        records = sum(one["end"] - one["start"] for one in topic["partitions"])
+        records = sum(partition["end"] - partition["start"] for partition in topic["partitions"])
         say(f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}")
         header = ("partition", "leader", "replicas", "isr", "start", "end")
-        columns(header, [_row(one, header) for one in topic["partitions"]])
+        columns(header, [_row(partition, header) for partition in topic["partitions"]])
 
 
 @commands.command("partitions", epilog="Example: kohort topic partitions flights --partitions 24")

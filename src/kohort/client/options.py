@@ -50,10 +50,10 @@ class ClientOptions:
     def addresses(self) -> list[tuple[str, int]]:
         """Return host and port of each bootstrap server. Raises ConfigError."""
         given = self.bootstrap_servers
-        if not isinstance(given, str | Sequence) or not all(isinstance(one, str) for one in given):
+        if not isinstance(given, str | Sequence) or not all(isinstance(server, str) for server in given):
             raise ConfigError(f"bootstrap_servers is {given!r}, but must be host:port, or a list of them.")
         listed = given.split(",") if isinstance(given, str) else given
-        return [_address(one.strip()) for one in listed if one.strip()] or [_address("")]
+        return [_address(server.strip()) for server in listed if server.strip()] or [_address("")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
     for name, allowed in CHOICES.items():
         value = getattr(options, name, None)
         if value is not None and value not in allowed:
-            listed = ", ".join(sorted({str(one) for one in allowed}))
+            listed = ", ".join(sorted({str(choice) for choice in allowed}))
             raise ConfigError(f"{name} is {value!r}, but must be one of: {listed}.")
     if isinstance(options, GroupOptions):
         _check_protocol(options.group_protocol, given)
@@ -225,7 +225,7 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
 
 def option_names(kind: type[ClientOptions]) -> list[str]:
     """Return the names of all options of this kind."""
-    return [one.name for one in fields(kind)]
+    return [field.name for field in fields(kind)]
 
 
 def check_weight(weight: float) -> None:

@@ -50,7 +50,7 @@ def _milliseconds(text: str) -> Millis | None:
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()[1:]):
         return None
-    days, hours, minutes = (int(one or 0) for one in found.groups()[1:4])
+    days, hours, minutes = (int(text or 0) for text in found.groups()[1:4])
     seconds = float((found[5] or "0").replace(",", "."))
     total = ((days * 24 + hours) * 60 + minutes) * 60_000 + round(seconds * 1000)
     return -total if found[1] == "-" else total

@@ -40,11 +40,11 @@ class Cleaning:
             return batch
         else:
             header, data, records = scan_records(batch)
-            kept, total = [one for one in records if self._stays(one, header)], len(records)
+            kept, total = [record for record in records if self._stays(record, header)], len(records)
         if not kept and self.last_of_producer.get(header.producer_id) != header.last_offset:
             return None
         horizon = None
-        if header.delete_horizon is None and any(one.is_tombstone for one in kept):
+        if header.delete_horizon is None and any(record.is_tombstone for record in kept):
             horizon = self.now + self.delete_retention_ms
         if len(kept) == total and horizon is None:
             return batch

@@ -238,7 +238,7 @@ class Compaction:
         return Cleaning(self._newest, dirty_from, end, self._now, retention, self._last_of_producer)
 
     def _rewrite(self, cleaning: Cleaning) -> Iterator[None]:
-        """Write one new segment from as many old ones as fit into it."""
+        """Write one new segment from as many old partition_ids as fit into it."""
         old: list[Segment] = []
         new = self._workshop.begin(self._todo[0][0].base_offset)
         changed, end = False, 0
@@ -297,4 +297,4 @@ def _keys(batch: Buffer, header: BatchHeader) -> tuple[Sequence[tuple[bytes | No
         _, pairs = decode_pairs(batch)
         return pairs, range(header.base_offset, header.next_offset)
     _, _, records = scan_records(batch)
-    return [(one.key, None) for one in records], [one.offset for one in records]
+    return [(record.key, None) for record in records], [record.offset for record in records]

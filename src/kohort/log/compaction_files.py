@@ -157,10 +157,10 @@ class FileCompaction:
             if cleaned in names:  # never put in place
                 rubbish = [name, cleaned]
             else:
-                inside = [one for one in names if swap[0] < (base_offset_of(one) or 0) < swap[1]]
+                inside = [name for name in names if swap[0] < (base_offset_of(name) or 0) < swap[1]]
                 rubbish = [*inside, name]
-            for one in rubbish:
-                os.unlink(one, dir_fd=self._directory)
+            for leftover in rubbish:
+                os.unlink(leftover, dir_fd=self._directory)
                 os.fsync(self._directory)
 
     def _open(self, name: str, flags: int) -> int:

@@ -80,7 +80,7 @@ class DataDirectory:
 
     def write_topics(self, topics: Iterable[Topic]) -> None:
         """Store all topics; durable when this returns."""
-        stored = [topic_to_json(one) for one in topics]
+        stored = [topic_to_json(topic) for topic in topics]
         write_durably(self.path / "topics.json", json.dumps({"topics": stored}, indent=1).encode())
 
     def read_configs(self) -> dict[str, dict[str, dict[str, str]]]:
@@ -89,7 +89,7 @@ class DataDirectory:
 
     def write_configs(self, configs: AllConfigs) -> None:
         """Store all configs; durable when this returns."""
-        stored = {kind: {name: dict(one) for name, one in names.items()} for kind, names in configs.items()}
+        stored = {kind: {name: dict(values) for name, values in names.items()} for kind, names in configs.items()}
         write_durably(self.path / "configs.json", json.dumps(stored, indent=1).encode())
 
     def _write_meta(self, *, clean: bool) -> None:
@@ -136,7 +136,7 @@ def read_topics(path: Path) -> list[Topic]:
     if stored is None:
         return []
     try:
-        topics = [topic_of_json(one) for one in stored["topics"]]
+        topics = [topic_of_json(topic) for topic in stored["topics"]]
     except (KeyError, TypeError, ValueError) as error:
         raise BadDataDirectory(f"{path / 'topics.json'} is damaged: {error!r}") from None
     for topic in topics:

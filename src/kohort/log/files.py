@@ -70,14 +70,14 @@ class FileStore(PartitionFiles):
 
     def delete_topic(self, topic_id: UUID) -> None:
         topic = self._topic(topic_id)
-        self.directory.write_topics(one for one in self._topics.values() if one is not topic)
+        self.directory.write_topics(other for other in self._topics.values() if other is not topic)
         del self._topics[self._names.pop(topic_id)]
         with self.files.writing:
             self._remove(topic, range(topic.partitions))
             self._discard_directories(topic.name, range(topic.partitions))
 
     def _put(self, topic: Topic) -> None:
-        self.directory.write_topics([*(one for one in self._topics.values() if one.name != topic.name), topic])
+        self.directory.write_topics([*(other for other in self._topics.values() if other.name != topic.name), topic])
         self._topics[topic.name] = topic
 
     def _discard_directories(self, name: str, partitions: range) -> None:

@@ -80,7 +80,7 @@ class SegmentedLog:
         self.compacted_to = compacted_to if compacted_to <= self._stable_offset else 0
         """Offset below which the log is compacted."""
         self._settled_in = self._segments[-1]
-        """Segment that contains the end of the settled bytes; later ones contain only pending appends."""
+        """Segment that contains the end of the settled bytes; later partition_ids contain only pending appends."""
         self._reader = Reader(name, self._segments)
 
     @property
@@ -110,7 +110,7 @@ class SegmentedLog:
 
     @property
     def settled_in(self) -> Segment:
-        """Segment that contains the end of the settled bytes; later ones contain only pending appends."""
+        """Segment that contains the end of the settled bytes; later partition_ids contain only pending appends."""
         return self._settled_in
 
     def settled_producers(self) -> dict[int, Producer]:
@@ -159,16 +159,16 @@ class SegmentedLog:
     def settle(self, queued: Sequence[Queued]) -> list[Segment]:
         """Make synced appends readable. Returns the segments that are full now."""
         full = []
-        for one in queued:
-            if one.segment is not self._settled_in:
+        for append in queued:
+            if append.segment is not self._settled_in:
                 if self._settled_in in self._segments:
                     full.append(self._settled_in)
-                self._settled_in = one.segment
-            assert one.position == one.segment.size
-            one.segment.medium.settle(one.parts)
-            for header in one.headers:
-                one.segment.note(header)
-            self._stable_offset = one.segment.end_offset
+                self._settled_in = append.segment
+            assert append.position == append.segment.size
+            append.segment.medium.settle(append.parts)
+            for header in append.headers:
+                append.segment.note(header)
+            self._stable_offset = append.segment.end_offset
         self.unsettled -= len(queued)
         return full
 
@@ -187,8 +187,8 @@ class SegmentedLog:
 
     @staticmethod
     def _take_back(producers: ProducerStates, queued: Sequence[Queued]) -> None:
-        for one in reversed(queued):
-            for producer_id, producer in reversed(one.undo):
+        for append in reversed(queued):
+            for producer_id, producer in reversed(append.undo):
                 producers.restore(producer_id, producer)
 
     def _segment_for(self, size: int, timestamp: Millis) -> Segment:

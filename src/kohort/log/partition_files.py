@@ -74,27 +74,27 @@ class PartitionFiles(ABC):
 
     def change_defaults(self, defaults: Mapping[str, str]) -> None:
         self._defaults = dict(defaults)
-        for (topic_id, _), one in self._logs.items():
-            one.config = self._config(self._topic(topic_id))
+        for (topic_id, _), partition_log in self._logs.items():
+            partition_log.config = self._config(self._topic(topic_id))
 
     def _reconfigure(self, topic: Topic) -> None:
         """Apply a topic's configs to its open partitions."""
         config = self._config(topic)
-        for (topic_id, _), one in self._logs.items():
+        for (topic_id, _), partition_log in self._logs.items():
             if topic_id == topic.topic_id:
-                one.config = config
+                partition_log.config = config
 
     def _remove(self, topic: Topic, partitions: Iterable[int]) -> None:
         """Close partitions of a deleted topic and drop their queued appends. The caller holds `files.writing`."""
         for partition in partitions:
-            one = self._logs.pop((topic.topic_id, partition), None)
-            if one is not None:
-                one.deleted = True
-                self._queue.forget(one)
-                self._close(one)
+            partition_log = self._logs.pop((topic.topic_id, partition), None)
+            if partition_log is not None:
+                partition_log.deleted = True
+                self._queue.forget(partition_log)
+                self._close(partition_log)
 
-    def _close(self, one: SegmentedLog) -> None:
-        for segment in one.segments:
+    def _close(self, partition_log: SegmentedLog) -> None:
+        for segment in partition_log.segments:
             self.files.close_file(_file(segment))
 
     def _move_aside(self, directory: Path) -> None:
@@ -106,11 +106,11 @@ class PartitionFiles(ABC):
     # Partitions
 
     def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
-        one = self._logs.get((topic_id, partition))
-        if one is None:
-            one = self._open(self._topic(topic_id), partition)
-            self._logs[topic_id, partition] = one
-        return one
+        partition_log = self._logs.get((topic_id, partition))
+        if partition_log is None:
+            partition_log = self._open(self._topic(topic_id), partition)
+            self._logs[topic_id, partition] = partition_log
+        return partition_log
 
     def _open(self, topic: Topic, partition: int) -> SegmentedLog:
         if not 0 <= partition < topic.partitions:
@@ -169,8 +169,8 @@ class PartitionFiles(ABC):
     def _write(self, pending: PendingAppends) -> None:
         with self.files.writing:
             last: list[Write] = []
-            for one, queued in pending.logs:
-                if not one.deleted:
+            for partition_log, queued in pending.logs:
+                if not partition_log.deleted:
                     *full, growing = _writes(queued)
                     # Recovery looks for a torn tail in the last segment only.
                     for write in full:
@@ -180,45 +180,45 @@ class PartitionFiles(ABC):
 
     def settle(self, pending: Pending) -> Sequence[SegmentedLog]:
         assert isinstance(pending, PendingAppends)
-        for one, queued in pending.logs:
-            full = one.settle(queued)
-            if one.deleted:
+        for partition_log, queued in pending.logs:
+            full = partition_log.settle(queued)
+            if partition_log.deleted:
                 continue  # another topic may have its name by now
             for segment in full:
                 self._keep_sidecar(segment)
-            growing = one.settled_in
+            growing = partition_log.settled_in
             if growing.size - growing.in_sidecar >= _SIDECAR_EVERY:
-                growing.producers_at_end = one.settled_producers()
+                growing.producers_at_end = partition_log.settled_producers()
                 self._keep_sidecar(growing)
         self._queue.finish(pending)
-        return [one for one, _ in pending.logs]
+        return [partition_log for partition_log, _ in pending.logs]
 
     def fail(self, pending: Pending, error: OSError) -> None:
         assert isinstance(pending, PendingAppends)
         log.error("cannot write to %s: %s; dropped what was not acknowledged", self.path, error)
         if isinstance(error, FilesNotSynced):
-            for one, queued in pending.logs:
+            for partition_log, queued in pending.logs:
                 if not error.files.isdisjoint(_file(append.segment) for append in queued):
-                    one.stopped = error
-                    log.error("%s takes no appends until a restart, which will check what it holds", one.name)
+                    partition_log.stopped = error
+                    log.error("%s takes no appends until a restart, which will check what it holds", partition_log.name)
         self._queue.drop(pending)
 
     def close(self) -> None:
         try:
             self._sync_what_waits()
-            for one in self._logs.values():
-                self._finish(one)
+            for partition_log in self._logs.values():
+                self._finish(partition_log)
             self.files.do_chores()
         except BaseException:
             self._release(clean=False)
             raise
-        self._release(clean=not any(one.stopped for one in self._logs.values()))
+        self._release(clean=not any(partition_log.stopped for partition_log in self._logs.values()))
 
-    def _finish(self, one: SegmentedLog) -> None:
+    def _finish(self, partition_log: SegmentedLog) -> None:
         """Write a sidecar, so that the next start need not read the segment."""
-        growing = one.segments[-1]
-        if one.stopped is None and growing.size and not growing.has_sidecar:
-            growing.producers_at_end = one.producers.snapshot()
+        growing = partition_log.segments[-1]
+        if partition_log.stopped is None and growing.size and not growing.has_sidecar:
+            growing.producers_at_end = partition_log.producers.snapshot()
             self._keep_sidecar(growing)
 
     def _sync_what_waits(self) -> None:
@@ -247,17 +247,17 @@ def _file(segment: Segment) -> SegmentFile:
 
 
 def _new_files(queued: Sequence[Queued]) -> int:
-    return len({file for one in queued if not (file := _file(one.segment)).exists})
+    return len({file for append in queued if not (file := _file(append.segment)).exists})
 
 
 def _writes(queued: Sequence[Queued]) -> list[Write]:
     """Return one write per segment, in order."""
     writes: list[Write] = []
-    for one in queued:
-        file = _file(one.segment)
+    for append in queued:
+        file = _file(append.segment)
         if not writes or writes[-1][0] is not file:
-            writes.append((file, one.position, []))
-        writes[-1][2].extend(one.parts)
+            writes.append((file, append.position, []))
+        writes[-1][2].extend(append.parts)
     return writes
 
 

@@ -1,4 +1,4 @@
-"""Set the base offsets and leader epochs of batches, without a copy of large ones."""
+"""Set the base offsets and leader epochs of batches, without a copy of large partition_ids."""
 
 from kohort.wire.batches.batch import BatchHeader, batches, place, read_header
 from kohort.wire.batches.compression import Buffer

@@ -27,7 +27,7 @@ class PendingAppends:
     @property
     def size(self) -> int:
         """Size in bytes."""
-        return sum(one.size for _, queued in self.logs for one in queued)
+        return sum(append.size for _, queued in self.logs for append in queued)
 
 
 class AppendQueue:
@@ -95,7 +95,7 @@ class AppendQueue:
         """Drop the queued appends of a deleted log."""
         if log in self._dirty:
             del self._dirty[log]
-            self.queued_bytes -= sum(one.size for one in log.queue)
+            self.queued_bytes -= sum(append.size for append in log.queue)
             log.queue = []
 
     def _take_queues(self, *, first_only: bool) -> Waiting:

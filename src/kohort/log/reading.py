@@ -95,7 +95,7 @@ class Reader:
 
     def _following(self, segment: Segment) -> Segment | None:
         at = bisect_right(self._segments, segment.base_offset, key=_base)
-        return next((one for one in self._segments[at:] if one.size), None)
+        return next((segment for segment in self._segments[at:] if segment.size), None)
 
     def _hint(self, offset: int, segment: Segment, position: int) -> None:
         """Remember the position at which the next sequential read starts, so that it needs no search."""

@@ -2,7 +2,7 @@
 
 Only the last segment can be torn, because a full segment is synced before the next one is written.
 Data that a sidecar describes was synced before, and is checked when it is first read. Recovery
-reads the data that follows: all bytes of the last segment, the headers of older ones. Damage in an
+reads the data that follows: all bytes of the last segment, the headers of older partition_ids. Damage in an
 older segment is skipped and not cut, because the records after it were acknowledged.
 """
 

@@ -194,7 +194,7 @@ class RebalanceRecord:
         """
         value = _plain(self)
         for name in ("triggers", "gone", "before", "after", "weighed", "refused", "refused_members"):
-            value[name] = [_plain(one) for one in value[name]]
+            value[name] = [_plain(item) for item in value[name]]
         value["partitions"] = [_plain(change) | {"dark_ms": change.dark_ms} for change in self.partitions]
         value["wall_ms"] = self.wall_ms
         value["cause"] = self.cause
@@ -213,9 +213,9 @@ class RebalanceRecord:
                 "gone": tuple(_made(Trigger, trigger) for trigger in value.get("gone") or ()),
                 "before": tuple(_made(MemberFacts, member) for member in value.get("before") or ()),
                 "after": tuple(_made(MemberFacts, member) for member in value.get("after") or ()),
-                "refused_members": tuple(_made(RefusedMember, one) for one in value.get("refused_members") or ()),
-                "weighed": tuple(_made(Weighed, one) for one in value.get("weighed") or ()),
-                "refused": tuple(_made(Refused, one) for one in value.get("refused") or ()),
+                "refused_members": tuple(_made(RefusedMember, member) for member in value.get("refused_members") or ()),
+                "weighed": tuple(_made(Weighed, weighed) for weighed in value.get("weighed") or ()),
+                "refused": tuple(_made(Refused, refused) for refused in value.get("refused") or ()),
                 "partitions": tuple(_made(PartitionChange, change) for change in value.get("partitions") or ()),
             }
             return _made(cls, {"started_at": None, **value, **nested})

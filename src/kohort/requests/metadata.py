@@ -110,17 +110,20 @@ class ClusterMetadata:
         """
         topics = {} if of_all else dict(self.topics)
         topics |= {name: _missing(name) for name in asked}
-        for one in response.topics:
-            if one.name is not None:
-                topics[one.name] = _topic(one)
+        for topic in response.topics:
+            if topic.name is not None:
+                topics[topic.name] = _topic(topic)
         return ClusterMetadata(
             cluster_id=response.cluster_id or self.cluster_id,
             controller_id=response.controller_id if response.controller_id >= 0 else None,
-            brokers={one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
+            brokers={
+                broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack)
+                for broker in response.brokers
+            },
             topics=topics,
             names={topic.topic_id: name for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID},
-            racks={**self.racks, **{one.node_id: one.rack for one in response.brokers if one.rack}},
-            refused_ids={one.topic_id: error_code(one.error_code) for one in response.topics if not one.name},
+            racks={**self.racks, **{broker.node_id: broker.rack for broker in response.brokers if broker.rack}},
+            refused_ids={topic.topic_id: error_code(topic.error_code) for topic in response.topics if not topic.name},
         )
 
 
@@ -128,9 +131,9 @@ def _missing(name: str) -> TopicMetadata:
     return TopicMetadata(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _topic(one: MetadataResponseTopic) -> TopicMetadata:
-    assert one.name is not None
-    partitions = sorted(one.partitions, key=lambda partition: partition.partition_index)
+def _topic(topic: MetadataResponseTopic) -> TopicMetadata:
+    assert topic.name is not None
+    partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     leaders = {
         partition.partition_index: Leader(
             partition.leader_id if partition.leader_id >= 0 else None,
@@ -141,5 +144,5 @@ def _topic(one: MetadataResponseTopic) -> TopicMetadata:
     }
     replicas = {partition.partition_index: tuple(partition.replica_nodes) for partition in partitions}
     in_sync = {partition.partition_index: tuple(partition.isr_nodes) for partition in partitions}
-    error = error_code(one.error_code)
-    return TopicMetadata(one.name, one.topic_id, one.is_internal, leaders, replicas, in_sync, error)
+    error = error_code(topic.error_code)
+    return TopicMetadata(topic.name, topic.topic_id, topic.is_internal, leaders, replicas, in_sync, error)

@@ -28,7 +28,7 @@ class GroupCommit(NamedTuple):
 
     @property
     def metadata(self) -> str:
-        known = [str(one) for one in (self.claim, self.topic_id) if one is not None]
+        known = [str(value) for value in (self.claim, self.topic_id) if value is not None]
         return " ".join([self.query, *known])
 
     @classmethod

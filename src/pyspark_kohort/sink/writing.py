@@ -105,7 +105,7 @@ class _Writing:
             rows = rows[skip:]
         before = encoder.memory
         self._sender.send(tp, encoder.add(columns, rows))
-        if encoder.memory > before and sum(one.memory for one in self._encoders.values()) > self._memory:
+        if encoder.memory > before and sum(encoder.memory for encoder in self._encoders.values()) > self._memory:
             self._send_all()
 
     def finish(self) -> None:

@@ -29,7 +29,7 @@ class DeltaSink:
             new, after = admitted(rows, writers, {} if table is None else self._fences(table, tps, writers))
             if not after:
                 return 0
-            moved = [one for tp, fence in after.items() for one in self._transactions(tp, fence)]
+            moved = [transaction for tp, fence in after.items() for transaction in self._transactions(tp, fence)]
             try:
                 write_deltalake(
                     table or self._location,

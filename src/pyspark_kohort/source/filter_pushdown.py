@@ -50,13 +50,13 @@ class PushedFilters:
 def pushed(filters: Iterable[Filter]) -> PushedFilters:
     """Combine the filters, which Spark joins by AND."""
     found = PushedFilters()
-    for one in filters:
-        _narrow(found, one)
+    for condition in filters:
+        _narrow(found, condition)
     return found
 
 
-def _narrow(found: PushedFilters, one: Filter) -> None:
-    match one:
+def _narrow(found: PushedFilters, condition: Filter) -> None:
+    match condition:
         case In(attribute=(column,), value=values):
             _among(found, column, values)
         case EqualTo(attribute=(column,), value=value) | EqualNullSafe(attribute=(column,), value=value):

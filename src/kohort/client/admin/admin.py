@@ -125,11 +125,11 @@ class Admin:
             validate_only=validate_only,
         )
         response = await self._controller(request, CreateTopicsResponse)
-        for one in response.topics:
-            check(one.error_code, one.name, one.error_message)
+        for topic in response.topics:
+            check(topic.error_code, topic.name, topic.error_message)
         if not validate_only:
             await self._until_led([topic.name for topic in wanted])
-        return {one.name: one.topic_id for one in response.topics}
+        return {topic.name: topic.topic_id for topic in response.topics}
 
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
         """Delete topics with all their records, and wait until they are gone. Raises the first error."""
@@ -142,9 +142,9 @@ class Admin:
             return DeleteTopicsRequest(topic_names=listed, timeout_ms=timeout)
 
         response = await self._controller(question, DeleteTopicsResponse)
-        for one in response.responses:
-            check(one.error_code, one.name or "", one.error_message)
-        await self._until_gone({one.name or "": one.topic_id for one in response.responses})
+        for result in response.responses:
+            check(result.error_code, result.name or "", result.error_message)
+        await self._until_gone({result.name or "": result.topic_id for result in response.responses})
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
@@ -163,8 +163,8 @@ class Admin:
             validate_only=validate_only,
         )
         response = await self._controller(request, CreatePartitionsResponse)
-        for one in response.results:
-            check(one.error_code, one.name, one.error_message)
+        for result in response.results:
+            check(result.error_code, result.name, result.error_message)
         if not validate_only:
             await self._until_led([topic], total)
 
@@ -286,7 +286,7 @@ class Admin:
                 if (
                     topic is None
                     or len(topic.leaders) < least
-                    or None in {one.node_id for one in topic.leaders.values()}
+                    or None in {leader.node_id for leader in topic.leaders.values()}
                 ):
                     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} has no leaders yet")
 

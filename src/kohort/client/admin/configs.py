@@ -75,8 +75,8 @@ async def describe_configs(cluster: Cluster, kind: ConfigKind, name: str) -> dic
         found: dict[str, ConfigValue] = {}
         for result in response.results:
             check(result.error_code, name, result.error_message)
-            for one in result.configs:
-                found[one.name] = ConfigValue(one.value, ConfigSource(one.config_source), one.read_only)
+            for config in result.configs:
+                found[config.name] = ConfigValue(config.value, ConfigSource(config.config_source), config.read_only)
         return found
 
     return await cluster.retrying(attempt)
@@ -94,8 +94,8 @@ async def alter_configs(cluster: Cluster, kind: ConfigKind, name: str, changes: 
         connection = await _connection(cluster, kind, name)
         request = IncrementalAlterConfigsRequest(resources=[resource])
         response = await connection.request(request, IncrementalAlterConfigsResponse)
-        for one in response.responses:
-            check(one.error_code, name, one.error_message)
+        for result in response.responses:
+            check(result.error_code, name, result.error_message)
 
     await cluster.retrying(attempt)
 
@@ -110,7 +110,9 @@ async def list_config_resources(cluster: Cluster, kinds: Collection[ConfigKind])
     check(response.error_code)
     known = {int(kind): kind for kind in ConfigKind}
     return sorted(
-        (known[one.resource_type], one.resource_name) for one in response.config_resources if one.resource_type in known
+        (known[resource.resource_type], resource.resource_name)
+        for resource in response.config_resources
+        if resource.resource_type in known
     )
 
 

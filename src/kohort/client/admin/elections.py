@@ -26,7 +26,7 @@ async def elect_leaders(
     )
     response = await cluster.retrying(lambda: cluster.ask_any(request, ElectLeadersResponse))
     return {
-        TopicPartition(topic.topic, one.partition_id): error_code(one.error_code)
+        TopicPartition(topic.topic, result.partition_id): error_code(result.error_code)
         for topic in response.replica_election_results
-        for one in topic.partition_result
+        for result in topic.partition_result
     }

@@ -39,10 +39,10 @@ async def remove_all_members(cluster: Cluster, group_id: str) -> tuple[MemberDes
     """
     members = (await describe_group(cluster, group_id)).members
     leaving = [
-        MemberIdentity(reason=_REASON, group_instance_id=one.instance_id)
-        if one.instance_id is not None
-        else MemberIdentity(reason=_REASON, member_id=one.member_id)
-        for one in members
+        MemberIdentity(reason=_REASON, group_instance_id=member.instance_id)
+        if member.instance_id is not None
+        else MemberIdentity(reason=_REASON, member_id=member.member_id)
+        for member in members
     ]
 
     gone: set[str] = set()
@@ -51,12 +51,12 @@ async def remove_all_members(cluster: Cluster, group_id: str) -> tuple[MemberDes
         connection = await cluster.coordinator(group_id, "groups")
         response = await connection.request(LeaveGroupRequest(group_id=group_id, members=leaving), LeaveGroupResponse)
         check(response.error_code, group_id)
-        for one in response.members:
-            name = one.group_instance_id or one.member_id
-            if one.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
-                check(one.error_code, name)
+        for result in response.members:
+            name = result.group_instance_id or result.member_id
+            if result.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+                check(result.error_code, name)
                 gone.add(name)
 
     if leaving:
         await cluster.retrying(attempt)
-    return tuple(one for one in members if (one.instance_id or one.member_id) in gone)
+    return tuple(member for member in members if (member.instance_id or member.member_id) in gone)

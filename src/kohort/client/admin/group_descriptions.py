@@ -73,7 +73,7 @@ def classic_description(group: DescribedGroup, coordinator: Broker | None) -> Gr
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
         coordinator=coordinator,
-        members=tuple(_classic_member(one) for one in group.members),
+        members=tuple(_classic_member(member) for member in group.members),
     )
 
 
@@ -85,7 +85,7 @@ def consumer_description(group: DescribedConsumerGroup, coordinator: Broker | No
         protocol_type="consumer",
         assignor=group.assignor_name,
         coordinator=coordinator,
-        members=tuple(_consumer_member(one) for one in group.members),
+        members=tuple(_consumer_member(member) for member in group.members),
         type="consumer",
         epoch=group.group_epoch,
         target_epoch=group.assignment_epoch,
@@ -93,21 +93,21 @@ def consumer_description(group: DescribedConsumerGroup, coordinator: Broker | No
     )
 
 
-def _consumer_member(one: DescribedConsumerMember) -> MemberDescription:
+def _consumer_member(member: DescribedConsumerMember) -> MemberDescription:
     return MemberDescription(
-        member_id=one.member_id,
-        client_id=one.client_id,
-        client_host=one.client_host,
-        instance_id=one.instance_id,
-        topics=frozenset(one.subscribed_topic_names),
-        assignment=_partitions(one.assignment),
-        target=_partitions(one.target_assignment),
-        epoch=one.member_epoch,
-        expression=one.subscribed_topic_regex or None,
-        rack=one.rack_id,
-        protocol=_PROTOCOLS.get(one.member_type),
-        reason=one.reason,
-        since_ms=None if one.since_ms < 0 else one.since_ms,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.instance_id,
+        topics=frozenset(member.subscribed_topic_names),
+        assignment=_partitions(member.assignment),
+        target=_partitions(member.target_assignment),
+        epoch=member.member_epoch,
+        expression=member.subscribed_topic_regex or None,
+        rack=member.rack_id,
+        protocol=_PROTOCOLS.get(member.member_type),
+        reason=member.reason,
+        since_ms=None if member.since_ms < 0 else member.since_ms,
     )
 
 
@@ -120,15 +120,17 @@ def _partitions(assignment: Assignment) -> frozenset[TopicPartition]:
     )
 
 
-def _classic_member(one: DescribedGroupMember) -> MemberDescription:
+def _classic_member(member: DescribedGroupMember) -> MemberDescription:
     topics: frozenset[str] = frozenset()
     assignment: frozenset[TopicPartition] = frozenset()
     try:
         # A group of another protocol type (such as Kafka Connect's) has different bytes here.
-        if one.member_metadata:
-            topics = frozenset(decode_subscription(one.member_metadata).topics)
-        if one.member_assignment:
-            assignment = frozenset(decode_assignment(one.member_assignment).partitions)
+        if member.member_metadata:
+            topics = frozenset(decode_subscription(member.member_metadata).topics)
+        if member.member_assignment:
+            assignment = frozenset(decode_assignment(member.member_assignment).partitions)
     except DecodeError:
         topics, assignment = frozenset(), frozenset()
-    return MemberDescription(one.member_id, one.client_id, one.client_host, one.group_instance_id, topics, assignment)
+    return MemberDescription(
+        member.member_id, member.client_id, member.client_host, member.group_instance_id, topics, assignment
+    )

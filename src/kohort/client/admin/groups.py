@@ -76,12 +76,16 @@ async def list_groups(
 
     answers = await asyncio.gather(*(ask(node) for node in cluster.metadata.brokers))
     listed = {
-        one.group_id: GroupListing(one.group_id, one.protocol_type, one.group_state or None, one.group_type or None)
+        group.group_id: GroupListing(
+            group.group_id, group.protocol_type, group.group_state or None, group.group_type or None
+        )
         for answer in answers
-        for one in answer.groups
+        for group in answer.groups
     }
     wanted = {name.lower() for name in types}
-    return [one for _, one in sorted(listed.items()) if not wanted or (one.type or "classic").lower() in wanted]
+    return [
+        listing for _, listing in sorted(listed.items()) if not wanted or (listing.type or "classic").lower() in wanted
+    ]
 
 
 async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
@@ -91,7 +95,10 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
         connection = await cluster.coordinator(group_id, _GROUPS)
         response = await connection.request(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
         described = response.groups[0]
-        here = next((one for one in cluster.metadata.brokers.values() if (one.host, one.port) == connection.peer), None)
+        here = next(
+            (broker for broker in cluster.metadata.brokers.values() if (broker.host, broker.port) == connection.peer),
+            None,
+        )
         missing = described.error_code == ErrorCode.GROUP_ID_NOT_FOUND  # KIP-1043: an error since version 6
         if not missing:
             check(described.error_code, group_id, described.error_message)
@@ -143,23 +150,23 @@ async def delete_group(cluster: Cluster, group_id: str) -> None:
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id, _GROUPS)
         response = await connection.request(DeleteGroupsRequest(groups_names=[group_id]), DeleteGroupsResponse)
-        for one in response.results:
-            check(one.error_code, one.group_id)
+        for result in response.results:
+            check(result.error_code, result.group_id)
 
     await cluster.retrying(attempt)
 
 
 async def remove_members(cluster: Cluster, group_id: str, members: Collection[str], instances: Collection[str]) -> None:
     """Remove members. Raises UNKNOWN_MEMBER_ID for the first that is not in the group."""
-    leaving = [MemberIdentity(member_id=one, reason=_REMOVED) for one in members]
-    leaving += [MemberIdentity(group_instance_id=one, reason=_REMOVED) for one in instances]
+    leaving = [MemberIdentity(member_id=member_id, reason=_REMOVED) for member_id in members]
+    leaving += [MemberIdentity(group_instance_id=instance_id, reason=_REMOVED) for instance_id in instances]
 
     async def attempt() -> None:
         connection = await cluster.coordinator(group_id, _GROUPS)
         response = await connection.request(LeaveGroupRequest(group_id=group_id, members=leaving), LeaveGroupResponse)
         check(response.error_code, group_id)
-        for one in response.members:
-            check(one.error_code, one.group_instance_id or one.member_id)
+        for result in response.members:
+            check(result.error_code, result.group_instance_id or result.member_id)
 
     if leaving:
         await cluster.retrying(attempt)
@@ -178,8 +185,8 @@ async def delete_offsets(cluster: Cluster, group_id: str, partitions: Collection
         response = await connection.request(request, OffsetDeleteResponse)
         check(response.error_code, group_id)
         for topic in response.topics:
-            for one in topic.partitions:
-                check(one.error_code, f"{topic.name}-{one.partition_index}")
+            for result in topic.partitions:
+                check(result.error_code, f"{topic.name}-{result.partition_index}")
 
     if topics:
         await cluster.retrying(attempt)

@@ -49,7 +49,8 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         return _deleted(await connection.request(request, DeleteRecordsResponse))
 
     wanted = {
-        (one := partition_of(partition)): whole(f"the offset of {one}", at, -1) for partition, at in before.items()
+        (checked := partition_of(partition)): whole(f"the offset of {checked}", at, -1)
+        for partition, at in before.items()
     }
     return await ask_leaders(cluster, wanted, ask)
 
@@ -58,14 +59,14 @@ def _deleted(response: DeleteRecordsResponse) -> PartitionResults[int]:
     done: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, KafkaError] = {}
     for answered in response.topics:
-        for one in answered.partitions:
-            partition = TopicPartition(answered.name, one.partition_index)
+        for result in answered.partitions:
+            partition = TopicPartition(answered.name, result.partition_index)
             try:
-                check(one.error_code, str(partition))
+                check(result.error_code, str(partition))
             except KafkaError as problem:
                 refused[partition] = problem
             else:
-                done[partition] = one.low_watermark
+                done[partition] = result.low_watermark
     return done, refused
 
 
@@ -89,7 +90,7 @@ async def describe_log_dirs(cluster: Cluster, topics: Collection[str] | None) ->
             connection = await cluster.connection(node)
             response = await connection.request(request, DescribeLogDirsResponse)
             check(response.error_code, f"broker {node}")
-            return [_directory(node, one) for one in response.results]
+            return [_directory(node, directory) for directory in response.results]
 
         return await cluster.retrying(attempt)
 
@@ -100,10 +101,10 @@ async def describe_log_dirs(cluster: Cluster, topics: Collection[str] | None) ->
 def _directory(node: int, result: DescribeLogDirsResult) -> LogDirectory:
     check(result.error_code, result.log_dir)
     sizes = {
-        TopicPartition(topic.name, one.partition_index): one.partition_size
+        TopicPartition(topic.name, entry.partition_index): entry.partition_size
         for topic in result.topics
-        for one in topic.partitions
-        if not one.is_future_key
+        for entry in topic.partitions
+        if not entry.is_future_key
     }
     total, usable = (None if value < 0 else value for value in (result.total_bytes, result.usable_bytes))
     return LogDirectory(node, result.log_dir, sizes, total, usable)

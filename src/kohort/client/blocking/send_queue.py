@@ -113,7 +113,7 @@ class SendQueue:
 
     def unwritten(self) -> int:
         """Return the number of records that are neither written nor failed."""
-        return self._core.unwritten() + sum(isinstance(one, tuple) for one in list(self._queue))
+        return self._core.unwritten() + sum(isinstance(queued, tuple) for queued in list(self._queue))
 
     async def finish(self, patience: float) -> int:
         """Write for up to `patience` seconds, close, and return the number of unwritten records."""
@@ -125,7 +125,7 @@ class SendQueue:
                 await self.done()
         except TimeoutError:
             pass
-        left = sum(isinstance(one, tuple) for one in self._queue)
+        left = sum(isinstance(queued, tuple) for queued in self._queue)
         lost = await self._core.finish(max(0.0, began + patience - self.loop.time()))
         await self._refuse_all()
         unwatch_unclosed(self)
@@ -185,8 +185,8 @@ class SendQueue:
         self._queue.extendleft(reversed(kept))
         for name, records in refused.items():
             failure = self._core.failures.add(name, len(records), problem)
-            for place, one in enumerate(records):
-                one.refuse(failure, place)
+            for place, record in enumerate(records):
+                record.refuse(failure, place)
 
     async def _refuse_all(self) -> None:
         if self._handing is not None:

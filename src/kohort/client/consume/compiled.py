@@ -46,7 +46,7 @@ class ColumnChunk:
         self._partition = partition
         self._data = data
         self._batches = batches
-        self._aborted = [(one.producer_id, one.first_offset) for one in aborted]
+        self._aborted = [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
         self._decoder = Decoder(SCHEMA, read_committed=bool(aborted), check_crc=check_crc, pages=pages)
         self._epochs = _epochs(batches)
         self.last_epoch = self._epochs[-1][1] if batches else None
@@ -157,7 +157,7 @@ def _blobs(column: pa.Array[Any], start: int, end: int) -> list[bytes | None]:
 
 
 def _headers_of(entry: list[dict[str, Any]] | None) -> Sequence[Header]:
-    return () if entry is None else [(one["key"], one["value"]) for one in entry]
+    return () if entry is None else [(item["key"], item["value"]) for item in entry]
 
 
 def _epochs(batches: Batches) -> _Epochs:

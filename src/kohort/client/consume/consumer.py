@@ -311,7 +311,7 @@ class Consumer:
     async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         committed = self._options.isolation_level == "read_committed"
         found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
-        return {partition: one.offset for partition, one in found.items() if one is not None}
+        return {partition: offset.offset for partition, offset in found.items() if offset is not None}
 
     async def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count; 0 if it does not exist."""

@@ -41,11 +41,13 @@ class FetchSession:
         forgotten: dict[TopicPartition, FetchRequestPartition] = {}
         if self._epoch:
             known = self._known
-            changed = {partition: one for partition, one in wanted.items() if known.get(partition) != one}
+            changed = {
+                partition: position for partition, position in wanted.items() if known.get(partition) != position
+            }
             forgotten = {
-                partition: one
-                for partition, one in known.items()
-                if partition not in wanted or wanted[partition].topic_id != one.topic_id
+                partition: position
+                for partition, position in known.items()
+                if partition not in wanted or wanted[partition].topic_id != position.topic_id
             }
         self._known = dict(wanted)
         return self._request(fetch_topics(changed), forgotten_topics(forgotten))

@@ -145,7 +145,7 @@ class Fetcher:
         def named(state: PartitionState, left: int) -> list[PartitionBatch]:
             return [PartitionBatch(state.partition, batch) for batch in state.take_columns(left)]
 
-        return self._take(most, named, lambda some: sum(one.records.num_rows for one in some))
+        return self._take(most, named, lambda some: sum(batch.records.num_rows for batch in some))
 
     def _take(
         self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
@@ -294,10 +294,12 @@ class Fetcher:
         session = self._sessions.setdefault(slot, FetchSession(self._options))
         try:
             connection = await self._cluster.connection(node, f"fetch {number}")
-            states = [one.state for one in asked.values()]
+            states = [requested.state for requested in asked.values()]
             rack = self._options.client_rack
             rack_id = self._replicas.rack_id(states, rack)
-            request = session.request({partition: self._wanted(one) for partition, one in asked.items()}, rack_id)
+            request = session.request(
+                {partition: self._wanted(requested) for partition, requested in asked.items()}, rack_id
+            )
             # While no data arrives and nothing changes, only the session's epoch advances.
             while await self._brings_nothing(connection, session, request, asked):
                 if self._changes != changes or self._cluster.metadata is not metadata:
@@ -307,13 +309,15 @@ class Fetcher:
                 request = session.again()
         except KafkaError as problem:
             session.failed()
-            self._errors.unreachable([one.state for one in asked.values() if one.turn == one.state.turn], problem)
+            self._errors.unreachable(
+                [requested.state for requested in asked.values() if requested.turn == requested.state.turn], problem
+            )
         except asyncio.CancelledError:
             session.failed()
             raise
         finally:
-            for one in asked.values():
-                one.state.in_fetch = False
+            for requested in asked.values():
+                requested.state.in_fetch = False
             del self._fetches[slot]
         self._fill()
 
@@ -337,8 +341,8 @@ class Fetcher:
         if missing:
             session.failed()  # this session would not request them again
             left_out = [asked[partition] for partition in missing]
-            self._errors.left_out([one.state for one in left_out if one.turn == one.state.turn])
-            asked = {partition: one for partition, one in asked.items() if partition not in missing}
+            self._errors.left_out([requested.state for requested in left_out if requested.turn == requested.state.turn])
+            asked = {partition: requested for partition, requested in asked.items() if partition not in missing}
         news = self._arrived(asked, response) or bool(missing)
         if news:
             self._on_news()
@@ -355,12 +359,12 @@ class Fetcher:
         there = {TopicPartition(name, data.partition_index) for name, some in answered for data in some}
         return asked.keys() - there
 
-    def _wanted(self, one: _Asked) -> FetchRequestPartition:
-        state, metadata = one.state, self._cluster.metadata
+    def _wanted(self, requested: _Asked) -> FetchRequestPartition:
+        state, metadata = requested.state, self._cluster.metadata
         if state.topic_id is None:
             state.topic_id = metadata.topic_id(state.partition.topic)
         limit = self._options.max_partition_fetch_bytes
-        return FetchRequestPartition(state.topic_id or NO_TOPIC_ID, one.offset, limit, one.leader_epoch)
+        return FetchRequestPartition(state.topic_id or NO_TOPIC_ID, requested.offset, limit, requested.leader_epoch)
 
     def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
         """Store the results of a fetch. Return whether they contain more than new log end offsets."""
@@ -369,14 +373,14 @@ class Fetcher:
         for topic in response.responses:
             name = self._name_of(topic, asked)
             for data in topic.partitions:
-                one = asked.get(TopicPartition(name, data.partition_index))
-                if one is None or one.turn != one.state.turn:
+                requested = asked.get(TopicPartition(name, data.partition_index))
+                if requested is None or requested.turn != requested.state.turn:
                     continue
                 if data.error_code != ErrorCode.NONE:
-                    codes[one.state] = error_code(data.error_code), one.offset
+                    codes[requested.state] = error_code(data.error_code), requested.offset
                 else:
-                    news |= self._take_in(one, data)
-        self._errors.succeeded(partition for partition, one in asked.items() if one.state not in codes)
+                    news |= self._take_in(requested, data)
+        self._errors.succeeded(partition for partition, requested in asked.items() if requested.state not in codes)
         if codes:
             self._errors.refused(codes)
         return news or bool(codes)
@@ -388,12 +392,14 @@ class Fetcher:
         """
         name = topic.topic or self._cluster.metadata.names.get(topic.topic_id)
         if name is None:
-            of_id = (partition.topic for partition, one in asked.items() if one.state.topic_id == topic.topic_id)
+            of_id = (
+                partition.topic for partition, requested in asked.items() if requested.state.topic_id == topic.topic_id
+            )
             name = next(of_id, "")
         return name
 
-    def _take_in(self, one: _Asked, data: PartitionData) -> bool:
-        state = one.state
+    def _take_in(self, requested: _Asked, data: PartitionData) -> bool:
+        state = requested.state
         state.failures = 0
         state.end = data.last_stable_offset if self._read_committed else data.high_watermark
         if data.log_start_offset >= 0:
@@ -404,13 +410,13 @@ class Fetcher:
             return data.preferred_read_replica >= 0
         assert not isinstance(data.records, list)
         aborted = (data.aborted_transactions or ()) if self._read_committed else ()
-        where = f"{state.partition} at offset {one.offset}"
+        where = f"{state.partition} at offset {requested.offset}"
         try:
             state.add(self._unpacker.chunk(state.partition, data.records, aborted))
         except BatchError as problem:
             self._errors.damaged(state, problem.code, f"{where}: {problem.sentence}")
             return True
-        if state.fetch_at == one.offset:  # the next fetch would return the same bytes
+        if state.fetch_at == requested.offset:  # the next fetch would return the same bytes
             detail = f"{where}: the broker sent {len(data.records)} bytes without a whole batch behind it"
             self._errors.damaged(state, ErrorCode.CORRUPT_MESSAGE, detail)
         return True

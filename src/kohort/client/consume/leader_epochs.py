@@ -40,12 +40,12 @@ def _read(response: OffsetForLeaderEpochResponse) -> PartitionResults[int | None
     found: dict[TopicPartition, int | None] = {}
     refused: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:
-        for one in topic.partitions:
-            partition = TopicPartition(topic.topic, one.partition)
+        for entry in topic.partitions:
+            partition = TopicPartition(topic.topic, entry.partition)
             try:
-                check(one.error_code, str(partition))
+                check(entry.error_code, str(partition))
             except KafkaError as problem:
                 refused[partition] = problem
             else:
-                found[partition] = None if one.end_offset < 0 else one.end_offset
+                found[partition] = None if entry.end_offset < 0 else entry.end_offset
     return found, refused

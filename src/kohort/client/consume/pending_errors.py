@@ -33,8 +33,8 @@ class PendingErrors:
         for state in list(self._errors):
             if self.holds(state) and ready(state):
                 error = self._errors[state][1]
-                told = [one for one, (_, its) in self._errors.items() if its is error]
-                for one in told:
-                    del self._errors[one]
+                told = [other for other, (_, its) in self._errors.items() if its is error]
+                for other in told:
+                    del self._errors[other]
                 return told, error
         return [], None

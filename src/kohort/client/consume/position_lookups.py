@@ -62,7 +62,9 @@ class PositionLookups:
         which it was found.
         """
         known = self._cluster.metadata
-        return {one.topic: state.granted or known.topic_id(one.topic) for one, (state, _) in turns.items()}
+        return {
+            partition.topic: state.granted or known.topic_id(partition.topic) for partition, (state, _) in turns.items()
+        }
 
     def resets(self, state: PartitionState) -> NoOffsetError | None:
         """Apply auto_offset_reset if the partition has neither a committed offset nor a seek.

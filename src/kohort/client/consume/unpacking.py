@@ -66,7 +66,7 @@ class PlainChunk:
         self._data = data
         self._batches = batches(data)
         self._check_crc = check_crc
-        self._aborted = deque(sorted(aborted, key=lambda one: one.first_offset))
+        self._aborted = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         self._aborting: set[int] = set()
         """Producers whose transactional records are aborted from here until their control marker."""
 

@@ -43,9 +43,11 @@ class UnreadRecords:
     def forget(self, partitions: set[TopicPartition]) -> None:
         """Drop all records of these partitions."""
         if self._records:
-            kept = [one for one in self._records if TopicPartition(one.topic, one.partition) not in partitions]
+            kept = [
+                record for record in self._records if TopicPartition(record.topic, record.partition) not in partitions
+            ]
             self._records = deque(kept)
 
     def first_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the partition's first record, or None if there are none."""
-        return next((one.offset for one in self._records if (one.topic, one.partition) == partition), None)
+        return next((record.offset for record in self._records if (record.topic, record.partition) == partition), None)

@@ -44,7 +44,7 @@ async def committed_offsets(
     KafkaError.
     """
     found = await committed_positions(cluster, group_id, partitions, timeout_ms, granted=granted)
-    return {one: position and position._replace(topic_id=None) for one, position in found.items()}
+    return {partition: position and position._replace(topic_id=None) for partition, position in found.items()}
 
 
 async def committed_positions(
@@ -63,8 +63,13 @@ async def committed_positions(
         found, refused = await ask_committed(cluster, group_id, partitions, ids, granted)
         if refused:
             raise min(refused.values(), key=lambda problem: problem.retriable)
-        found = {one: position and position._replace(topic_id=ids.get(one.topic)) for one, position in found.items()}
-        return found if partitions is None else {one: found[TopicPartition(*one)] for one in partitions}
+        found = {
+            partition: position and position._replace(topic_id=ids.get(partition.topic))
+            for partition, position in found.items()
+        }
+        return (
+            found if partitions is None else {partition: found[TopicPartition(*partition)] for partition in partitions}
+        )
 
     if partitions is not None and not partitions:
         return {}
@@ -117,8 +122,8 @@ def _parts(
     """
     if partitions is None or version < TOPIC_IDS_FROM:
         return [partitions]
-    identified = [one for one in partitions if ids.get(one[0]) is not None]
-    named = [one for one in partitions if ids.get(one[0]) is None]
+    identified = [partition for partition in partitions if ids.get(partition[0]) is not None]
+    named = [partition for partition in partitions if ids.get(partition[0]) is None]
     return [some for some in (identified, named) if some]
 
 
@@ -150,8 +155,8 @@ async def commit_outside(
     """Commit for a group without being a member, which works while it has none. Raises CommitFailedError."""
     positions = identified(cluster, positions_of(offsets))
     # A request has either topic IDs or names: offsets without an ID must not make the others go by name.
-    by_id = {partition: one for partition, one in positions.items() if one.topic_id is not None}
-    by_name = {partition: one for partition, one in positions.items() if one.topic_id is None}
+    by_id = {partition: position for partition, position in positions.items() if position.topic_id is not None}
+    by_name = {partition: position for partition, position in positions.items() if position.topic_id is None}
     parts = [some for some in (by_id, by_name) if some]
     refused = await asyncio.gather(*(_commit_part(cluster, group_id, some, timeout_ms) for some in parts))
     if any(refused):
@@ -175,9 +180,9 @@ async def _commit_part(
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic in response.topics:
             name = topic.name or names.get(topic.topic_id, "")
-            for one in topic.partitions:
-                partition = TopicPartition(name, one.partition_index)
-                code = error_code(one.error_code)
+            for entry in topic.partitions:
+                partition = TopicPartition(name, entry.partition_index)
+                code = error_code(entry.error_code)
                 if code is ErrorCode.NONE:
                     left.pop(partition, None)
                 elif reaction(Operation.OFFSET_COMMIT, code) is Reaction.RAISE or (
@@ -263,14 +268,14 @@ def _read(response: OffsetFetchResponse, names: Mapping[UUID, str]) -> Partition
         name = topic.name
         if isinstance(topic, OffsetFetchResponseTopics) and not name:
             name = names.get(topic.topic_id, "")
-        for one in topic.partitions:
-            partition = TopicPartition(name, one.partition_index)
+        for entry in topic.partitions:
+            partition = TopicPartition(name, entry.partition_index)
             try:
-                check(one.error_code, str(partition))
+                check(entry.error_code, str(partition))
             except KafkaError as problem:
                 refused[partition] = problem
                 continue
-            epoch = None if one.committed_leader_epoch < 0 else one.committed_leader_epoch
-            position = OffsetAndMetadata(one.committed_offset, one.metadata or "", epoch)
-            found[partition] = position if one.committed_offset >= 0 else None
+            epoch = None if entry.committed_leader_epoch < 0 else entry.committed_leader_epoch
+            position = OffsetAndMetadata(entry.committed_offset, entry.metadata or "", epoch)
+            found[partition] = position if entry.committed_offset >= 0 else None
     return found, refused

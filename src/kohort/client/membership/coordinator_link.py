@@ -140,5 +140,5 @@ def _code(problem: KafkaError | EncodeError) -> ErrorCode:
 def _codes(response: Message) -> set[ErrorCode]:
     """Return the error codes of a response, including those of partitions in a commit response."""
     if isinstance(response, OffsetCommitResponse):
-        return {error_code(one.error_code) for topic in response.topics for one in topic.partitions} - UNKNOWN_TOPIC
+        return {error_code(entry.error_code) for topic in response.topics for entry in topic.partitions} - UNKNOWN_TOPIC
     return {error_code(getattr(response, "error_code", 0))}

@@ -193,7 +193,7 @@ class BrokerConnection(asyncio.Protocol):
         request = ApiVersionsRequest(client_software_name="kohort", client_software_version="0.1.0")
         response: ApiVersionsResponse = await self._send(request, version, None)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            known = [one.max_version for one in response.api_keys if one.api_key == ApiVersionsRequest.KEY]
+            known = [api.max_version for api in response.api_keys if api.api_key == ApiVersionsRequest.KEY]
             response = await self._send(request, min([version, *known]) if known else 0, None)
         if response.error_code:
             raise KafkaError(error_code(response.error_code), f"{self.address} refused to list its supported versions")
@@ -222,9 +222,9 @@ class BrokerConnection(asyncio.Protocol):
         self._writable.set()
         self._chunks.clear()
         waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            if not one.answer.done():
-                one.answer.set_exception(copied(error))
+        for waiting_request in waiting:
+            if not waiting_request.answer.done():
+                waiting_request.answer.set_exception(copied(error))
 
     def _why_closed(self) -> KafkaError:
         why = self.closed.result() if self.closed.done() else None
@@ -236,16 +236,16 @@ class BrokerConnection(asyncio.Protocol):
 
     def _check_deadlines(self) -> None:
         now = self._loop.time()
-        for one in self._waiting:
-            if one.deadline_at <= now:
+        for waiting_request in self._waiting:
+            if waiting_request.deadline_at <= now:
                 # A late response could not be attributed, so the connection ends, as in Java's
                 # client.
-                name = APIS[one.key].name
+                name = APIS[waiting_request.key].name
                 _log.warning("no answer in time: request=%s broker=%s", name, self.address)
                 self.abort(f"{self.address} did not answer {name} in time", ErrorCode.REQUEST_TIMED_OUT)
                 return
         if self._waiting:
-            self._alarm.by(min(one.deadline_at for one in self._waiting))
+            self._alarm.by(min(waiting_request.deadline_at for waiting_request in self._waiting))
 
     # -- asyncio.Protocol
 
@@ -259,7 +259,7 @@ class BrokerConnection(asyncio.Protocol):
         if self._answered_nothing:
             why += "before its first answer: is it stopping, or does it expect TLS?"
         if self._waiting and not self.closed.done():
-            asked = ", ".join(APIS[one.key].name for one in self._waiting)
+            asked = ", ".join(APIS[waiting_request.key].name for waiting_request in self._waiting)
             _log.info("connection lost: %s closed the connection%s; unanswered requests: %s", self.address, why, asked)
         self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
 
@@ -302,30 +302,30 @@ class BrokerConnection(asyncio.Protocol):
         if not self._waiting:
             self.abort(f"{self.address} sent an answer without a request")
             return False
-        one = self._waiting.popleft()
+        waiting_request = self._waiting.popleft()
         try:
-            correlation_id, body = read_response_header(data, one.key, one.version, at)
-            if correlation_id != one.correlation_id:
-                raise DecodeError(f"the answer is to request {correlation_id}, not {one.correlation_id}")
-            response = self._decode(one, data, body)
+            correlation_id, body = read_response_header(data, waiting_request.key, waiting_request.version, at)
+            if correlation_id != waiting_request.correlation_id:
+                raise DecodeError(f"the answer is to request {correlation_id}, not {waiting_request.correlation_id}")
+            response = self._decode(waiting_request, data, body)
         except DecodeError as problem:
-            self._waiting.appendleft(one)
-            self.abort(f"{self.address} sent a malformed answer to {APIS[one.key].name}: {problem}")
+            self._waiting.appendleft(waiting_request)
+            self.abort(f"{self.address} sent a malformed answer to {APIS[waiting_request.key].name}: {problem}")
             return False
         self._answered_nothing = False
-        if (now := self._loop.time()) > one.slow_at:
-            took = now - one.slow_at + self._request_timeout * _SLOW
-            _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[one.key].name)
-        if not one.answer.done():
-            one.answer.set_result(response)
+        if (now := self._loop.time()) > waiting_request.slow_at:
+            took = now - waiting_request.slow_at + self._request_timeout * _SLOW
+            _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[waiting_request.key].name)
+        if not waiting_request.answer.done():
+            waiting_request.answer.set_result(response)
         return not self.closed.done()
 
-    def _decode(self, one: _Waiting, data: bytes, body: int) -> Message:
+    def _decode(self, waiting_request: _Waiting, data: bytes, body: int) -> Message:
         # KIP-511: the response to an ApiVersions request of a version unknown to the broker has a
         # v0 body.
-        if one.key == ApiVersionsRequest.KEY and data[body : body + 2] == _UNSUPPORTED_VERSION:
+        if waiting_request.key == ApiVersionsRequest.KEY and data[body : body + 2] == _UNSUPPORTED_VERSION:
             return decoder(ApiVersionsResponse, 0)(data, body)[0]
-        return one.decode(data, body)[0]
+        return waiting_request.decode(data, body)[0]
 
 
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)

@@ -30,15 +30,15 @@ async def ask_leaders(
     found: dict[TopicPartition, _R] = {}
 
     async def attempt() -> dict[TopicPartition, _R]:
-        missing = {partition: one for partition, one in wanted.items() if partition not in found}
+        missing = {partition: wanted_value for partition, wanted_value in wanted.items() if partition not in found}
         unknown = {partition.topic for partition in missing if cluster.metadata.leader(partition) is None}
         if unknown:
             await cluster.refresh(unknown)
         problem: BaseException | None = None
         by_node: dict[int, dict[TopicPartition, _W]] = defaultdict(dict)
-        for partition, one in missing.items():
+        for partition, wanted_value in missing.items():
             try:
-                by_node[cluster.leader_of(partition)][partition] = one
+                by_node[cluster.leader_of(partition)][partition] = wanted_value
             except KafkaError as leaderless:
                 problem = leaderless
 

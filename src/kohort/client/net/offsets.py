@@ -53,6 +53,6 @@ async def ask_offsets(
 
 def _checked(wanted: Mapping[TopicPartition, OffsetSpec | Millis]) -> dict[TopicPartition, OffsetSpec | Millis]:
     return {
-        (one := partition_of(partition)): at if isinstance(at, OffsetSpec) else whole(f"the time for {one}", at)
+        (checked := partition_of(partition)): at if isinstance(at, OffsetSpec) else whole(f"the time for {checked}", at)
         for partition, at in wanted.items()
     }

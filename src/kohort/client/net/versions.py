@@ -20,13 +20,13 @@ TOPIC_IDS_FROM = 10
 def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
     """Return the common version of each API key, omitting requests without one."""
     agreed = {}
-    for one in offered:
-        api = APIS.get(one.api_key)
+    for offer in offered:
+        api = APIS.get(offer.api_key)
         if api is None:
             continue
-        version = min(one.max_version, NEWEST_SPOKEN[one.api_key])
-        if version >= max(one.min_version, api.min_version):
-            agreed[one.api_key] = version
+        version = min(offer.max_version, NEWEST_SPOKEN[offer.api_key])
+        if version >= max(offer.min_version, api.min_version):
+            agreed[offer.api_key] = version
     return agreed
 
 

@@ -128,7 +128,7 @@ class ClusterDirectory:
 
     def _upgrade(self, meta: dict[str, Any]) -> dict[str, Any]:
         """Upgrade the format to this version's. Raises DataDirectoryInUse if a broker of version 0.1 is running."""
-        lives = sorted(int(one.stem) for one in (self.path / "brokers").glob("*.lock") if is_held(one))
+        lives = sorted(int(path.stem) for path in (self.path / "brokers").glob("*.lock") if is_held(path))
         if lives:
             numbers = ", ".join(map(str, lives))
             detail = f"is in use by brokers of an older version of kohort ({numbers}); stop all of them first"
@@ -180,9 +180,9 @@ class ClusterDirectory:
 
     def beat(self) -> None:
         """Record that this broker is working."""
-        one = self.process
-        told = f"{one.process_id:>12d} {self.now_ms():>20d} {one.started_at:>20d} {one.namespace} {one.boot_id}\n"
-        self._life.write(told.encode())
+        process = self.process
+        numbers = f"{process.process_id:>12d} {self.now_ms():>20d} {process.started_at:>20d}"
+        self._life.write(f"{numbers} {process.namespace} {process.boot_id}\n".encode())
 
     def lives(self, node_id: int) -> bool:
         """Return whether that broker's process exists; it may hang."""

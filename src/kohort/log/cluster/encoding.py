@@ -23,7 +23,10 @@ def encode_image(image: ClusterImage) -> bytes:
             | ({"replicas": image.replicas[topic_id]} if topic_id in image.replicas else {})
             for topic_id, topic in image.topics.items()
         ],
-        "targets": [[str(one.topic_id), one.partition, target] for one, target in image.targets.items()],
+        "targets": [
+            [str(partition_id.topic_id), partition_id.partition, target]
+            for partition_id, target in image.targets.items()
+        ],
         "configs": image.configs,
     }
     return json.dumps({"image": stored}).encode()
@@ -34,28 +37,28 @@ def decode_image(data: bytes) -> ClusterImage:
     try:
         stored: dict[str, Any] = json.loads(data)
         stored = stored.get("image", stored)  # version 0.1 wrote it without the outer object
-        topics = {UUID(one["id"]): one for one in stored["topics"]}
+        topics = {UUID(topic["id"]): topic for topic in stored["topics"]}
         nodes = {int(number): Node(int(number), host, int(port), rack) for number, host, port, rack in stored["nodes"]}
         return ClusterImage(
             version=int(stored["version"]),
             first_epoch=int(stored["first_epoch"]),
             nodes=nodes,
             registered=frozenset(map(int, stored.get("registered", nodes))),  # 0.1 wrote none
-            topics={topic_id: topic_of_json(one) for topic_id, one in topics.items()},
+            topics={topic_id: topic_of_json(topic) for topic_id, topic in topics.items()},
             leaders={
-                topic_id: tuple(Leader(*map(int, leader)) for leader in one["leaders"])
-                for topic_id, one in topics.items()
+                topic_id: tuple(Leader(*map(int, leader)) for leader in topic["leaders"])
+                for topic_id, topic in topics.items()
             },
             replicas={
-                topic_id: tuple(tuple(map(int, replicas)) for replicas in one["replicas"])
-                for topic_id, one in topics.items()
-                if "replicas" in one  # 0.1 wrote none
+                topic_id: tuple(tuple(map(int, replicas)) for replicas in topic["replicas"])
+                for topic_id, topic in topics.items()
+                if "replicas" in topic  # 0.1 wrote none
             },
             targets={
                 PartitionId(UUID(topic_id), int(partition)): tuple(map(int, target))
                 for topic_id, partition, target in stored.get("targets", ())
             },
-            deleting=frozenset(topic_id for topic_id, one in topics.items() if one["deleting"]),
+            deleting=frozenset(topic_id for topic_id, topic in topics.items() if topic["deleting"]),
             configs=stored["configs"],
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -70,9 +70,9 @@ class FollowerLog:
     Call `refresh` first; it returns False if the leader does not publish the partition's offsets.
     """
 
-    def __init__(self, one: PartitionId, directory: Path, leader_epoch: int) -> None:
+    def __init__(self, partition_id: PartitionId, directory: Path, leader_epoch: int) -> None:
         """Open the log. Raises OSError if the leader has not published any offsets yet."""
-        self._one = one
+        self._partition_id = partition_id
         self._directory = directory
         self.leader_epoch = leader_epoch
         self.start_offset = 0
@@ -86,7 +86,7 @@ class FollowerLog:
     def refresh(self) -> bool:
         """Read the leader's current high watermark. Raises OSError."""
         mark = self._marks.read() or self._marks.read()
-        if mark is None or (mark.topic_id, mark.leader_epoch) != (self._one.topic_id, self.leader_epoch):
+        if mark is None or (mark.topic_id, mark.leader_epoch) != (self._partition_id.topic_id, self.leader_epoch):
             return False
         self._take(mark)
         return True

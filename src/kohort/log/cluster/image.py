@@ -55,7 +55,7 @@ class ClusterImage:
     """Leader epoch of partitions that had no leader before."""
     nodes: Mapping[int, Node] = field(default_factory=dict)
     registered: frozenset[int] = frozenset()
-    """All brokers that have ever joined. As in Kafka, dead ones count for replication factors."""
+    """All brokers that have ever joined. As in Kafka, dead partition_ids count for replication factors."""
     topics: Mapping[UUID, Topic] = field(default_factory=dict)
     leaders: Mapping[UUID, tuple[Leader, ...]] = field(default_factory=dict)
     """Leaders by topic and partition."""
@@ -75,14 +75,14 @@ class ClusterImage:
         """Return the topic with that name, even if it is being deleted."""
         return next((topic for topic in self.topics.values() if topic.name == name), None)
 
-    def leader(self, one: PartitionId) -> Leader:
+    def leader(self, partition_id: PartitionId) -> Leader:
         """Return the partition's leader. Raises KeyError or IndexError if the partition does not exist."""
-        return self.leaders[one.topic_id][one.partition]
+        return self.leaders[partition_id.topic_id][partition_id.partition]
 
-    def replicas_of(self, one: PartitionId) -> tuple[int, ...]:
+    def replicas_of(self, partition_id: PartitionId) -> tuple[int, ...]:
         """Return the brokers that lead it before others do, preferred one first; `ANY` if there is no preference."""
-        rows = self.replicas.get(one.topic_id, ())
-        return rows[one.partition] if one.partition < len(rows) else ANY
+        rows = self.replicas.get(partition_id.topic_id, ())
+        return rows[partition_id.partition] if partition_id.partition < len(rows) else ANY
 
     def led_by(self, node_id: int) -> Iterator[tuple[PartitionId, Leader]]:
         """Yield the partitions that the broker leads, including those being deleted."""
@@ -109,7 +109,9 @@ class ClusterImage:
         If the broker is already known, its death was not noticed: it keeps its partitions, in their
         next epochs.
         """
-        again = {one: leader._replace(epoch=leader.epoch + 1) for one, leader in self.led_by(node.node_id)}
+        again = {
+            partition_id: leader._replace(epoch=leader.epoch + 1) for partition_id, leader in self.led_by(node.node_id)
+        }
         nodes, registered = {**self.nodes, node.node_id: node}, self.registered | {node.node_id}
         there = replace(self.led(again), nodes=nodes, registered=registered)
         return there._adopted(NOBODY)._returned_to(node.node_id)._spread().directed()
@@ -121,12 +123,12 @@ class ClusterImage:
         left = replace(self, nodes={number: node for number, node in self.nodes.items() if number != node_id})
         return left._adopted(node_id).directed()
 
-    def given(self, ones: Iterable[PartitionId]) -> "ClusterImage":
+    def given(self, partition_ids: Iterable[PartitionId]) -> "ClusterImage":
         """Hand over partitions that their leaders have closed."""
         changed = {
-            one: Leader(leader.following, leader.epoch + 1)
-            for one in ones
-            if (leader := self.leader(one)).following in self.nodes
+            partition_id: Leader(leader.following, leader.epoch + 1)
+            for partition_id in partition_ids
+            if (leader := self.leader(partition_id)).following in self.nodes
         }
         return self.led(changed).directed()
 
@@ -139,24 +141,24 @@ class ClusterImage:
         if not self.targets:
             return self
         targets, rows, changed = dict(self.targets), dict(self.replicas), {}
-        for one, target in self.targets.items():
-            if one.topic_id not in self.leaders or one.topic_id in self.deleting:
-                del targets[one]
+        for partition_id, target in self.targets.items():
+            if partition_id.topic_id not in self.leaders or partition_id.topic_id in self.deleting:
+                del targets[partition_id]
                 continue
-            leader = self.leader(one)
+            leader = self.leader(partition_id)
             if leader.node_id in target:
-                del targets[one]
-                of_topic = list(rows.get(one.topic_id) or [ANY] * len(self.leaders[one.topic_id]))
-                of_topic[one.partition] = target if len(target) > 1 else ANY
-                rows[one.topic_id] = tuple(of_topic)
+                del targets[partition_id]
+                of_topic = list(rows.get(partition_id.topic_id) or [ANY] * len(self.leaders[partition_id.topic_id]))
+                of_topic[partition_id.partition] = target if len(target) > 1 else ANY
+                rows[partition_id.topic_id] = tuple(of_topic)
                 if not any(of_topic):
-                    del rows[one.topic_id]
+                    del rows[partition_id.topic_id]
                 if leader.following not in target:
-                    changed[one] = leader._replace(following=NOBODY)
+                    changed[partition_id] = leader._replace(following=NOBODY)
             elif leader.following not in target:
                 heir = next((node_id for node_id in target if node_id in self.nodes), NOBODY)
                 if heir != leader.following:
-                    changed[one] = leader._replace(following=heir)
+                    changed[partition_id] = leader._replace(following=heir)
         return replace(self.led(changed), targets=targets, replicas=rows)
 
     def _adopted(self, node_id: int) -> "ClusterImage":
@@ -166,18 +168,18 @@ class ClusterImage:
         for topic_id, leaders in self.leaders.items():
             counts = load[self._kind(topic_id)]
             for partition, leader in enumerate(leaders):
-                one = PartitionId(topic_id, partition)
+                partition_id = PartitionId(topic_id, partition)
                 if leader.node_id == node_id:
-                    heir = self._heir(one, leader, counts)
+                    heir = self._heir(partition_id, leader, counts)
                     counts[heir] += 1
-                    changed[one] = Leader(heir, leader.epoch + 1)
+                    changed[partition_id] = Leader(heir, leader.epoch + 1)
                 elif leader.following == node_id != NOBODY:
-                    changed[one] = Leader(leader.node_id, leader.epoch)
+                    changed[partition_id] = Leader(leader.node_id, leader.epoch)
         return self.led(changed)
 
-    def _heir(self, one: PartitionId, leader: Leader, counts: Counter[int]) -> int:
+    def _heir(self, partition_id: PartitionId, leader: Leader, counts: Counter[int]) -> int:
         """Return the broker that takes over: a replica, if one is alive."""
-        preferred = (leader.following, *self.targets.get(one, ANY), *self.replicas_of(one))
+        preferred = (leader.following, *self.targets.get(partition_id, ANY), *self.replicas_of(partition_id))
         return next((node_id for node_id in preferred if node_id in self.nodes), _least(counts))
 
     def _returned_to(self, node_id: int) -> "ClusterImage":
@@ -185,17 +187,17 @@ class ClusterImage:
         changed: dict[PartitionId, Leader] = {}
         for topic_id, rows in self.replicas.items():
             for partition, replicas in enumerate(rows):
-                one = PartitionId(topic_id, partition)
-                leader = self.leader(one)
+                partition_id = PartitionId(topic_id, partition)
+                leader = self.leader(partition_id)
                 if (
                     topic_id in self.deleting
                     or node_id not in replicas
-                    or one in self.targets
+                    or partition_id in self.targets
                     or leader.node_id in (node_id, NOBODY)
                 ):
                     continue
                 if replicas[0] == node_id or leader.node_id not in replicas:
-                    changed[one] = leader._replace(following=node_id)
+                    changed[partition_id] = leader._replace(following=node_id)
         return self.led(changed)
 
     def _spread(self) -> "ClusterImage":
@@ -210,14 +212,14 @@ class ClusterImage:
             for partition, leader in enumerate(leaders):
                 if topic_id in self.deleting or leader.following != NOBODY or leader.node_id not in counts:
                     continue
-                one = PartitionId(topic_id, partition)
-                if self.replicas_of(one) or one in self.targets:
+                partition_id = PartitionId(topic_id, partition)
+                if self.replicas_of(partition_id) or partition_id in self.targets:
                     continue
                 target = _least(counts)
                 if counts[leader.node_id] - counts[target] >= 2:
                     counts[leader.node_id] -= 1
                     counts[target] += 1
-                    changed[one] = leader._replace(following=target)
+                    changed[partition_id] = leader._replace(following=target)
         return self.led(changed)
 
     def _load(self) -> defaultdict[str, Counter[int]]:
@@ -247,8 +249,10 @@ class ClusterImage:
             return self
         leaders = dict(self.leaders)
         by_topic: dict[UUID, list[Leader]] = {}
-        for one, leader in changed.items():
-            by_topic.setdefault(one.topic_id, list(leaders[one.topic_id]))[one.partition] = leader
+        for partition_id, leader in changed.items():
+            by_topic.setdefault(partition_id.topic_id, list(leaders[partition_id.topic_id]))[partition_id.partition] = (
+                leader
+            )
         leaders.update((topic_id, tuple(led)) for topic_id, led in by_topic.items())
         return replace(self, leaders=leaders)
 
@@ -278,14 +282,18 @@ class ClusterImage:
                 leader._replace(node_id=NOBODY, following=NOBODY) if leader.node_id == node_id else leader
                 for leader in leaders[topic_id]
             )
-        over = {one for one in self.deleting if all(leader.node_id == NOBODY for leader in leaders[one])}
+        over = {topic_id for topic_id in self.deleting if all(leader.node_id == NOBODY for leader in leaders[topic_id])}
         return replace(
             self,
-            replicas={one: rows for one, rows in self.replicas.items() if one not in over},
-            targets={one: target for one, target in self.targets.items() if one.topic_id not in over},
+            replicas={topic_id: rows for topic_id, rows in self.replicas.items() if topic_id not in over},
+            targets={
+                partition_id: target
+                for partition_id, target in self.targets.items()
+                if partition_id.topic_id not in over
+            },
             deleting=self.deleting - over,
-            topics={one: topic for one, topic in self.topics.items() if one not in over},
-            leaders={one: led for one, led in leaders.items() if one not in over},
+            topics={topic_id: topic for topic_id, topic in self.topics.items() if topic_id not in over},
+            leaders={partition_id: led for partition_id, led in leaders.items() if partition_id not in over},
         )
 
     def configured(self, kind: str, name: str, configs: Mapping[str, str]) -> "ClusterImage":

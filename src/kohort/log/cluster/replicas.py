@@ -65,7 +65,7 @@ def _among(turn: Sequence[int], racks: Sequence[str | None], number: int, factor
     rest = [(first + 1 + (shift + step) % (count - 1)) % count for step in range(count - 1)]
     chosen = [first]
     while len(chosen) < factor:
-        used = [racks[one] for one in chosen]
-        best = min((one for one in rest if one not in chosen), key=lambda one: used.count(racks[one]))
+        used = [racks[place] for place in chosen]
+        best = min((place for place in rest if place not in chosen), key=lambda place: used.count(racks[place]))
         chosen.append(best)
-    return tuple(turn[one] for one in chosen)
+    return tuple(turn[place] for place in chosen)

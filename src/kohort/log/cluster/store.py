@@ -72,29 +72,29 @@ class SharedStore(PartitionFiles):
                 if topic != before.topics.get(topic.topic_id):
                     self._reconfigure(topic)
 
-    def leads(self, one: PartitionId) -> bool:
+    def leads(self, partition_id: PartitionId) -> bool:
         """Return whether this broker leads an existing partition and has not begun to give it up."""
-        leaders = self.image.leaders.get(one.topic_id, ())
+        leaders = self.image.leaders.get(partition_id.topic_id, ())
         return (
-            0 <= one.partition < len(leaders)
-            and leaders[one.partition].node_id == self.home.node_id
-            and one not in self._giving
-            and one.topic_id not in self.image.deleting
+            0 <= partition_id.partition < len(leaders)
+            and leaders[partition_id.partition].node_id == self.home.node_id
+            and partition_id not in self._giving
+            and partition_id.topic_id not in self.image.deleting
         )
 
-    def stop_leading(self, ones: Collection[PartitionId]) -> None:
-        """Reject new appends to these partitions; call `close_stopped` once the queued ones are settled."""
-        self._giving.update(ones)
+    def stop_leading(self, partition_ids: Collection[PartitionId]) -> None:
+        """Reject new appends to these partitions; call `close_stopped` once the queued partition_ids are settled."""
+        self._giving.update(partition_ids)
 
-    def compacts(self, one: PartitionId) -> bool:
+    def compacts(self, partition_id: PartitionId) -> bool:
         """Return whether a compaction still uses the partition's files."""
-        log = self._logs.get(one)
+        log = self._logs.get(partition_id)
         return log is not None and log.compacting
 
-    def close_stopped(self, ones: Collection[PartitionId]) -> None:
+    def close_stopped(self, partition_ids: Collection[PartitionId]) -> None:
         """Close stopped partitions; call `given_up` once the image has new leaders for them."""
-        for one in ones:
-            log = self._logs.pop(one, None)
+        for partition_id in partition_ids:
+            log = self._logs.pop(partition_id, None)
             if log is not None:
                 assert not log.unsettled, "given up with appends under way"
                 self._finish(log)
@@ -107,37 +107,41 @@ class SharedStore(PartitionFiles):
         """Partitions that were to be handed over, but that the image leaves to this broker after all."""
         here = self.home.node_id
         return sorted(
-            one
-            for one in self._giving
-            if one.topic_id in self.image.leaders
-            and self.image.leader(one).node_id == here
-            and self.image.leader(one).following == NOBODY
+            partition_id
+            for partition_id in self._giving
+            if partition_id.topic_id in self.image.leaders
+            and self.image.leader(partition_id).node_id == here
+            and self.image.leader(partition_id).following == NOBODY
         )
 
-    def given_up(self, ones: Collection[PartitionId], image: ClusterImage) -> None:
+    def given_up(self, partition_ids: Collection[PartitionId], image: ClusterImage) -> None:
         """Forget given-up partitions that have other leaders in that image.
 
-        The remaining ones are `kept`, or will be given to another broker.
+        The remaining partition_ids are `kept`, or will be given to another broker.
         """
         if image.version > self.image.version:
             self.follow(image)
         here = self.home.node_id
-        led = {one for one in ones if one.topic_id in image.leaders and image.leader(one).node_id == here}
-        self._giving.difference_update(set(ones) - led)
+        led = {
+            partition_id
+            for partition_id in partition_ids
+            if partition_id.topic_id in image.leaders and image.leader(partition_id).node_id == here
+        }
+        self._giving.difference_update(set(partition_ids) - led)
 
-    def take_back(self, ones: Collection[PartitionId]) -> None:
+    def take_back(self, partition_ids: Collection[PartitionId]) -> None:
         """Lead partitions again that are `kept`."""
-        self._giving.difference_update(ones)
+        self._giving.difference_update(partition_ids)
 
     def remove_deleted(self) -> None:
         """Remove the files of deleted topics that this broker leads."""
         node_id = self.home.node_id
         with self.files.writing:
-            for one, _ in self.image.led_by(node_id):
-                if one.topic_id in self.image.deleting:
-                    topic = self.image.topics[one.topic_id]
-                    self._remove(topic, [one.partition])
-                    directory = self._directory(TopicPartition(topic.name, one.partition))
+            for partition_id, _ in self.image.led_by(node_id):
+                if partition_id.topic_id in self.image.deleting:
+                    topic = self.image.topics[partition_id.topic_id]
+                    self._remove(topic, [partition_id.partition])
+                    directory = self._directory(TopicPartition(topic.name, partition_id.partition))
                     if directory.exists():
                         self._move_aside(directory)
         self.follow(self.home.change(lambda image: image.removed(node_id)))
@@ -193,9 +197,9 @@ class SharedStore(PartitionFiles):
         return self.image.topics[topic_id]
 
     def _leader_epoch(self, topic_id: UUID, partition: int) -> int:
-        one = PartitionId(topic_id, partition)
-        assert self.leads(one), f"{one} is led by another broker"
-        return self.image.leader(one).epoch
+        partition_id = PartitionId(topic_id, partition)
+        assert self.leads(partition_id), f"{partition_id} is led by another broker"
+        return self.image.leader(partition_id).epoch
 
     def _lies_there(self, directory: Path) -> bool:
         return directory.exists()
@@ -208,16 +212,16 @@ class SharedStore(PartitionFiles):
 class ClusterStore(SharedStore):
     """A `SharedStore` in one directory of one host."""
 
-    def follow_log(self, one: PartitionId) -> FollowerLog:
+    def follow_log(self, partition_id: PartitionId) -> FollowerLog:
         """Open a partition that another broker leads. Raises OSError if the leader does not publish its offsets."""
-        topic = self.image.topics[one.topic_id]
-        directory = self._directory(TopicPartition(topic.name, one.partition))
-        return FollowerLog(one, directory, self.image.leader(one).epoch)
+        topic = self.image.topics[partition_id.topic_id]
+        directory = self._directory(TopicPartition(topic.name, partition_id.partition))
+        return FollowerLog(partition_id, directory, self.image.leader(partition_id).epoch)
 
-    def mark_writer(self, one: PartitionId) -> PublishedOffsetsWriter:
+    def mark_writer(self, partition_id: PartitionId) -> PublishedOffsetsWriter:
         """Return a writer that publishes the offsets of a partition that this broker leads. Raises OSError."""
-        topic = self.image.topics[one.topic_id]
-        return PublishedOffsetsWriter(self._directory(TopicPartition(topic.name, one.partition)))
+        topic = self.image.topics[partition_id.topic_id]
+        return PublishedOffsetsWriter(self._directory(TopicPartition(topic.name, partition_id.partition)))
 
     def __init__(
         self, path: Path, node_id: int, cluster_id: str | None = None, *, max_open_files: int = MAX_OPEN_FILES

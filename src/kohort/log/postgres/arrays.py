@@ -54,28 +54,28 @@ class _UuidsDumper(_ArrayDumper):
 
     def elements(self, obj: Sequence[UUID]) -> bytes:
         length = _length(16)
-        return b"".join([length + one.bytes for one in obj])
+        return b"".join([length + value.bytes for value in obj])
 
 
 class _Int4sDumper(_ArrayDumper):
     element, oid = _INT4, 1007
 
     def elements(self, obj: Sequence[int]) -> bytes:
-        return struct.pack(f">{2 * len(obj)}i", *chain.from_iterable((4, one) for one in obj))
+        return struct.pack(f">{2 * len(obj)}i", *chain.from_iterable((4, value) for value in obj))
 
 
 class _Int8sDumper(_ArrayDumper):
     element, oid = _INT8, 1016
 
     def elements(self, obj: Sequence[int]) -> bytes:
-        return struct.pack(">" + "iq" * len(obj), *chain.from_iterable((8, one) for one in obj))
+        return struct.pack(">" + "iq" * len(obj), *chain.from_iterable((8, value) for value in obj))
 
 
 class _ByteasDumper(_ArrayDumper):
     element, oid = _BYTEA, 1001
 
     def elements(self, obj: Sequence[bytes]) -> bytes:
-        return b"".join(chain.from_iterable((_length(len(one)), one) for one in obj))
+        return b"".join(chain.from_iterable((_length(len(value)), value) for value in obj))
 
 
 def register(context: AdaptContext) -> None:

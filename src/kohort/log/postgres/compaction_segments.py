@@ -24,13 +24,13 @@ class RowCompaction(FileCompaction):
         directory: Path,
         keep_sidecar: Callable[[Segment], None],
         session: Session,
-        one: PartitionId,
+        partition_id: PartitionId,
         epoch: int,
     ) -> None:
         directory.mkdir(exist_ok=True)  # absent until the first write
         super().__init__(files, directory, keep_sidecar)
         self._session = session
-        self._one = one
+        self._partition_id = partition_id
         self._epoch = epoch
         self._base_offset = 0
         self._rows: list[tuple[int, bytearray]] = []
@@ -51,9 +51,12 @@ class RowCompaction(FileCompaction):
 
     def commit(self, end_offset: int) -> None:
         ends = [*(first for first, _ in self._rows[1:]), end_offset]
-        rows = [(*self._one, first, until, bytes(body)) for (first, body), until in zip(self._rows, ends, strict=False)]
+        rows = [
+            (*self._partition_id, first, until, bytes(body))
+            for (first, body), until in zip(self._rows, ends, strict=False)
+        ]
         self._rows = []
         with self._session.doing() as connection:
-            if not replace_rows(connection, self._one, self._epoch, self._base_offset, end_offset, rows):
-                raise Fenced(f"{self._one} is another broker's")
+            if not replace_rows(connection, self._partition_id, self._epoch, self._base_offset, end_offset, rows):
+                raise Fenced(f"{self._partition_id} is another broker's")
         super().commit(end_offset)

@@ -49,8 +49,8 @@ class RowTable:
         if appends.size < _COPY_FROM:
             topics, numbers, bases, nexts, bodies = zip(*appends.rows, strict=True)
             rows = (Uuids(topics), Int4s(numbers), Int8s(bases), Int8s(nexts), Byteas(bodies))
-            retentions = Int8s(0 if one is None else one.retention_ms for one in appends.terms)
-            hours = Int4s(0 if one is None else one.hours for one in appends.terms)
+            retentions = Int8s(0 if term is None else term.retention_ms for term in appends.terms)
+            hours = Int4s(0 if term is None else term.hours for term in appends.terms)
             with self._session.doing() as connection:
                 connection.execute(
                     "SELECT kohort.append(%s, %s, %s, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b)",
@@ -110,18 +110,18 @@ def read_extents(connection: Connection, node_id: int) -> dict[PartitionId, Stor
     return {PartitionId(topic_id, number): StoredExtent(start, end) for topic_id, number, start, end in rows}
 
 
-def read_rows(connection: Connection, one: PartitionId, start_offset: int) -> Iterator[tuple[Any, ...]]:
+def read_rows(connection: Connection, partition_id: PartitionId, start_offset: int) -> Iterator[tuple[Any, ...]]:
     """Yield base offset, batches and time partition of each row that is not below the start offset, in order."""
     statement = (
         "COPY (SELECT base_offset, body, drawer FROM kohort.batches WHERE topic_id = %s AND partition = %s"
         " AND next_offset > %s ORDER BY base_offset) TO STDOUT (FORMAT BINARY)"
     )
-    with connection.cursor() as cursor, cursor.copy(statement, (*one, start_offset)) as copy:
+    with connection.cursor() as cursor, cursor.copy(statement, (*partition_id, start_offset)) as copy:
         copy.set_types(("int8", "bytea", "int4"))
         yield from copy.rows()
 
 
-def move_start(connection: Connection, one: PartitionId, epoch: int, start_offset: int) -> None:
+def move_start(connection: Connection, partition_id: PartitionId, epoch: int, start_offset: int) -> None:
     """Move the start offset and delete the rows below it, if the partition's leader epoch is still the same.
 
     Rows whose table will soon be dropped anyway are not deleted.
@@ -130,34 +130,39 @@ def move_start(connection: Connection, one: PartitionId, epoch: int, start_offse
         found = connection.execute(
             "UPDATE kohort.partitions SET start_offset = greatest(start_offset, %s)"
             " WHERE topic_id = %s AND partition = %s AND epoch = %s",
-            (start_offset, *one, epoch),
+            (start_offset, *partition_id, epoch),
         )
         if found.rowcount:
             connection.execute(
                 "DELETE FROM kohort.batches WHERE topic_id = %s AND partition = %s AND next_offset <= %s"
                 " AND (drawer = 0 OR drawer > extract(epoch FROM now()) / 3600 + %s)",
-                (*one, start_offset, _WITHIN_HOURS),
+                (*partition_id, start_offset, _WITHIN_HOURS),
             )
 
 
 def replace_rows(
-    connection: Connection, one: PartitionId, epoch: int, base_offset: int, end_offset: int, rows: Sequence[Row]
+    connection: Connection,
+    partition_id: PartitionId,
+    epoch: int,
+    base_offset: int,
+    end_offset: int,
+    rows: Sequence[Row],
 ) -> bool:
-    """Replace all rows from `base_offset` up to `end_offset` by compacted ones, in one transaction.
+    """Replace all rows from `base_offset` up to `end_offset` by compacted partition_ids, in one transaction.
 
     Returns False if another broker leads the partition now.
     """
     with connection.transaction():
         mine = connection.execute(
             "SELECT 1 FROM kohort.partitions WHERE topic_id = %s AND partition = %s AND epoch = %s FOR UPDATE",
-            (*one, epoch),
+            (*partition_id, epoch),
         ).fetchone()
         if mine is None:
             return False
         connection.execute(
             "DELETE FROM kohort.batches WHERE topic_id = %s AND partition = %s AND base_offset >= %s"
             " AND base_offset < %s",
-            (*one, base_offset, end_offset),
+            (*partition_id, base_offset, end_offset),
         )
         copy_rows(connection, rows, [0] * len(rows))
     return True

@@ -82,35 +82,37 @@ class PostgresStore(SharedStore):
 
     # Leadership
 
-    def leads(self, one: PartitionId) -> bool:
-        return super().leads(one) and (one in self._logs or self._is_new(one))
+    def leads(self, partition_id: PartitionId) -> bool:
+        return super().leads(partition_id) and (partition_id in self._logs or self._is_new(partition_id))
 
     def wanted(self) -> list[PartitionId]:
         """Return partitions that this broker leads by the image and has not loaded."""
         return [
-            one
-            for one, _ in self.image.led_by(self.home.node_id)
-            if one not in self._logs and not self._is_new(one) and super(PostgresStore, self).leads(one)
+            partition_id
+            for partition_id, _ in self.image.led_by(self.home.node_id)
+            if partition_id not in self._logs
+            and not self._is_new(partition_id)
+            and super(PostgresStore, self).leads(partition_id)
         ]
 
-    def load(self, one: PartitionId) -> SegmentedLog:
+    def load(self, partition_id: PartitionId) -> SegmentedLog:
         """Read a partition from its rows. Raises KeyError if it does not exist any more, and OSError."""
         image = self.image
-        topic, epoch = image.topics[one.topic_id], image.leader(one).epoch
-        name, config = TopicPartition(topic.name, one.partition), self._config(topic)
+        topic, epoch = image.topics[partition_id.topic_id], image.leader(partition_id).epoch
+        name, config = TopicPartition(topic.name, partition_id.partition), self._config(topic)
         with self._load_session.doing() as connection:
             # Once the tables name this broker as the leader, no other broker appends.
             if self._extents[0] != image.version:
                 self._extents = image.version, read_extents(connection, self.home.node_id)
-            extent = self._extents[1][one]
+            extent = self._extents[1][partition_id]
             if not extent.end_offset:
-                return self._make(one, name, config, epoch, Recovered())
+                return self._make(partition_id, name, config, epoch, Recovered())
             directory = self._directory(name)
             if directory.exists():
                 self._move_aside(directory)
             directory.mkdir()
             last, size, within = None, 0, 0
-            for base_offset, body, drawer in read_rows(connection, one, extent.start_offset):
+            for base_offset, body, drawer in read_rows(connection, partition_id, extent.start_offset):
                 if last is None or size + len(body) > config.segment_bytes or drawer != within:
                     last, size, within = segment_path(directory, base_offset), 0, drawer
                 with last.open("ab", buffering=0) as file:
@@ -122,58 +124,64 @@ class PostgresStore(SharedStore):
         segment_path(directory, extent.end_offset).touch()
         if extent.start_offset:
             write_durably(directory / START_OFFSET, str(extent.start_offset).encode())
-        found = recover(directory, name, self._media(one, directory, exists=True), may_have_gaps=True)
-        return self._make(one, name, config, epoch, found)
+        found = recover(directory, name, self._media(partition_id, directory, exists=True), may_have_gaps=True)
+        return self._make(partition_id, name, config, epoch, found)
 
-    def loaded(self, one: PartitionId, log: SegmentedLog) -> bool:
+    def loaded(self, partition_id: PartitionId, log: SegmentedLog) -> bool:
         """Use a log that `load` returned; return False if another broker leads the partition now."""
-        if not super().leads(one) or self.image.leader(one).epoch != log.leader_epoch:
+        if not super().leads(partition_id) or self.image.leader(partition_id).epoch != log.leader_epoch:
             self._close(log)
             return False
-        log.config = self._config(self._topic(one.topic_id))
-        self._logs[one] = log
+        log.config = self._config(self._topic(partition_id.topic_id))
+        self._logs[partition_id] = log
         return True
 
-    def close_stopped(self, ones: Collection[PartitionId]) -> None:
-        left = [self._directory(self._logs[one].name) for one in ones if one in self._logs]
-        super().close_stopped(ones)
+    def close_stopped(self, partition_ids: Collection[PartitionId]) -> None:
+        left = [
+            self._directory(self._logs[partition_id].name)
+            for partition_id in partition_ids
+            if partition_id in self._logs
+        ]
+        super().close_stopped(partition_ids)
         for directory in left:
             if directory.exists():
                 self._move_aside(directory)
 
-    def _is_new(self, one: PartitionId) -> bool:
+    def _is_new(self, partition_id: PartitionId) -> bool:
         """Return whether the partition had no leader before, so that there is nothing to load."""
-        return self.image.leader(one).epoch == self.image.first_epoch
+        return self.image.leader(partition_id).epoch == self.image.first_epoch
 
     def _open(self, topic: Topic, partition: int) -> SegmentedLog:
         if not 0 <= partition < topic.partitions:
             raise KeyError(partition)
-        one = PartitionId(topic.topic_id, partition)
+        partition_id = PartitionId(topic.topic_id, partition)
         name = TopicPartition(topic.name, partition)
-        return self._make(one, name, self._config(topic), self._leader_epoch(*one), Recovered())
+        return self._make(partition_id, name, self._config(topic), self._leader_epoch(*partition_id), Recovered())
 
     def _make(
-        self, one: PartitionId, name: TopicPartition, config: LogConfig, epoch: int, found: Recovered
+        self, partition_id: PartitionId, name: TopicPartition, config: LogConfig, epoch: int, found: Recovered
     ) -> SegmentedLog:
         directory = self._directory(name)
         log = SegmentedLog(
             name,
             config,
             epoch,
-            self._media(one, directory, exists=False),
+            self._media(partition_id, directory, exists=False),
             self._queue.note,
-            partial(RowCompaction, self.files, directory, self._keep_sidecar, self._clean_session, one, epoch),
+            partial(RowCompaction, self.files, directory, self._keep_sidecar, self._clean_session, partition_id, epoch),
             segments=found.segments,
             start_offset=found.start_offset,
             producers=found.producers,
-            keep_start=lambda offset: self._moved.add(one),
+            keep_start=lambda offset: self._moved.add(partition_id),
         )
-        self._ids[log] = one
+        self._ids[log] = partition_id
         return log
 
-    def _media(self, one: PartitionId, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
+    def _media(self, partition_id: PartitionId, directory: Path, *, exists: bool) -> Callable[[int], FileMedium]:
         def medium(base_offset: int) -> FileMedium:
-            return RowMedium(self, segment_path(directory, base_offset), lambda: self._moved.add(one), exists=exists)
+            return RowMedium(
+                self, segment_path(directory, base_offset), lambda: self._moved.add(partition_id), exists=exists
+            )
 
         return medium
 
@@ -194,9 +202,9 @@ class PostgresStore(SharedStore):
         """Cancel `clear_drawers`: a broker that shuts down does not wait for readers."""
         self._drawers_session.cancel()
 
-    def _close(self, one: SegmentedLog) -> None:
-        super()._close(one)
-        self._ids.pop(one, None)
+    def _close(self, log: SegmentedLog) -> None:
+        super()._close(log)
+        self._ids.pop(log, None)
 
     def remove_deleted(self) -> None:
         super().remove_deleted()
@@ -206,9 +214,9 @@ class PostgresStore(SharedStore):
 
     def take(self) -> PendingAppends | None:
         while self._moved:
-            one = self._moved.pop()
-            if (log := self._logs.get(one)) is not None:
-                self.files.chores.append(partial(self._move_start, one, log.leader_epoch, log.start_offset))
+            partition_id = self._moved.pop()
+            if (log := self._logs.get(partition_id)) is not None:
+                self.files.chores.append(partial(self._move_start, partition_id, log.leader_epoch, log.start_offset))
         return super().take()
 
     def _write(self, pending: PendingAppends) -> None:
@@ -228,21 +236,21 @@ class PostgresStore(SharedStore):
         appends.partitions.append((topic_id, number, log.leader_epoch, first, last))
         parts: list[Buffer] = []
         staying = term(log.config)
-        for position, one in enumerate(queued):
-            parts += one.parts
+        for position, append in enumerate(queued):
+            parts += append.parts
             following = queued[position + 1] if position + 1 < len(queued) else None
-            if following is None or following.segment is not one.segment:
-                until = one.headers[-1].next_offset
+            if following is None or following.segment is not append.segment:
+                until = append.headers[-1].next_offset
                 appends.rows.append((topic_id, number, first, until, b"".join(parts)))
                 appends.terms.append(staying)
                 parts, first = [], until
 
-    def _move_start(self, one: PartitionId, epoch: int, start_offset: int) -> None:
+    def _move_start(self, partition_id: PartitionId, epoch: int, start_offset: int) -> None:
         try:
             with self._sync_session.doing() as connection:
-                move_start(connection, one, epoch, start_offset)
+                move_start(connection, partition_id, epoch, start_offset)
         except OSError:
-            self._moved.add(one)  # retried after the next take
+            self._moved.add(partition_id)  # retried after the next take
             raise
 
     def _forget_deleted(self) -> None:

@@ -78,8 +78,8 @@ def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("member", no_wrap=True)
     table.add_column("weighed", overflow="fold")
-    for one in record.weighed:
-        table.add_row(label_of(known, one.member_id), one.reason)
+    for weighed in record.weighed:
+        table.add_row(label_of(known, weighed.member_id), weighed.reason)
     return table
 
 
@@ -106,12 +106,14 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
 def why(record: RebalanceRecord, known: dict[str, str]) -> str:
     """Return the cause, its member and the reason that the member sent; later triggers and refused targets follow."""
     if not record.is_rebalance:
-        return "; ".join(f"refused: {one.client_id}, {one.code}: {one.reason}" for one in record.refused_members)
+        return "; ".join(
+            f"refused: {member.client_id}, {member.code}: {member.reason}" for member in record.refused_members
+        )
     told = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
     if record.triggers and record.follow_up_of is not None:
         # The member's own reason only repeats that this is a follow-up.
         told[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
-    told += [_refused(one, known) for one in record.refused]
+    told += [_refused(refused, known) for refused in record.refused]
     return "; then ".join(dict.fromkeys(told))
 
 
