@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kohort import NewTopic, blocking
-from kohort.cli.group_explain import explain, told
+from kohort.cli.group_explain import explain, explanation_lines
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.model import TopicPartition
 from tests.cli.conftest import Run
@@ -48,7 +48,7 @@ GROUP = GroupDescription(
 
 
 def test_a_partition_on_its_way_names_who_waits_for_whom() -> None:
-    assert told(GROUP, explain(GROUP), NOW) == [
+    assert explanation_lines(GROUP, explain(GROUP), NOW) == [
         "delays: Reconciling, group epoch 7, target computed 61 s ago, assignor uniform",
         "",
         "app-1 (/10.0.0.1, member epoch 7)",
@@ -74,7 +74,7 @@ def test_a_partition_on_its_way_names_who_waits_for_whom() -> None:
 
 def test_a_target_that_is_not_computed_yet_is_said() -> None:
     behind = replace(GROUP, epoch=8, state="Assigning", target_since_ms=None)
-    assert told(behind, explain(behind), NOW)[0] == (
+    assert explanation_lines(behind, explain(behind), NOW)[0] == (
         "delays: Assigning, group epoch 8, the target is still that of epoch 7, assignor uniform"
     )
 
@@ -90,14 +90,14 @@ def test_a_target_that_is_not_computed_yet_is_said() -> None:
 def test_a_classic_group_waits_as_a_whole(state: str, waits: str) -> None:
     classic = tuple(replace(member, target=None, epoch=None) for member in GROUP.members)
     group = replace(GROUP, state=state, type="classic", epoch=None, target_epoch=None, members=classic)
-    lines = told(group, explain(group), NOW)
+    lines = explanation_lines(group, explain(group), NOW)
     assert lines[0] == f"delays: {state}, assignor uniform{waits}"
     assert not any(line.startswith("  target") for line in lines)
 
 
 def test_members_with_one_client_id_are_told_apart_by_their_ids() -> None:
     twins = replace(GROUP, members=tuple(replace(m, client_id="app") for m in GROUP.members))
-    assert "app-3-id (/10.0.0.1, member epoch 7)" in told(twins, explain(twins), NOW)
+    assert "app-3-id (/10.0.0.1, member epoch 7)" in explanation_lines(twins, explain(twins), NOW)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_members_with_one_client_id_are_told_apart_by_their_ids() -> None:
 )
 def test_how_long_ago_is_said_in_a_unit_that_fits(passed: int, said: str) -> None:
     group = replace(GROUP, target_since_ms=NOW - passed)
-    assert f"target computed {said} ago" in told(group, explain(group), NOW)[0]
+    assert f"target computed {said} ago" in explanation_lines(group, explain(group), NOW)[0]
 
 
 def test_the_command_tells_of_a_classic_group(run: Run, any_broker: Broker, name: str) -> None:

@@ -16,7 +16,7 @@ from kohort.client.consume.fetch_errors import FetchErrors
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.consume.unpacking import PlainChunk
-from kohort.client.net.alarm import EarliestTimer
+from kohort.client.net.earliest_timer import EarliestTimer
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.wire.batches.records import Record, encode_batch
 from kohort.wire.messages.fetch import FetchResponse, PartitionData
@@ -92,7 +92,9 @@ async def test_what_was_fetched_before_the_error_is_handed_out_first() -> None:
             link.change[FETCH] = refuse(ErrorCode.CORRUPT_MESSAGE)
             await fill(f"127.0.0.1:{link.port}", "t", 1)  # in a session only partitions with news are answered
             await eventually(
-                lambda: consumer._partitions.fetcher._errors.waits_to_be_told(consumer._partitions.fetcher.states[ZERO])
+                lambda: consumer._partitions.fetcher._errors.has_pending_error(
+                    consumer._partitions.fetcher.states[ZERO]
+                )
             )
             assert [record.offset for record in await take(consumer, 3)] == [0, 1, 2]
             assert (await raised_by(consumer)).code is ErrorCode.CORRUPT_MESSAGE
@@ -488,12 +490,12 @@ async def test_without_a_policy_an_offset_out_of_range_is_raised_when_what_was_f
     async with reacting(auto_offset_reset="none") as here:
         state = with_records(at(5))
         here.errors.refused({state: (ErrorCode.OFFSET_OUT_OF_RANGE, 8)})
-        assert len(here.news) == 1 and here.errors.waits_to_be_told(state)
+        assert len(here.news) == 1 and here.errors.has_pending_error(state)
         here.errors.raise_error()
         state.take(10)
         with pytest.raises(KafkaError, match="t-0: offset 8 is out of range"):
             here.errors.raise_error()
-        assert not here.errors.waits_to_be_told(state) and here.pause_of(state) > 0.5
+        assert not here.errors.has_pending_error(state) and here.pause_of(state) > 0.5
 
 
 async def test_the_error_of_a_paused_partition_waits_until_it_is_resumed() -> None:

@@ -15,7 +15,7 @@ from kohort.broker import Broker
 from kohort.broker.cluster.directory import DirectoryCluster
 from kohort.broker.config.static import RACK_AWARE
 from kohort.errors import ErrorCode
-from kohort.log.cluster.marks import NAME, PublishedOffsets, PublishedOffsetsReader, PublishedOffsetsWriter
+from kohort.log.cluster.published_offsets import NAME, PublishedOffsets, PublishedOffsetsReader, PublishedOffsetsWriter
 from kohort.model import UUID
 from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.fetch import (

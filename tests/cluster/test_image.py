@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from kohort.log.api import Topic
 from kohort.log.cluster import NOBODY, ClusterImage, Node, PartitionId, Placement
 from kohort.log.cluster.encoding import decode_image, encode_image
-from kohort.log.cluster.moves import called_off, elected, reassigned, told_replicas
+from kohort.log.cluster.leadership_changes import (
+    replicas_for_clients,
+    with_preferred_leaders,
+    with_reassignments,
+    without_reassignments,
+)
 
 OFFSETS = UUID(int=1)
 
@@ -89,11 +94,11 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
             chosen = tuple(node_id for bit, node_id in enumerate(sorted(image.nodes)) if number >> bit & 1)
             # Of a deleted topic no broker takes one.
             ones = [one for one in partitions_of(image, number >> 3) if one.topic_id not in image.deleting]
-            return reassigned(image, dict.fromkeys(ones, chosen[::-1])) if chosen else image
+            return with_reassignments(image, dict.fromkeys(ones, chosen[::-1])) if chosen else image
         case "call off":
-            return called_off(image, partitions_of(image, number))
+            return without_reassignments(image, partitions_of(image, number))
         case "elect":
-            return elected(image, partitions_of(image, number))
+            return with_preferred_leaders(image, partitions_of(image, number))
         case _:
             return image.removed(number)
 
@@ -123,7 +128,7 @@ def test_whatever_happens_a_partition_has_one_leader_that_lives_and_a_new_epoch_
                     assert leader.node_id in image.nodes or (leader.node_id == NOBODY and not image.nodes)
                 assert leader.following == NOBODY or leader.following in image.nodes
         for one in partitions_of(image, 0):
-            told = told_replicas(image, one)
+            told = replicas_for_clients(image, one)
             leader = image.leader(one)
             assert len(set(told.nodes)) == len(told.nodes)
             assert leader.node_id == NOBODY or leader.node_id in told.in_sync

@@ -16,7 +16,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.cluster.directory import DirectoryCluster
 from kohort.log.cluster import ClusterDirectory, Node
-from kohort.log.cluster.processes import NotTheSameProcess, ProcessIdentity, end, this_process
+from kohort.log.cluster.processes import NotTheSameProcess, ProcessIdentity, kill_process, this_process
 
 Change = Callable[[ProcessIdentity], ProcessIdentity]
 
@@ -58,16 +58,16 @@ def test_a_process_knows_itself_from_every_other(process: subprocess.Popen[bytes
 
 def test_the_process_that_is_meant_is_ended(process: subprocess.Popen[bytes]) -> None:
     meant = identity(process)
-    end(meant)
+    kill_process(meant)
     assert process.wait(30) == -9
     with pytest.raises(ProcessLookupError):
-        end(meant)
+        kill_process(meant)
 
 
 @pytest.mark.parametrize("change", ELSEWHERE.values(), ids=ELSEWHERE.keys())
 def test_no_other_process_is_ended(process: subprocess.Popen[bytes], change: Change) -> None:
     with pytest.raises(NotTheSameProcess):
-        end(change(identity(process)))
+        kill_process(change(identity(process)))
     assert process.poll() is None
 
 

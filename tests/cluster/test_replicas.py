@@ -11,7 +11,12 @@ import pytest
 from kohort.log.api import Topic
 from kohort.log.cluster import NOBODY, ClusterImage, Leader, Node, PartitionId, Placement, TooFewBrokers
 from kohort.log.cluster.encoding import decode_image, encode_image
-from kohort.log.cluster.moves import called_off, elected, reassigned, told_replicas
+from kohort.log.cluster.leadership_changes import (
+    replicas_for_clients,
+    with_preferred_leaders,
+    with_reassignments,
+    without_reassignments,
+)
 from tests.cluster.test_image import image_of, node, settled
 
 ORDERS = UUID(int=77)
@@ -59,8 +64,8 @@ def test_a_broker_that_is_away_counts_for_replicas_and_is_the_last_of_them() -> 
     image = image_of(4).gone(4).created(Topic(ORDERS, "orders", 3), Placement(4))
     assert leaders(image) == [1, 2, 3]
     assert [(len(set(one)), one[3]) for one in image.replicas[ORDERS]] == [(4, 4)] * 3
-    assert told_replicas(image, at(0))[:3] == ((1, 2, 3, 4), (1, 2, 3), (4,))
-    assert told_replicas(image.joined(node(4)), at(0)).in_sync == (1, 2, 3, 4)
+    assert replicas_for_clients(image, at(0))[:3] == ((1, 2, 3, 4), (1, 2, 3), (4,))
+    assert replicas_for_clients(image.joined(node(4)), at(0)).in_sync == (1, 2, 3, 4)
     three = image_of(4).gone(4).created(Topic(ORDERS, "orders", 3), Placement(3))
     assert all(4 not in one for one in three.replicas[ORDERS]), "brokers that live are preferred"
     again = decode_image(encode_image(image.gone(1)))
@@ -79,7 +84,7 @@ def test_the_first_replica_that_lives_takes_over_and_the_preferred_one_leads_aga
     without = image.gone(1)
     assert leaders(without) == [3, 2, 3]
     assert without.leader(at(0)).epoch == image.leader(at(0)).epoch + 1
-    assert told_replicas(without, at(0))[:3] == ((1, 3, 2), (3, 2), (1,))
+    assert replicas_for_clients(without, at(0))[:3] == ((1, 3, 2), (3, 2), (1,))
     back = without.joined(node(1))
     assert back.leader(at(0)).following == 1
     assert leaders(settled(back)) == [1, 2, 3]
@@ -89,7 +94,7 @@ def test_another_broker_leads_while_no_replica_lives_and_is_told_as_one() -> Non
     image = replicated(4, [1, 2]).gone(2).gone(1)
     (leader,) = leaders(image)
     assert leader in (3, 4)
-    assert told_replicas(image, at(0))[:3] == ((1, 2, leader), (leader,), (1, 2))
+    assert replicas_for_clients(image, at(0))[:3] == ((1, 2, leader), (leader,), (1, 2))
     assert leaders(settled(image.joined(node(2)))) == [2], "any replica is better than none"
 
 
@@ -99,9 +104,9 @@ def test_a_broker_that_joins_gets_nothing_of_what_has_its_replicas_elsewhere() -
 
 
 def test_a_reassignment_to_other_brokers_is_in_progress_until_the_leader_has_given_the_partition() -> None:
-    image = reassigned(replicated(4, [1, 2]), {at(0): (4, 2)})
+    image = with_reassignments(replicated(4, [1, 2]), {at(0): (4, 2)})
     assert image.leader(at(0)) == Leader(1, 0, 4)
-    told = told_replicas(image, at(0))
+    told = replicas_for_clients(image, at(0))
     assert (told.nodes, told.adding, told.removing, told.in_sync) == ((4, 2, 1), (4,), (1,), (2, 1))
     done = settled(image)
     assert done.leader(at(0)) == Leader(4, 1)
@@ -110,48 +115,48 @@ def test_a_reassignment_to_other_brokers_is_in_progress_until_the_leader_has_giv
 
 
 def test_a_reassignment_that_keeps_the_leader_is_complete_at_once() -> None:
-    image = reassigned(replicated(3, [1, 2]), {at(0): (3, 1)})
+    image = with_reassignments(replicated(3, [1, 2]), {at(0): (3, 1)})
     assert (image.replicas_of(at(0)), image.leader(at(0)), image.targets) == ((3, 1), Leader(1, 0), {})
-    moved = settled(elected(image, [at(0)]))
+    moved = settled(with_preferred_leaders(image, [at(0)]))
     assert moved.leader(at(0)) == Leader(3, 1)
 
 
 def test_a_reassignment_waits_for_the_next_new_replica_when_one_dies() -> None:
-    image = reassigned(replicated(4, [1]), {at(0): (4, 3)}).gone(4)
+    image = with_reassignments(replicated(4, [1]), {at(0): (4, 3)}).gone(4)
     assert image.leader(at(0)) == Leader(1, 0, 3)
     assert image.gone(3).leader(at(0)) == Leader(1, 0)
-    assert told_replicas(image.gone(3), at(0)).in_progress
+    assert replicas_for_clients(image.gone(3), at(0)).in_progress
     assert leaders(settled(image.gone(3).joined(node(4)))) == [4]
 
 
 def test_a_reassignment_is_complete_when_the_old_leader_dies() -> None:
-    image = reassigned(replicated(4, [1, 2]), {at(0): (4, 3)}).gone(1)
+    image = with_reassignments(replicated(4, [1, 2]), {at(0): (4, 3)}).gone(1)
     assert (image.leader(at(0)), image.replicas_of(at(0)), image.targets) == (Leader(4, 1), (4, 3), {})
 
 
 def test_a_reassignment_that_is_called_off_leaves_leader_and_replicas_as_they_are() -> None:
     before = replicated(4, [1, 2])
-    assert called_off(reassigned(before, {at(0): (4, 3)}), [at(0)]) == before
-    assert called_off(before, [at(0)]) is before
+    assert without_reassignments(with_reassignments(before, {at(0): (4, 3)}), [at(0)]) == before
+    assert without_reassignments(before, [at(0)]) is before
 
 
 def test_a_partition_that_is_reassigned_to_one_replica_is_led_by_any_broker_afterwards() -> None:
-    image = settled(reassigned(replicated(3, [1, 2]), {at(0): (3,)}))
+    image = settled(with_reassignments(replicated(3, [1, 2]), {at(0): (3,)}))
     assert (leaders(image), image.replicas) == ([3], {})
-    assert told_replicas(image, at(0)).nodes == (3,)
+    assert replicas_for_clients(image, at(0)).nodes == (3,)
 
 
 def test_the_preferred_replica_is_elected_only_where_it_lives() -> None:
     image = replicated(3, [1, 2], [2, 1]).gone(1)
-    assert elected(image, [at(0), at(1)]) == image
+    assert with_preferred_leaders(image, [at(0), at(1)]) == image
     there = replace(image.joined(node(1)), leaders=image.leaders)
-    assert [one.following for one in elected(there, [at(0), at(1)]).leaders[ORDERS]] == [1, NOBODY]
+    assert [one.following for one in with_preferred_leaders(there, [at(0), at(1)]).leaders[ORDERS]] == [1, NOBODY]
 
 
 def test_new_partitions_have_replicas_and_those_of_a_topic_that_is_deleted_are_forgotten() -> None:
     image = replicated(3, [1, 2]).altered(Topic(ORDERS, "orders", 3), Placement(2))
     assert [len(replicas) for replicas in image.replicas[ORDERS]] == [2, 2, 2]
-    gone = reassigned(image, {at(0): (3, 2)}).deleted(ORDERS)
+    gone = with_reassignments(image, {at(0): (3, 2)}).deleted(ORDERS)
     for number in (1, 2, 3):
         gone = gone.removed(number)
     assert (gone.replicas, gone.targets, gone.topics) == ({}, {}, {})
@@ -159,9 +164,9 @@ def test_new_partitions_have_replicas_and_those_of_a_topic_that_is_deleted_are_f
 
 def test_replicas_of_what_any_broker_leads_are_the_leader_and_those_that_follow_it_up_to_a_factor() -> None:
     image = image_of(4).created(Topic(ORDERS, "orders", 1), Placement(1, [[3]]))
-    assert told_replicas(image, at(0)).nodes == (3,)
-    assert told_replicas(image, at(0), 3).nodes == (3, 4, 1)
-    assert told_replicas(image, at(0), 9).nodes == (3, 4, 1, 2)
+    assert replicas_for_clients(image, at(0)).nodes == (3,)
+    assert replicas_for_clients(image, at(0), 3).nodes == (3, 4, 1)
+    assert replicas_for_clients(image, at(0), 9).nodes == (3, 4, 1, 2)
 
 
 def test_an_image_that_version_0_1_wrote_is_read() -> None:
@@ -171,4 +176,4 @@ def test_an_image_that_version_0_1_wrote_is_read() -> None:
     ) % str(ORDERS).encode()
     image = decode_image(stored)
     assert (image.leader(at(0)), image.replicas, image.targets) == (Leader(1, 4), {}, {})
-    assert decode_image(encode_image(reassigned(image, {at(0): (2,)}))).targets == {at(0): (2,)}
+    assert decode_image(encode_image(with_reassignments(image, {at(0): (2,)}))).targets == {at(0): (2,)}

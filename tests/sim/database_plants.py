@@ -7,7 +7,7 @@ from collections.abc import Generator
 from pytest import MonkeyPatch
 
 from kohort.broker.cluster.lease import Lease
-from kohort.log.cluster.unsure import Writer
+from kohort.log.cluster.database_errors import Writer
 from tests.sim.planting import plant
 
 

@@ -291,9 +291,9 @@ def test_progress_tells_the_lag_and_the_members_standing(new_topic: NewTopic, me
     query.stop()
     assert told[topic.name] == {"0": 5, "1": 5}
     assert told["@lag"] == 6
-    standing = told["@member"]
-    assert (standing["group"], standing["partitions"], standing["state"]) == (group, 2, "Stable")
-    assert standing["generation"] >= 1
+    member_state = told["@member"]
+    assert (member_state["group"], member_state["partitions"], member_state["state"]) == (group, 2, "Stable")
+    assert member_state["generation"] >= 1
 
 
 def test_few_records_wait_for_more(new_topic: NewTopic) -> None:
@@ -582,7 +582,7 @@ def generation(query: Query) -> int | None:
 
 
 def stay_of(query: Query) -> QueryMembership:
-    stay: QueryMembership = query.reader._session._stay  # type: ignore[attr-defined]
+    stay: QueryMembership = query.reader._session._membership  # type: ignore[attr-defined]
     return stay
 
 

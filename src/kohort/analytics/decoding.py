@@ -43,7 +43,7 @@ class Decoder:
         self._rows: list[Row] = []
         self._prefixes: dict[bytes, int] = {}
         self._last_ids = np.zeros(0, np.int64)
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def decode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode all batches."""
@@ -123,8 +123,8 @@ class Decoder:
             begin = int(at[row])
             topic_id = str(UUID(bytes=value_bytes[begin : begin + 16].tobytes()))
             _, topic = self._runs.name(int(numbers[row]))
-            if (topic, topic_id) not in self._told:
-                self._told.add((topic, topic_id))
+            if (topic, topic_id) not in self._reported:
+                self._reported.add((topic, topic_id))
                 self._rows.append({"kind": Kind.TOPIC, "topic": topic, "topic_id": topic_id})
         self._last_ids[numbers[rows]] = id_ends[rows]
 

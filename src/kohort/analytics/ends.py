@@ -23,7 +23,9 @@ MOST_EDGES = 2_000
 """Maximum number of window edges. Each costs a request to each broker; longer histories use wider windows."""
 
 
-def ends_of_cluster(spark: SparkSession, bootstrap: str, window_ms: Millis, told: Callable[[str], None]) -> DataFrame:
+def ends_of_cluster(
+    spark: SparkSession, bootstrap: str, window_ms: Millis, on_progress: Callable[[str], None]
+) -> DataFrame:
     """Return the ends of all partitions with commits at each edge of a window, from requests to the cluster.
 
     Reads the view `history`.
@@ -41,21 +43,21 @@ def ends_of_cluster(spark: SparkSession, bootstrap: str, window_ms: Millis, told
     try:
         there = cluster.all_partitions()  # a group may read an internal topic
         tps = sorted(there & {TopicPartition(row["topic"], row["partition"]) for row in known})
-        rows = list(_rows(cluster, tps, range(first + step, last + 1, step), told))
+        rows = list(_rows(cluster, tps, range(first + step, last + 1, step), on_progress))
     finally:
         cluster.close()
     return spark.createDataFrame(rows, ENDS_DDL)
 
 
 def _rows(
-    cluster: BlockingCluster, tps: list[TopicPartition], edges: range, told: Callable[[str], None]
+    cluster: BlockingCluster, tps: list[TopicPartition], edges: range, on_progress: Callable[[str], None]
 ) -> Iterable[tuple[str, int, int, int]]:
     if not tps:
         return
     lows, highs = cluster.resolve(EARLIEST, tps), cluster.ends(tps)
     for n, edge in enumerate(edges):
         if n % 100 == 0:
-            told(f"ends of topics: {n} of {len(edges)} times")
+            on_progress(f"ends of topics: {n} of {len(edges)} times")
         for tp, offset in cluster.offsets(dict.fromkeys(tps, edge)).items():
             end = highs[tp] if offset is None else offset
             if end > lows[tp] or not lows[tp]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 """Callback that receives the name of each table when its computation starts; two threads call it."""
 
 
@@ -122,7 +122,7 @@ def analyse(
     *,
     ends: Callable[[], DataFrame] | None = None,
     journal: DataFrame | None = None,
-    told: Told = lambda name: None,
+    on_progress: OnProgress = lambda name: None,
 ) -> None:
     """Store the rows of the history and all tables under their names, and make views of them.
 
@@ -132,11 +132,11 @@ def analyse(
     `value`.
     """
     spark = history.frame.sparkSession
-    told("history")
+    on_progress("history")
     store.keep(history, "history", "kind").createOrReplaceTempView("history")
     _view(spark, RUNS, settings).createOrReplaceTempView("_runs")
 
-    steps = _Steps(spark, store, settings, told)
+    steps = _Steps(spark, store, settings, on_progress)
 
     def make_throughput() -> None:
         found = ends() if ends is not None else spark.createDataFrame([], ENDS_DDL)
@@ -158,13 +158,15 @@ def analyse(
     spark.sql(_UNREADABLE.format(damaged=damaged)).createOrReplaceTempView("unreadable")
 
 
-def analyse_journal(journal: DataFrame, store: Store, settings: Settings, *, told: Told = lambda name: None) -> None:
+def analyse_journal(
+    journal: DataFrame, store: Store, settings: Settings, *, on_progress: OnProgress = lambda name: None
+) -> None:
     """Compute the tables from the journal alone: records of `__kohort_rebalances` in the column `value`.
 
     A journal has no commits, so there is no lag. See `analyse`.
     """
     spark = journal.sparkSession
-    steps = _Steps(spark, store, settings, told)
+    steps = _Steps(spark, store, settings, on_progress)
     damaged = steps.keep_journal(journal)
     steps.make(JOURNALED)
     spark.table("_history").createOrReplaceTempView("history")
@@ -193,7 +195,7 @@ class _Steps:
     spark: SparkSession
     store: Store
     settings: Settings
-    told: Told
+    on_progress: OnProgress
 
     def make(self, steps: Iterable[Step]) -> None:
         for step in steps:
@@ -213,7 +215,7 @@ class _Steps:
         return int(left_out.get["records"])
 
     def keep(self, made: DataFrame | Mapped, name: str) -> None:
-        self.told(name)
+        self.on_progress(name)
         self.store.keep(made, name).createOrReplaceTempView(name)
 
 

@@ -63,38 +63,38 @@ def span(found: Findings) -> str:
 
 def left_out(found: Findings) -> list[str]:
     """Return a sentence for each topic with records that the figures lack."""
-    said = []
+    sentences = []
     for row in found.unreadable:
         first = "" if row["shard"] is None else f", the first at offset {row['position']} of partition {row['shard']}"
         records = "1 record" if row["records"] == 1 else f"{row['records']:,} records"
-        said.append(
+        sentences.append(
             f"{records} of {row['topic']}, damaged or of a newer version, could not be read{first}."
             " The figures do not include them."
         )
-    return said
+    return sentences
 
 
 def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
     """Return one or two sentences on why this group has problems and what would help."""
     first = causes[0]
-    said = [f"{first['times']:,} times: {first['cause']}."]
+    sentences = [f"{first['times']:,} times: {first['cause']}."]
     recorded = found.recorded.get(row["group_id"], ())
     if recorded and recorded[0]["cause"] != first["cause"]:
         causes_seen = (f"{row['times']:,} times {row['cause']}" for row in recorded[:_MOST_RECORDED])
-        said.append(f"A recorder saw: {', '.join(causes_seen)}.")
+        sentences.append(f"A recorder saw: {', '.join(causes_seen)}.")
     saved = found.savings.get(row["group_id"])
     if saved is not None and saved["consumer_saves_ms"] and saved["stops"]:
         kept = 1 - saved["consumer_stops"] / saved["stops"]
         if kept >= 0.2:
-            said.append(
+            sentences.append(
                 f"{saved['stops']:,} partitions were stopped; the consumer protocol would have stopped"
                 f" {saved['consumer_stops']:,}, cooperative-sticky {saved['cooperative_stops']:,}."
             )
     if row["needless"]:
-        said.append(f"{row['needless']:,} moves were between members that stayed.")
+        sentences.append(f"{row['needless']:,} moves were between members that stayed.")
     if row["missing"]:
-        said.append(f"{row['missing']:,} generations are not in the log.")
-    return " ".join(said)
+        sentences.append(f"{row['missing']:,} generations are not in the log.")
+    return " ".join(sentences)
 
 
 def _groups_table(found: Findings) -> str:

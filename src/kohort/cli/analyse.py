@@ -9,7 +9,7 @@ import typer
 
 from kohort.cli.local_spark import running_spark
 from kohort.cli.options import Bootstrap, bootstrap_servers
-from kohort.cli.output import remark, say
+from kohort.cli.output import print_line, print_note
 from kohort.cli.running import check_reachable
 from kohort.errors import ConfigError, KohortError
 from kohort.recorder import JOURNAL_TOPIC
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kohort.analytics.arrow_functions import Mapped
-    from kohort.analytics.job import Settings, Told
+    from kohort.analytics.job import OnProgress, Settings
     from kohort.analytics.places import Destination
 
 
@@ -89,18 +89,18 @@ def analyse(
     if journal_only and not journal:
         raise KohortError(f"{servers or segments} has no journal: no topic {JOURNAL_TOPIC}.")
     settings = job.Settings(window_ms=window_minutes * 60_000)
-    remark("starting Spark")
+    print_note("starting Spark")
     with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
         target.prepare(spark)
         events = _events(spark, servers, segments) if journal else None
         if journal_only:
             assert events is not None
-            job.analyse_journal(events, tables, settings, told=progress.told)
+            job.analyse_journal(events, tables, settings, on_progress=progress.show)
         else:
-            known = _ends(spark, ends, servers, settings, progress.told)
+            known = _ends(spark, ends, servers, settings, progress.show)
             history = _history(spark, servers, segments, raw, settings)
-            job.analyse(history, tables, settings, ends=known, journal=events, told=progress.told)
-        progress.told("report")
+            job.analyse(history, tables, settings, ends=known, journal=events, on_progress=progress.show)
+        progress.show("report")
         _report(spark, target)
     return 0
 
@@ -130,14 +130,14 @@ def _events(spark: "SparkSession", servers: str | None, segments: str | None) ->
 
 
 def _ends(
-    spark: "SparkSession", ends: str | None, servers: str | None, settings: "Settings", told: "Told"
+    spark: "SparkSession", ends: str | None, servers: str | None, settings: "Settings", on_progress: "OnProgress"
 ) -> "Callable[[], DataFrame] | None":
     """Return a function that reads where topics ended, from a directory or the cluster; None without either."""
     from kohort.analytics.ends import ends_of_cluster
 
     if ends is not None:
         return lambda: spark.read.parquet(ends)
-    return None if servers is None else lambda: ends_of_cluster(spark, servers, settings.window_ms, told)
+    return None if servers is None else lambda: ends_of_cluster(spark, servers, settings.window_ms, on_progress)
 
 
 def _report(spark: "SparkSession", out: "Destination") -> None:
@@ -147,10 +147,10 @@ def _report(spark: "SparkSession", out: "Destination") -> None:
     found = gather(spark)
     out.write(spark, "report.html", report.page(found).encode())
     for sentence in report.left_out(found):
-        remark(f"warning: {sentence}")
-    say(report.headline(found))
-    say(report.span(found))
-    say(f"written: {out}/report.html and {out.directories(spark)} tables beside it")
+        print_note(f"warning: {sentence}")
+    print_line(report.headline(found))
+    print_line(report.span(found))
+    print_line(f"written: {out}/report.html and {out.directories(spark)} tables beside it")
 
 
 class _Progress:
@@ -175,11 +175,11 @@ class _Progress:
         if sys.stderr.isatty():
             sys.stderr.write("\r\033[K")
 
-    def told(self, doing: str) -> None:
+    def show(self, doing: str) -> None:
         """Set and report the step that begins now."""
         self._doing = doing
         if not sys.stderr.isatty():
-            remark(f"{time.monotonic() - self._began:5.0f} s  {doing}")
+            print_note(f"{time.monotonic() - self._began:5.0f} s  {doing}")
 
     def _watch(self) -> None:
         while not self._over.wait(self._EVERY_S):

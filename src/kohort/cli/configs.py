@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from kohort.cli.options import read_pairs
-from kohort.cli.output import columns, say, say_json
+from kohort.cli.output import columns, print_json, print_line
 from kohort.cli.running import Refused, admin_client, run
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ def show(servers: str, kind: Kind, name: str, *, inherited: bool, as_json: bool)
     shown = {config: found[config] for config in sorted(found) if inherited or _is_own(kind, found[config])}
     setters = {config: _setter(kind, value) for config, value in shown.items()}
     if as_json:
-        told = {config: {"value": value.value, "set_by": setters[config]} for config, value in shown.items()}
-        say_json({kind: name, "configs": told})
+        described = {config: {"value": value.value, "set_by": setters[config]} for config, value in shown.items()}
+        print_json({kind: name, "configs": described})
     elif shown:
         rows = [(config, value.value or None, setters[config]) for config, value in shown.items()]
         columns(("config", "value", "set by"), rows)
     else:
-        say(f"{name} has no configs of its own; --all includes inherited ones.")
+        print_line(f"{name} has no configs of its own; --all includes inherited ones.")
 
 
 def set_pairs(servers: str, kind: Kind, name: str, pairs: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ def set_pairs(servers: str, kind: Kind, name: str, pairs: Sequence[str]) -> None
     configs = read_pairs(f"kohort {kind} config set", pairs)
     run(_alter(servers, kind, name, configs), servers)
     for config, value in configs.items():
-        say(f"{name}: {config}={value}")
+        print_line(f"{name}: {config}={value}")
 
 
 def unset(servers: str, kind: Kind, name: str, configs: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ def unset(servers: str, kind: Kind, name: str, configs: Sequence[str]) -> None:
 
     run(work(), servers)
     for config in configs:
-        say(f"{name}: {config} has the broker's value again")
+        print_line(f"{name}: {config} has the broker's value again")
 
 
 async def _configs(servers: str, kind: Kind, name: str) -> "dict[str, ConfigValue]":

@@ -10,7 +10,7 @@ import typer
 
 from kohort import interruption
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import flush, printable, say_bytes, say_json
+from kohort.cli.output import flush, print_bytes, print_json, printable
 from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
 from kohort.model import TopicPartition
 
@@ -146,10 +146,10 @@ def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beg
 
 def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> None:
     if as_json:
-        say_json(_as_json(record))
+        print_json(_as_json(record))
         return
     key = b"" if separator is None else (record.key or b"") + separator
-    say_bytes(key + (record.value or b""))
+    print_bytes(key + (record.value or b""))
 
 
 def _as_json(record: "ConsumerRecord") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import typer
 
 from kohort.cli import group_changes, group_config, group_explain, group_reset
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import columns, remark, say, say_json
+from kohort.cli.output import columns, print_json, print_line, print_note
 from kohort.cli.partitions import listed, ranges
 from kohort.cli.running import admin_client, run
 
@@ -44,7 +44,7 @@ def list_groups(
 
     groups = run(ask(), servers)
     if as_json:
-        say_json(
+        print_json(
             [
                 {
                     "group": group.group_id,
@@ -61,7 +61,7 @@ def list_groups(
             [(g.group_id, g.state, g.protocol_type, g.type) for g in groups],
         )
     else:
-        say("There are no groups.")
+        print_line("There are no groups.")
 
 
 @commands.command("describe", epilog="Example: kohort group describe delays --members")
@@ -87,10 +87,10 @@ def describe_group(
 
     described, lags = run(ask(), servers)
     if described.state == "Dead" and not lags:
-        remark(f"kohort: There is no group {group}; see kohort group list.")
+        print_note(f"kohort: There is no group {group}; see kohort group list.")
         return 1
     if as_json:
-        say_json(_as_json(described, lags, state=state or every, members=members or every, offsets=offsets or every))
+        print_json(_as_json(described, lags, state=state or every, members=members or every, offsets=offsets or every))
         return 0
     if state or every:
         _say_state(described, lags)
@@ -113,7 +113,7 @@ def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None
         parts.append(f"coordinator {described.coordinator.host}:{described.coordinator.port}")
     if lags:
         parts.append(f"lag {_total(lags):,}")
-    say(f"{described.group_id}: {', '.join(parts)}")
+    print_line(f"{described.group_id}: {', '.join(parts)}")
 
 
 def _say_members(described: "GroupDescription", ids: bool) -> None:

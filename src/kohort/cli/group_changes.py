@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.options import Bootstrap, bootstrap_servers
-from kohort.cli.output import remark, say
+from kohort.cli.output import print_line, print_note
 from kohort.cli.partitions import Selection, Topics, read_selection
 from kohort.cli.running import Refused, admin_client, run
 from kohort.errors import ConfigError, ErrorCode, KafkaError
@@ -47,7 +47,7 @@ def delete_offsets(group: Group, topic: Topics = None, bootstrap: Bootstrap = No
             return partitions
 
     for partition in run(work(), servers):
-        say(f"deleted {partition}")
+        print_line(f"deleted {partition}")
 
 
 def remove_member(
@@ -83,9 +83,9 @@ def remove_member(
 
     removed = run(work(), servers)
     for member in removed:
-        say(f"removed {member}")
+        print_line(f"removed {member}")
     if not removed:
-        say(f"The group {group} has no members.")
+        print_line(f"The group {group} has no members.")
 
 
 def delete_groups(
@@ -109,12 +109,12 @@ def delete_groups(
                         raise
                     refused.append(no)
                 else:
-                    say(f"deleted {group}")
+                    print_line(f"deleted {group}")
         return refused
 
     refused = run(work(), servers)
     for no in refused:
-        remark(f"kohort: {no}")
+        print_note(f"kohort: {no}")
     return 1 if refused else 0
 
 

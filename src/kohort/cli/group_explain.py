@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import remark, say, say_json
+from kohort.cli.output import print_json, print_line, print_note
 from kohort.cli.partitions import listed, ranges
 from kohort.cli.running import admin_client, run
 from kohort.model import Millis, TopicPartition
@@ -42,14 +42,14 @@ def explain_group(
 
     described = run(ask(), servers)
     if described.state == "Dead":
-        remark(f"kohort: There is no group {group}; see kohort group list.")
+        print_note(f"kohort: There is no group {group}; see kohort group list.")
         return 1
     explained = explain(described)
     if as_json:
-        say_json(_as_json(described, explained))
+        print_json(_as_json(described, explained))
         return 0
-    for line in told(described, explained, int(time.time() * 1000)):
-        say(line)
+    for line in explanation_lines(described, explained, int(time.time() * 1000)):
+        print_line(line)
     return 0
 
 
@@ -82,7 +82,7 @@ def _explained(member: "MemberDescription", owners: "Mapping[TopicPartition, Mem
     return Explained(member, member.assignment - target, waits_for, missing - owners.keys())
 
 
-def told(described: "GroupDescription", explained: "list[Explained]", now: Millis) -> list[str]:
+def explanation_lines(described: "GroupDescription", explained: "list[Explained]", now: Millis) -> list[str]:
     """Return the explanation as lines of text."""
     names = {explanation.member.member_id: _name(explanation.member, described) for explanation in explained}
     lines = [f"{described.group_id}: {_of_group(described, now)}"]

@@ -9,7 +9,7 @@ import typer
 
 from kohort.cli.offset_targets import Place, Target, ToTime, new_offset, read_target
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import columns, remark, say_json
+from kohort.cli.output import columns, print_json, print_note
 from kohort.cli.partitions import Selection, Topics, existing, read_selection
 from kohort.cli.running import Refused, admin_client, run
 from kohort.errors import ConfigError, ErrorCode, KafkaError
@@ -159,11 +159,11 @@ def _print(group: str, moves: Sequence[_Move], executed: bool, as_json: bool) ->
             {"topic": move.partition.topic, "partition": move.partition.partition, "old": move.old, "new": move.new}
             for move in moves
         ]
-        say_json({"group": group, "executed": executed, "offsets": offsets})
+        print_json({"group": group, "executed": executed, "offsets": offsets})
         return
     columns(("partition", "old", "new"), [(str(move.partition), move.old, move.new) for move in moves])
     changed = sum(move.old != move.new for move in moves)
     if executed:
-        remark(f"set the offsets of {group}: {changed} of {len(moves)} changed")
+        print_note(f"set the offsets of {group}: {changed} of {len(moves)} changed")
     else:
-        remark(f"Nothing is set yet: --execute would change {changed} of {len(moves)}.")
+        print_note(f"Nothing is set yet: --execute would change {changed} of {len(moves)}.")

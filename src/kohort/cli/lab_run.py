@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.output import remark, say
+from kohort.cli.output import print_line, print_note
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run(experiment: Experiment, *, again: bool, as_json: bool) -> int:
         return 1 if undone else 0
     rows = [row for row in ROWS if row.name in experiment.rows]
     for row in rows:
-        remark(f"{row.name}: {row.what}; about {row.minutes * experiment.repeat:g} min on both brokers")
+        print_note(f"{row.name}: {row.what}; about {row.minutes * experiment.repeat:g} min on both brokers")
     undone = _run(experiment, again)
     print_goals(rows, out, as_json)
     return 1 if undone else 0
@@ -63,7 +63,7 @@ def _run(experiment: Experiment, again: bool) -> int:
     if again:
         for trial in trials:
             path_of(trial, out).unlink(missing_ok=True)
-    return run_all(trials, out, experiment.minutes, _brokers(experiment), remark)
+    return run_all(trials, out, experiment.minutes, _brokers(experiment), print_note)
 
 
 def _brokers(experiment: Experiment) -> Brokers:
@@ -82,7 +82,7 @@ def print_summaries(out: Path, as_json: bool) -> None:
     kept = _kept(out)
     summaries = summarise(kept)
     if as_json:
-        say(json.dumps([asdict(summary) for summary in summaries]))
+        print_line(json.dumps([asdict(summary) for summary in summaries]))
         return
     from kohort.lab.table import summary_table
 
@@ -96,9 +96,9 @@ def print_goals(rows: Sequence[Row], out: Path, as_json: bool) -> None:
 
     found = reached(rows, summarise(_kept(out)))
     if as_json:
-        told = [{"row": result.row.name, **asdict(result.goal), "kafka_ms": result.kafka_ms,
+        goals = [{"row": result.row.name, **asdict(result.goal), "kafka_ms": result.kafka_ms,
                  "kohort_ms": result.kohort_ms, "verdict": result.verdict} for result in found]  # fmt: skip
-        say(json.dumps(told))
+        print_line(json.dumps(goals))
         return
     from kohort.lab.table import goals_table
 
@@ -125,9 +125,9 @@ def _report(kept: Sequence[Outcome], out: Path) -> None:
         write_parquet(kept, out)
         write_report(kept, out / "report.html")
     except KohortError as missing:
-        remark(str(missing))
+        print_note(str(missing))
     else:
-        remark(f"wrote {out / 'report.html'}")
+        print_note(f"wrote {out / 'report.html'}")
 
 
 def _print(table: Callable[[int], Table]) -> None:

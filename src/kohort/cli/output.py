@@ -10,12 +10,12 @@ class OutputClosed(Exception):
     """The reader of the output, such as `head`, closed it: no error, but nothing more to do."""
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line of the result."""
-    say_bytes(line.encode(errors="surrogateescape"))
+    print_bytes(line.encode(errors="surrogateescape"))
 
 
-def say_bytes(line: bytes) -> None:
+def print_bytes(line: bytes) -> None:
     """Print a line of the result with the exact bytes of a record."""
     try:
         sys.stdout.buffer.write(line + b"\n")
@@ -31,14 +31,14 @@ def flush() -> None:
         raise OutputClosed from None
 
 
-def remark(line: str) -> None:
+def print_note(line: str) -> None:
     """Print a line for the user on stderr; it is not part of the result."""
     sys.stderr.write(line + "\n")
 
 
-def say_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print a JSON document on one line."""
-    say(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+    print_line(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -51,7 +51,7 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
-        say("  ".join(padded).rstrip())
+        print_line("  ".join(padded).rstrip())
 
 
 def _is_numeric(column: Sequence[str]) -> bool:

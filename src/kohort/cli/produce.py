@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.options import Bootstrap, bootstrap_servers
-from kohort.cli.output import remark
+from kohort.cli.output import print_note
 from kohort.cli.running import CALL_TIMEOUT_MS, run
 from kohort.cli.stdin import StandardInput
 from kohort.errors import KohortError
@@ -59,13 +59,13 @@ def produce(
             except asyncio.CancelledError:
                 await producer.close(timeout=_FLUSH_S)
                 lines.count_written()
-                remark(_told(lines.written, topic, time.monotonic() - started))
+                print_note(_progress_line(lines.written, topic, time.monotonic() - started))
                 raise
             return lines
 
     started = time.monotonic()
     lines = run(work(), servers)
-    remark(_told(lines.written, topic, time.monotonic() - started))
+    print_note(_progress_line(lines.written, topic, time.monotonic() - started))
 
 
 class _Lines:
@@ -91,7 +91,7 @@ class _Lines:
             self.count_written()
             if sys.stderr.isatty() and time.monotonic() - reported > _REPORT_EVERY_S:
                 reported = time.monotonic()
-                remark(_told(self.written, self._topic, reported - started))
+                print_note(_progress_line(self.written, self._topic, reported - started))
         if rest:
             await self._send(rest)
         await self._producer.flush()
@@ -117,6 +117,6 @@ class _Lines:
             self.written += 1
 
 
-def _told(records: int, topic: str, seconds: float) -> str:
+def _progress_line(records: int, topic: str, seconds: float) -> str:
     rate = f", {records / seconds:,.0f}/s" if seconds >= 1 else ""
     return f"wrote {records:,} record{'' if records == 1 else 's'} to {topic} in {seconds:.1f} s{rate}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import remark, say
+from kohort.cli.output import print_line, print_note
 from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
@@ -57,10 +57,10 @@ def rebalances(
         from kohort.recorder.views import draw
 
         draw([record for record in records if record.is_rebalance], picture)
-        remark(f"drew {picture}")
+        print_note(f"drew {picture}")
     if as_json:
         for record in records:
-            say(record.to_json().decode())
+            print_line(record.to_json().decode())
     elif picture is None:
         _print(records, partitions)
 
@@ -103,7 +103,9 @@ def _understood(values: Sequence[bytes]) -> "list[RebalanceRecord]":
         except MalformedRecord:
             continue
     if len(understood) < len(values):
-        remark(f"kohort: {len(values) - len(understood)} records of {JOURNAL_TOPIC} cannot be read and are ignored.")
+        print_note(
+            f"kohort: {len(values) - len(understood)} records of {JOURNAL_TOPIC} cannot be read and are ignored."
+        )
     return understood
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kohort.cli.output import flush, remark, say
+from kohort.cli.output import flush, print_line, print_note
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -81,26 +81,26 @@ def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
         return 0
     if shrink is not None:
         small = smaller(
-            plan, outcome.violation, on_progress=lambda plan: remark(f"still fails with {len(plan.steps)} steps")
+            plan, outcome.violation, on_progress=lambda plan: print_note(f"still fails with {len(plan.steps)} steps")
         )
         story = "".join(f"# {line}\n" for line in str(outcome.violation).splitlines())
         shrink.write_text(story + dump(small), encoding="utf-8")
-        say(f"written: {shrink}, {len(small.steps)} steps and {len(small.members)} members")
+        print_line(f"written: {shrink}, {len(small.steps)} steps and {len(small.members)} members")
     return 1
 
 
 def _tell(name: str, outcome: "Outcome") -> None:
     plan = outcome.plan
-    say(f"seed {name}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
+    print_line(f"seed {name}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
     if outcome.violation is not None:
-        say(f"seed {name} violates {outcome.violation}")
+        print_line(f"seed {name} violates {outcome.violation}")
     for step in plan.faults:
-        say(f"  {step}")
+        print_line(f"  {step}")
     for line in outcome.history:
-        say(line)
-    say(f"{outcome.events:,} events, trace {outcome.trace:08x}")
+        print_line(line)
+    print_line(f"{outcome.events:,} events, trace {outcome.trace:08x}")
     if outcome.violation is None:
-        say("every invariant held")
+        print_line("every invariant held")
 
 
 def _model(depth: int) -> int:
@@ -110,9 +110,11 @@ def _model(depth: int) -> int:
     for protocol in ("classic", "consumer"):
         try:
             for level, explored in enumerate(explore(protocol, depth), start=1):
-                say(f"{protocol}: {level} events deep, {explored.states:,} states after {explored.events:,} events")
+                print_line(
+                    f"{protocol}: {level} events deep, {explored.states:,} states after {explored.events:,} events"
+                )
         except Violation as problem:
-            say(f"{protocol}: {problem}")
+            print_line(f"{protocol}: {problem}")
             return 1
     return 0
 
@@ -135,9 +137,9 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
         if totals is not None:
             save(report, totals)
         for line in report.lines():
-            say(line)
+            print_line(line)
         for seed, violation in sorted(report.failed.items()):
-            say(f"seed {seed} violates {violation.splitlines()[0][:300]}")
+            print_line(f"seed {seed} violates {violation.splitlines()[0][:300]}")
         flush()
     return 1 if report.failed else 0
 
@@ -158,6 +160,8 @@ class _Progress:
         if now < self._next and len(report.failed) == self._failed:
             return
         self._next, self._failed = now + _PROGRESS_EVERY_S, len(report.failed)
-        remark(f"{len(report.ran):,} worlds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations")
+        print_note(
+            f"{len(report.ran):,} worlds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations"
+        )
         if self._totals is not None:
             save(report, self._totals)

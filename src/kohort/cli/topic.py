@@ -7,7 +7,7 @@ import typer
 
 from kohort.cli import topic_config
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers, read_pairs
-from kohort.cli.output import columns, say, say_json
+from kohort.cli.output import columns, print_json, print_line
 from kohort.cli.running import admin_client, run
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import TopicPartition
@@ -44,11 +44,11 @@ def list_topics(
     found = run(ask(), servers)
     shown = [(name, len(found[name].leaders)) for name in sorted(found) if internal or not found[name].internal]
     if as_json:
-        say_json([{"name": name, "partitions": partitions} for name, partitions in shown])
+        print_json([{"name": name, "partitions": partitions} for name, partitions in shown])
     elif shown:
         columns(("topic", "partitions"), shown)
     else:
-        say("There are no topics.")
+        print_line("There are no topics.")
 
 
 @commands.command("create", epilog="Example: kohort topic create flights --partitions 12 --config retention.ms=3600000")
@@ -85,9 +85,9 @@ def create_topic(
                 except KafkaError as problem:
                     if not (if_missing and problem.code is ErrorCode.TOPIC_ALREADY_EXISTS):
                         raise
-                    say(f"{name} exists")
+                    print_line(f"{name} exists")
                 else:
-                    say(f"created {name}")
+                    print_line(f"created {name}")
 
     run(ask(), servers)
 
@@ -103,11 +103,13 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
 
     described = run(ask(), servers)
     if as_json:
-        say_json(described)
+        print_json(described)
         return
     for topic in described:
         records = sum(partition["end"] - partition["start"] for partition in topic["partitions"])
-        say(f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}")
+        print_line(
+            f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}"
+        )
         header = ("partition", "leader", "replicas", "isr", "start", "end")
         columns(header, [_row(partition, header) for partition in topic["partitions"]])
 
@@ -129,7 +131,7 @@ def widen_topic(
             await admin.describe_topics(names)
             for name in names:
                 await admin.create_partitions(name, partitions)
-                say(f"{name} has {partitions} partitions")
+                print_line(f"{name} has {partitions} partitions")
 
     run(work(), servers)
 
@@ -145,7 +147,7 @@ def delete_topic(names: Names, bootstrap: Bootstrap = None) -> None:
 
     run(ask(), servers)
     for name in names:
-        say(f"deleted {name}")
+        print_line(f"deleted {name}")
 
 
 async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:

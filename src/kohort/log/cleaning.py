@@ -36,11 +36,11 @@ class Cleaning:
             newest = None
         if newest == 0:
             kept, data, total = [], b"", header.record_count
-        elif (newest is None or newest == header.record_count) and self._all_stay(batch, newest):
+        elif (newest is None or newest == header.record_count) and self._all_are_kept(batch, newest):
             return batch
         else:
             header, data, records = scan_records(batch)
-            kept, total = [record for record in records if self._stays(record, header)], len(records)
+            kept, total = [record for record in records if self._is_kept(record, header)], len(records)
         if not kept and self.last_of_producer.get(header.producer_id) != header.last_offset:
             return None
         horizon = None
@@ -50,7 +50,7 @@ class Cleaning:
             return batch
         return with_records(header, data, kept, horizon)
 
-    def _all_stay(self, batch: Buffer, newest: int | None) -> bool:
+    def _all_are_kept(self, batch: Buffer, newest: int | None) -> bool:
         """Return whether keys and values alone show that every record stays: none is replaced, none is a tombstone."""
         _, pairs = decode_pairs(batch)
         return all(
@@ -58,7 +58,7 @@ class Cleaning:
             for key, value in pairs
         )
 
-    def _stays(self, record: Scanned, header: BatchHeader) -> bool:
+    def _is_kept(self, record: Scanned, header: BatchHeader) -> bool:
         if record.key is None:
             return False
         if record.offset < self.dirty_from:

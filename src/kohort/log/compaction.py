@@ -156,12 +156,12 @@ class Compaction:
     """One pass over one log."""
 
     def __init__(
-        self, log: CompactableLog, found: Cleanable, workshop: CompactionFiles, now: Millis, max_map_bytes: int
+        self, log: CompactableLog, found: Cleanable, files: CompactionFiles, now: Millis, max_map_bytes: int
     ) -> None:
         self.bytes_before = self.bytes_after = 0
         self._log = log
         self._found = found
-        self._workshop = workshop
+        self._files = files
         self._now = now
         self._newest = NewestOffsets(max_map_bytes)
         self._todo = [
@@ -180,7 +180,7 @@ class Compaction:
 
     def work(self) -> Iterator[None]:
         """Prepare the next swap, or none if the pass is complete. Raises OSError and BatchError; call `close` then."""
-        self._workshop.finish()
+        self._files.finish()
         if self._cleaning is None:
             self._cleaning = yield from self._learn()
             while self._todo and self._todo[-1][0].base_offset >= self._cleaning.end:
@@ -190,7 +190,7 @@ class Compaction:
         while self._todo and self._ready is None:
             yield from self._rewrite(self._cleaning)
         if self._ready is None:
-            self._workshop.keep_progress(self._cleaning.end)
+            self._files.keep_progress(self._cleaning.end)
 
     def swap(self) -> bool:
         """Replace the segments that `work` rewrote; return False if there are none, and end the compaction."""
@@ -202,7 +202,7 @@ class Compaction:
         old, new = self._ready
         self._ready = None
         if not self._log.deleted:
-            self._workshop.put_in_place(old, new)
+            self._files.put_in_place(old, new)
             self._log.replace(old, new)
         return not self._log.deleted
 
@@ -210,7 +210,7 @@ class Compaction:
         """Discard work that is not swapped, and resume retention. May be called again."""
         if self._log.compacting:
             self._log.compacting = False
-            self._workshop.close()
+            self._files.close()
             self._log.drop_segments_below_start()
 
     def _learn(self) -> Generator[None, None, Cleaning]:
@@ -240,7 +240,7 @@ class Compaction:
     def _rewrite(self, cleaning: Cleaning) -> Iterator[None]:
         """Write one new segment from as many old partition_ids as fit into it."""
         old: list[Segment] = []
-        new = self._workshop.begin(self._todo[0][0].base_offset)
+        new = self._files.begin(self._todo[0][0].base_offset)
         changed, end = False, 0
         while self._todo and len(old) < _MOST_IN_A_SWAP:
             segment, after = self._todo[0]
@@ -250,7 +250,7 @@ class Compaction:
                 kept = cleaning.clean(batch, header)
                 changed = changed or kept is not batch
                 if kept is not None:
-                    self._workshop.write([kept])
+                    self._files.write([kept])
                     new.note(read_header(kept))
                 yield
             old.append(segment)
@@ -259,19 +259,19 @@ class Compaction:
         self.bytes_before += sum(segment.size for segment in old)
         self.bytes_after += new.size
         if len(old) == 1 and not changed:
-            self._workshop.discard()
+            self._files.discard()
             return
         new.planned = new.size
-        producers = self._workshop.producers_at_end(old[-1])
+        producers = self._files.producers_at_end(old[-1])
         new.producers_at_end = None if producers is None else dict(producers)
         yield
-        self._workshop.commit(end)
+        self._files.commit(end)
         self._ready = old, new
 
     def _batches(self, segment: Segment, position: int = 0) -> Iterator[tuple[Buffer, BatchHeader]]:
         """Yield every batch from a batch boundary on; reads in windows."""
         while position < segment.size:
-            window = memoryview(self._workshop.read(segment, position, _WINDOW))
+            window = memoryview(self._files.read(segment, position, _WINDOW))
             at = 0
             while len(window) - at >= HEADER_SIZE:
                 header = read_header(window, at)
@@ -283,7 +283,7 @@ class Compaction:
                 at += header.size
             if not at:  # the batch is larger than the window
                 size = read_header(window).size if len(window) >= HEADER_SIZE else HEADER_SIZE
-                window = memoryview(self._workshop.read(segment, position, size))
+                window = memoryview(self._files.read(segment, position, size))
                 if len(window) < size:
                     raise OSError(f"the segment {segment.base_offset} ends inside a batch at byte {position}")
                 yield window, read_header(window)

@@ -155,11 +155,11 @@ class FileCompaction:
                 continue
             cleaned = segment_name(swap[0]) + CLEANED
             if cleaned in names:  # never put in place
-                rubbish = [name, cleaned]
+                leftovers = [name, cleaned]
             else:
                 inside = [name for name in names if swap[0] < (base_offset_of(name) or 0) < swap[1]]
-                rubbish = [*inside, name]
-            for leftover in rubbish:
+                leftovers = [*inside, name]
+            for leftover in leftovers:
                 os.unlink(leftover, dir_fd=self._directory)
                 os.fsync(self._directory)
 

@@ -92,7 +92,7 @@ def recover(
     return found
 
 
-def sound_batches(
+def valid_batches(
     descriptor: int, size: int, position: int, first_offset: int, following: int | None, *, may_have_gaps: bool
 ) -> Generator[BatchHeader, None, str | None]:
     """Yield headers of complete batches in order from `position`; return why they end before `size`, or None.
@@ -138,7 +138,7 @@ def _read_segment(
     try:
         size = os.fstat(descriptor).st_size
         begun = segment.size, segment.end_offset
-        batches = sound_batches(descriptor, size, *begun, following, may_have_gaps=may_have_gaps)
+        batches = valid_batches(descriptor, size, *begun, following, may_have_gaps=may_have_gaps)
         while True:
             try:
                 header = next(batches)

@@ -75,7 +75,7 @@ class Segment:
         "planned",
         "producers_at_end",
         "size",
-        "sound_to",
+        "valid_to",
     )
 
     def __init__(self, base_offset: int, medium: Medium) -> None:
@@ -97,7 +97,7 @@ class Segment:
         """Number of bytes that a sidecar file describes."""
         self.doubtful_to = 0
         """End of the bytes that an earlier process wrote. They are verified when they are first read."""
-        self.sound_to = 0
+        self.valid_to = 0
         """End of the verified bytes."""
 
     def note(self, header: BatchHeader) -> None:
@@ -167,20 +167,20 @@ class Segment:
         Raises CorruptBatch if the first batch is damaged.
         """
         data = self.medium.read(position, end - position)
-        if position >= self.doubtful_to or end <= self.sound_to:
+        if position >= self.doubtful_to or end <= self.valid_to:
             return data
-        sound = _sound_size(data)
+        sound = _valid_size(data)
         if not sound and data:
             raise CorruptBatch(read_header(data).base_offset, read_header(data).next_offset, position)
-        if position <= self.sound_to:
-            self.sound_to = max(self.sound_to, position + sound)
-            if self.sound_to >= self.doubtful_to:
+        if position <= self.valid_to:
+            self.valid_to = max(self.valid_to, position + sound)
+            if self.valid_to >= self.doubtful_to:
                 self.doubtful_to = 0
         return data if sound == len(data) else memoryview(data)[:sound]
 
     def send(self, position: int, end: int) -> Buffer | FileSlice:
         """Like `read`, for sending."""
-        if position < self.doubtful_to and end > self.sound_to:
+        if position < self.doubtful_to and end > self.valid_to:
             return self.read(position, end)
         return self.medium.slice(position, end - position)
 
@@ -214,7 +214,7 @@ class Segment:
         )
 
 
-def _sound_size(data: Buffer) -> int:
+def _valid_size(data: Buffer) -> int:
     """Return the number of bytes before the first batch that is incomplete, damaged or not a batch."""
     at = 0
     while len(data) - at >= HEADER_SIZE:

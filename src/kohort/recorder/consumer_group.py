@@ -38,7 +38,7 @@ class ConsumerGroupRecorder(GroupRecorder):
     """Changes of the rebalance in progress, and unread ones of the previous rebalance."""
     _came: dict[str, MemberFacts] = field(default_factory=dict)
     _went: dict[str, MemberFacts] = field(default_factory=dict)
-    _told: set[TopicPartition] = field(default_factory=set)
+    _reported: set[TopicPartition] = field(default_factory=set)
     """Dark partitions without an owner that a record has already reported."""
     _refused: list[Refused] = field(default_factory=list)
     """Refused targets of the rebalance in progress."""
@@ -117,7 +117,7 @@ class ConsumerGroupRecorder(GroupRecorder):
             refused=tuple(self._refused),
         )
         self.written = PendingRecord(record, changes, self.awaited.keys() & changes.keys())
-        self._told = self.holdings.dark.keys() - self.awaited.keys()
+        self._reported = self.holdings.dark.keys() - self.awaited.keys()
         self._running, self._changes, self._came, self._went, self._gone = None, {}, {}, {}, []
         self._refused = []
         self.empty_since = None if self.members else now
@@ -140,7 +140,7 @@ class ConsumerGroupRecorder(GroupRecorder):
         return {
             partition: PartitionChange(*partition, dark.previous_owner, None, dark.since)
             for partition, dark in self.holdings.dark.items()
-            if partition not in self._changes and partition not in self.awaited and partition not in self._told
+            if partition not in self._changes and partition not in self.awaited and partition not in self._reported
         }
 
     def _concerned(

@@ -25,7 +25,7 @@ from pyspark_kohort.source import Range, StreamReader, planned_ranges
 
 _log = logging.getLogger(__name__)
 
-_CLAIM_PATIENCE_S = 10.0
+_CLAIM_TIMEOUT_S = 10.0
 """Maximum wait for other members to commit, in seconds.
 
 Queries commit as soon as they own a partition. Other members commit within their
@@ -177,7 +177,7 @@ class MemberReader(StreamReader):
         log. A second replay would then read it, and a sink that has the batch from the first replay
         would drop it.
         """
-        deadline = time.monotonic() + _CLAIM_PATIENCE_S
+        deadline = time.monotonic() + _CLAIM_TIMEOUT_S
         while True:
             self._begins(session, session.granted())
             waiting = session.unclaimed(planned, name)
@@ -196,8 +196,8 @@ class MemberReader(StreamReader):
         self.stop()
         return start
 
-    def _standing(self) -> dict[str, Any]:
-        return {"@member": self._session.standing()} if self._session is not None else {}
+    def _member_state(self) -> dict[str, Any]:
+        return {"@member": self._session.member_state()} if self._session is not None else {}
 
     def _check_lost(self) -> None:
         assert self._session is not None

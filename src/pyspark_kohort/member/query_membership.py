@@ -132,7 +132,7 @@ class QueryMembership:
         await membership.settled()
         return bool(membership.assignment ^ self.ledger.owned.keys())
 
-    def standing(self) -> dict[str, Any]:
+    def member_state(self) -> dict[str, Any]:
         """Return the member's status for the query's progress."""
         found: dict[str, Any] = {"group": self._group.group_id, "partitions": len(self.ledger.owned)}
         if (membership := self.membership) is not None:

@@ -56,7 +56,7 @@ def read_ranges(
     decoder = Decoder(schema, read_committed=broker.read_committed)
     damaged: list[str] = []
     for piece in _Reading(cluster_of_worker(broker), ranges, fail_on_data_loss).pieces():
-        batches = _sound(piece, damaged) if skip_corrupt else piece.batches
+        batches = _valid_batches(piece, damaged) if skip_corrupt else piece.batches
         yield from decoder.feed(
             piece.buffer, batches, piece.tp, first=piece.first, until=piece.until, aborted=piece.aborted
         )
@@ -91,16 +91,16 @@ class _Piece:
     aborted: Sequence[tuple[int, int]]
 
 
-def _sound(piece: _Piece, damaged: list[str]) -> Batches:
+def _valid_batches(piece: _Piece, damaged: list[str]) -> Batches:
     """Return the batches with a correct checksum; append the names of the others to `damaged`."""
-    sound = []
+    valid = []
     for batch in piece.batches:
         crc = crc32c(piece.buffer[batch[kernels.AT] + _CRC_FROM : batch[kernels.END]])
         if crc == batch[kernels.CRC]:
-            sound.append(batch)
+            valid.append(batch)
         else:
             damaged.append(f"{piece.tp} offsets {batch[kernels.BASE_OFFSET]} to {batch[kernels.LAST_OFFSET]}")
-    return sound
+    return valid
 
 
 class _Reading:

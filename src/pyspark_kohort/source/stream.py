@@ -61,7 +61,9 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         """
         if not self._ends:
             return None
-        return Offset(self._ends).to_json() | {"@lag": plan.behind(self._reached or {}, self._ends)} | self._standing()
+        return (
+            Offset(self._ends).to_json() | {"@lag": plan.behind(self._reached or {}, self._ends)} | self._member_state()
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Set the target to the current end of all partitions, whether this query owns them yet or not."""
@@ -121,7 +123,7 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
                 " own; failOnDataLoss=false continues without it."
             )
 
-    def _standing(self) -> dict[str, Any]:
+    def _member_state(self) -> dict[str, Any]:
         return {}
 
     def _ends_of(self, begins: Positions) -> dict[TopicPartition, int]:

@@ -16,7 +16,7 @@ from kohort.broker.cluster.following import ClusterFollower
 from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.fetch.followers import FollowerReads
 from kohort.errors import KohortError
-from kohort.log.cluster import BrokerState, Busy, ClusterImage, ClusterStore, ProcessIdentity, end
+from kohort.log.cluster import BrokerState, Busy, ClusterImage, ClusterStore, ProcessIdentity, kill_process
 
 
 class Dependencies(FollowingParts, Protocol):
@@ -50,7 +50,7 @@ class DirectoryCluster(ClusterFollower):
 
     look_every_s = _LOOK_EVERY_S
     clock: Callable[[], float] = staticmethod(time.monotonic)
-    kill: Callable[[ProcessIdentity], None] = staticmethod(end)
+    kill: Callable[[ProcessIdentity], None] = staticmethod(kill_process)
     """Ends a process. Apart from the directory and the loop, `clock` and `kill` are its only outside dependencies."""
 
     def __init__(self, broker: Dependencies, store: ClusterStore) -> None:

@@ -22,10 +22,10 @@ from kohort.log.cluster import (
     Replicas,
     SharedStore,
     Transition,
-    called_off,
-    elected,
-    reassigned,
-    told_replicas,
+    replicas_for_clients,
+    with_preferred_leaders,
+    with_reassignments,
+    without_reassignments,
 )
 
 
@@ -89,7 +89,7 @@ class ClusterFollower:
         # Every broker coordinates groups, so these topics have no replicas of their own and any broker may lead them.
         internal = topic.name in INTERNAL_TOPICS
         factor = self._broker.config.number("offsets.topic.replication.factor") if internal else 1
-        return told_replicas(image, PartitionId(topic.topic_id, partition), factor)
+        return replicas_for_clients(image, PartitionId(topic.topic_id, partition), factor)
 
     def create(self, topic: Topic, placement: Placement) -> None:
         self._store.create_topic(topic, placement)
@@ -99,11 +99,13 @@ class ClusterFollower:
 
     def reassign(self, wanted: Mapping[PartitionId, tuple[int, ...]], over: Iterable[PartitionId]) -> None:
         over = list(over)
-        self._store.follow(self._store.home.change(lambda image: called_off(reassigned(image, wanted), over)))
+        self._store.follow(
+            self._store.home.change(lambda image: without_reassignments(with_reassignments(image, wanted), over))
+        )
 
     def elect(self, ones: Iterable[PartitionId]) -> None:
         ones = list(ones)
-        self._store.follow(self._store.home.change(lambda image: elected(image, ones)))
+        self._store.follow(self._store.home.change(lambda image: with_preferred_leaders(image, ones)))
 
     def catch_up(self) -> None:
         image = self._store.home.read()

@@ -121,7 +121,7 @@ class Admin:
         wanted = list(topics)
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in wanted],
-            timeout_ms=self._patience(timeout_ms),
+            timeout_ms=self._timeout_ms(timeout_ms),
             validate_only=validate_only,
         )
         response = await self._controller(request, CreateTopicsResponse)
@@ -134,7 +134,7 @@ class Admin:
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
         """Delete topics with all their records, and wait until they are gone. Raises the first error."""
         listed = list(names)
-        timeout = self._patience(timeout_ms)
+        timeout = self._timeout_ms(timeout_ms)
 
         def question(connection: BrokerConnection) -> Message:
             if connection.version_of(DeleteTopicsRequest) >= _DELETE_BY_STATE:
@@ -310,7 +310,7 @@ class Admin:
 
         await self._retrying(attempt)
 
-    def _patience(self, timeout_ms: Millis | None) -> Millis:
+    def _timeout_ms(self, timeout_ms: Millis | None) -> Millis:
         return self._options.request_timeout_ms if timeout_ms is None else whole("timeout_ms", timeout_ms)
 
     async def _retrying(self, attempt: Callable[[], Awaitable[_T]]) -> _T:

@@ -379,14 +379,14 @@ class Consumer(BlockingClient):
         finally:
             self._leave()
 
-    def _call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
+    def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         try:
             self._enter()
         except ConcurrentUseError:
             work.close()
             raise
         try:
-            return self._until_closed(lambda: super(Consumer, self)._call(work, patience))
+            return self._until_closed(lambda: super(Consumer, self)._call(work, timeout_s))
         finally:
             self._leave()
 

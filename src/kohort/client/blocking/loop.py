@@ -49,12 +49,12 @@ class LoopThread:
         future.add_done_callback(self._awaited.discard)
         return future
 
-    def call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Run `work` in the loop and return its result.
 
-        An interrupt (Ctrl-C) cancels it, and so does the TimeoutError after `patience` seconds.
+        An interrupt (Ctrl-C) cancels it, and so does the TimeoutError after `timeout_s` seconds.
         """
-        return self.wait(self.submit(work), lambda future: future.result(patience))
+        return self.wait(self.submit(work), lambda future: future.result(timeout_s))
 
     def wait(self, future: "Future[T]", until: Callable[["Future[T]"], T]) -> T:
         """Return `until(future)`, which waits for the future. Any exception while waiting cancels the future."""
@@ -118,11 +118,11 @@ class BlockingClient(ABC):
     def close(self) -> None:
         """Close the client and its event loop. Closing twice is allowed."""
 
-    def _call(self, work: Coroutine[Any, Any, T], patience: float | None = None) -> T:
+    def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         if self._stopped:
             work.close()
             raise self._refusal()
-        return self._thread.call(work, patience)
+        return self._thread.call(work, timeout_s)
 
     def _stop(self) -> None:
         self._stopped = True

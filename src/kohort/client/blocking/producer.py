@@ -129,21 +129,21 @@ class Producer(BlockingClient):
 
     def close(self, *, timeout: float | None = None) -> None:
         """Flush and disconnect. See `kohort.Producer.close`. Closing twice is allowed."""
-        patience = None if timeout is None else seconds("timeout", timeout)
+        timeout_s = None if timeout is None else seconds("timeout", timeout)
         self._check_process()
         if self._stopped:
             return
         try:
-            self._call(self._records.close(patience))
+            self._call(self._records.close(timeout_s))
         finally:
             self._stop()
 
-    def wait_for(self, pending: PendingDelivery, patience: float | None) -> RecordMetadata:
-        """Wait until the record is written or has failed. Raises REQUEST_TIMED_OUT after `patience` seconds."""
+    def wait_for(self, pending: PendingDelivery, timeout_s: float | None) -> RecordMetadata:
+        """Wait until the record is written or has failed. Raises REQUEST_TIMED_OUT after `timeout_s` seconds."""
         try:
-            return self._call(self._records.decided(pending), patience)
+            return self._call(self._records.decided(pending), timeout_s)
         except TimeoutError:
-            detail = f"the record is neither written nor failed after {patience:g} s; it may still be written"
+            detail = f"the record is neither written nor failed after {timeout_s:g} s; it may still be written"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
 
     def _abandon(self) -> None:

@@ -85,28 +85,28 @@ class SendQueue:
             return await record.delivery
         return record.outcome()
 
-    async def flush(self, patience: float | None) -> None:
+    async def flush(self, timeout_s: float | None) -> None:
         """Queue all records sent so far, then flush the core."""
         began = self.loop.time()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_s):
                 await self.done()
         except TimeoutError:
-            detail = f"{self.unwritten()} records are not written after {patience:g} s; the producer still tries"
+            detail = f"{self.unwritten()} records are not written after {timeout_s:g} s; the producer still tries"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
-        await self._core.flush(None if patience is None else max(0.0, began + patience - self.loop.time()))
+        await self._core.flush(None if timeout_s is None else max(0.0, began + timeout_s - self.loop.time()))
 
-    async def close(self, patience: float | None) -> None:
+    async def close(self, timeout_s: float | None) -> None:
         """Queue all records sent so far, then close the core. Records not queued in time fail."""
         began = self.loop.time()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_s):
                 await self.done()
         except TimeoutError:
             pass
         finally:
             await self._refuse_all()
-            await self._core.close(None if patience is None else max(0.0, began + patience - self.loop.time()))
+            await self._core.close(None if timeout_s is None else max(0.0, began + timeout_s - self.loop.time()))
             unwatch_unclosed(self)
 
     # -- producers that are not closed
@@ -115,18 +115,18 @@ class SendQueue:
         """Return the number of records that are neither written nor failed."""
         return self._core.unwritten() + sum(isinstance(queued, tuple) for queued in list(self._queue))
 
-    async def finish(self, patience: float) -> int:
-        """Write for up to `patience` seconds, close, and return the number of unwritten records."""
+    async def finish(self, timeout_s: float) -> int:
+        """Write for up to `timeout_s` seconds, close, and return the number of unwritten records."""
         if self._core.closed:
             return 0
         began = self.loop.time()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_s):
                 await self.done()
         except TimeoutError:
             pass
         left = sum(isinstance(queued, tuple) for queued in self._queue)
-        lost = await self._core.finish(max(0.0, began + patience - self.loop.time()))
+        lost = await self._core.finish(max(0.0, began + timeout_s - self.loop.time()))
         await self._refuse_all()
         unwatch_unclosed(self)
         return lost + left

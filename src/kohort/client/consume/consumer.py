@@ -18,7 +18,7 @@ from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.loops import check_loop, warn_unclosed
 from kohort.client.membership import positions_of
-from kohort.client.net import Cluster, copied, list_offsets, undisturbed
+from kohort.client.net import Cluster, copied_error, list_offsets, run_to_end
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions, read_options
 from kohort.client.subscription_pattern import SubscriptionPattern
@@ -406,14 +406,14 @@ class Consumer:
                 self._commits.timeout = min(self._commits.timeout, timeout)
                 await self._commits.commit_automatically()
         finally:
-            await undisturbed(self._clean_up())
+            await run_to_end(self._clean_up())
         self._group.rebalances.raise_error()
 
     async def abandon(self) -> None:
         """Disconnect without committing or leaving the group, after the application dropped the consumer."""
         self._closed = True
         self._group.stop_matching()
-        await undisturbed(self._clean_up())
+        await run_to_end(self._clean_up())
 
     def close_after_callback(self) -> None:
         """Close the consumer once the running callback has finished."""
@@ -437,7 +437,7 @@ class Consumer:
         self._group.rebalances.raise_error()
         problem = self.cluster.problem  # it is more specific than the member's error
         if problem is not None and not problem.retriable:
-            raise copied(problem)
+            raise copied_error(problem)
         self._group.raise_error()
         self._partitions.raise_error()
 

@@ -43,21 +43,21 @@ class FetchErrors:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._policy = reset_policy(options.auto_offset_reset)
-        self._untold = PendingErrors()
+        self._pending_errors = PendingErrors()
         self._failures = FailureLog(_log, self._loop.time, "not fetched", "fetched again")
 
     # -- interface to the fetcher
 
-    def waits_to_be_told(self, state: PartitionState) -> bool:
+    def has_pending_error(self, state: PartitionState) -> bool:
         """Return whether fetching of the partition waits until its error has been raised."""
-        return self._untold.holds(state)
+        return self._pending_errors.holds(state)
 
     def raise_error(self) -> None:
         """Raise the error of a partition whose fetched records have all been handed out.
 
         The partition is fetched again after a backoff.
         """
-        states, error = self._untold.take(lambda state: not state.paused and not state.has_records)
+        states, error = self._pending_errors.take(lambda state: not state.paused and not state.has_records)
         if error is not None:
             self._back_off(states)
             raise error
@@ -163,7 +163,7 @@ class FetchErrors:
         self._failures.failed([state.partition for state in states], code, explained(code, sentence))
 
     def _raise_later(self, states: Collection[PartitionState], error: KohortError) -> None:
-        self._untold.add(states, error)
+        self._pending_errors.add(states, error)
         self._on_news()
 
     def _back_off(self, states: Iterable[PartitionState]) -> None:

@@ -38,7 +38,7 @@ _Slot = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestedPartition:
     """Partition in a Fetch request and its turn. The response is discarded if the turn has changed since."""
 
     state: PartitionState
@@ -77,13 +77,13 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._fetches: dict[_Slot, asyncio.Task[None]] = {}
         self._sessions: dict[_Slot, FetchSession] = {}
-        self._later = EarliestTimer(self._fill)
+        self._later = EarliestTimer(self._start_fetches)
         self._unpacker = Unpacker(check_crc=options.check_crcs)
         self._read_committed = options.isolation_level == "read_committed"
         self._replicas = ReadReplicas(cluster, self._loop.time)
         self._errors = FetchErrors(cluster, options, self._replicas, self._later, on_news, on_lost)
         self._closed = False
-        self._damage: tuple[PartitionState, int, BatchError] | None = None
+        self._damaged_batch: tuple[PartitionState, int, BatchError] | None = None
         """State and turn of a damaged batch that followed records of other partitions, with its error."""
         self._changes = 0
         """Counter of events that may change what to fetch.
@@ -151,7 +151,7 @@ class Fetcher:
         self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]
     ) -> list[_T]:
         self._errors.raise_error()
-        self._raise_damage()
+        self._raise_damaged_batch()
         taken: list[_T] = []
         left, freed = most, False
         for state in list(self.states.values()):
@@ -165,7 +165,7 @@ class Fetcher:
                 self.states[state.partition] = self.states.pop(state.partition)
                 if not taken:
                     raise
-                self._damage = state, state.turn, problem  # raised by the next call, after these records
+                self._damaged_batch = state, state.turn, problem  # raised by the next call, after these records
                 break
             taken = taken + some if taken else some
             drained = state.buffered < buffered
@@ -179,13 +179,13 @@ class Fetcher:
             if left <= 0:
                 break
         if freed:  # checking a thousand partitions for every few records would cost more than the records do
-            self._fill()
+            self._start_fetches()
         if not taken:
             self._errors.raise_error()
         return taken
 
-    def _raise_damage(self) -> None:
-        damage, self._damage = self._damage, None
+    def _raise_damaged_batch(self) -> None:
+        damage, self._damaged_batch = self._damaged_batch, None
         if damage is not None:
             state, turn, error = damage
             if state.turn == turn and not state.paused:  # else a seek or a removal made it obsolete
@@ -201,9 +201,9 @@ class Fetcher:
     def go_on(self) -> None:
         """Fetch what may be fetched now, after something has changed."""
         self._changes += 1
-        self._fill()
+        self._start_fetches()
 
-    def _fill(self) -> None:
+    def _start_fetches(self) -> None:
         if self._closed:
             return
         now = self._loop.time()
@@ -211,7 +211,7 @@ class Fetcher:
         unchecked = False
         room = self._options.fetch_max_bytes - sum(state.buffered for state in self.states.values())
         for state in self.states.values():
-            if state.in_fetch or state.paused or state.position is None or self._errors.waits_to_be_told(state):
+            if state.in_fetch or state.paused or state.position is None or self._errors.has_pending_error(state):
                 continue
             if state.retry_at <= now and self.is_of_another_topic(state):
                 self._errors.of_another_topic(state)
@@ -281,14 +281,16 @@ class Fetcher:
         task = self._loop.create_task(fetch, name=f"kohort-fetch {slot}")
         self._fetches[slot] = task
 
-    def _asked(self, states: list[PartitionState]) -> dict[TopicPartition, _Asked]:
+    def _asked(self, states: list[PartitionState]) -> dict[TopicPartition, _RequestedPartition]:
         return {
-            state.partition: _Asked(state, state.turn, state.fetch_at, leader_epoch(self._cluster, state.partition))
+            state.partition: _RequestedPartition(
+                state, state.turn, state.fetch_at, leader_epoch(self._cluster, state.partition)
+            )
             for state in states
         }
 
     async def _fetch(
-        self, slot: _Slot, asked: dict[TopicPartition, _Asked], changes: int, metadata: ClusterMetadata
+        self, slot: _Slot, asked: dict[TopicPartition, _RequestedPartition], changes: int, metadata: ClusterMetadata
     ) -> None:
         node, number = slot
         session = self._sessions.setdefault(slot, FetchSession(self._options))
@@ -301,7 +303,7 @@ class Fetcher:
                 {partition: self._wanted(requested) for partition, requested in asked.items()}, rack_id
             )
             # While no data arrives and nothing changes, only the session's epoch advances.
-            while await self._brings_nothing(connection, session, request, asked):
+            while await self._fetched_nothing(connection, session, request, asked):
                 if self._changes != changes or self._cluster.metadata is not metadata:
                     break
                 if rack_id != rack and rack_id != self._replicas.rack_id(states, rack):
@@ -319,14 +321,14 @@ class Fetcher:
             for requested in asked.values():
                 requested.state.in_fetch = False
             del self._fetches[slot]
-        self._fill()
+        self._start_fetches()
 
-    async def _brings_nothing(
+    async def _fetched_nothing(
         self,
         connection: BrokerConnection,
         session: FetchSession,
         request: FetchRequest,
-        asked: dict[TopicPartition, _Asked],
+        asked: dict[TopicPartition, _RequestedPartition],
     ) -> bool:
         """Fetch once. Return whether the response, in the requested session, brought nothing."""
         timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
@@ -343,12 +345,14 @@ class Fetcher:
             left_out = [asked[partition] for partition in missing]
             self._errors.left_out([requested.state for requested in left_out if requested.turn == requested.state.turn])
             asked = {partition: requested for partition, requested in asked.items() if partition not in missing}
-        news = self._arrived(asked, response) or bool(missing)
+        news = self._store_response(asked, response) or bool(missing)
         if news:
             self._on_news()
         return not news
 
-    def _missing(self, asked: Mapping[TopicPartition, _Asked], response: FetchResponse) -> Set[TopicPartition]:
+    def _missing(
+        self, asked: Mapping[TopicPartition, _RequestedPartition], response: FetchResponse
+    ) -> Set[TopicPartition]:
         """Return the partitions missing from a response that must contain all of them.
 
         A full request, in a new session or without one, requires an entry for every partition.
@@ -359,14 +363,14 @@ class Fetcher:
         there = {TopicPartition(name, data.partition_index) for name, some in answered for data in some}
         return asked.keys() - there
 
-    def _wanted(self, requested: _Asked) -> FetchRequestPartition:
+    def _wanted(self, requested: _RequestedPartition) -> FetchRequestPartition:
         state, metadata = requested.state, self._cluster.metadata
         if state.topic_id is None:
             state.topic_id = metadata.topic_id(state.partition.topic)
         limit = self._options.max_partition_fetch_bytes
         return FetchRequestPartition(state.topic_id or NO_TOPIC_ID, requested.offset, limit, requested.leader_epoch)
 
-    def _arrived(self, asked: dict[TopicPartition, _Asked], response: FetchResponse) -> bool:
+    def _store_response(self, asked: dict[TopicPartition, _RequestedPartition], response: FetchResponse) -> bool:
         """Store the results of a fetch. Return whether they contain more than new log end offsets."""
         news = False
         codes: dict[PartitionState, tuple[ErrorCode, int]] = {}
@@ -379,13 +383,13 @@ class Fetcher:
                 if data.error_code != ErrorCode.NONE:
                     codes[requested.state] = error_code(data.error_code), requested.offset
                 else:
-                    news |= self._take_in(requested, data)
+                    news |= self._store_records(requested, data)
         self._errors.succeeded(partition for partition, requested in asked.items() if requested.state not in codes)
         if codes:
             self._errors.refused(codes)
         return news or bool(codes)
 
-    def _name_of(self, topic: FetchableTopicResponse, asked: Mapping[TopicPartition, _Asked]) -> str:
+    def _name_of(self, topic: FetchableTopicResponse, asked: Mapping[TopicPartition, _RequestedPartition]) -> str:
         """Return the topic's name.
 
         Since version 13 the response has IDs, which metadata may have dropped meanwhile.
@@ -398,7 +402,7 @@ class Fetcher:
             name = next(of_id, "")
         return name
 
-    def _take_in(self, requested: _Asked, data: PartitionData) -> bool:
+    def _store_records(self, requested: _RequestedPartition, data: PartitionData) -> bool:
         state = requested.state
         state.failures = 0
         state.end = data.last_stable_offset if self._read_committed else data.high_watermark

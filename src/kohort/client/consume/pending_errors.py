@@ -33,8 +33,8 @@ class PendingErrors:
         for state in list(self._errors):
             if self.holds(state) and ready(state):
                 error = self._errors[state][1]
-                told = [other for other, (_, its) in self._errors.items() if its is error]
-                for other in told:
+                states = [other for other, (_, error_of_other) in self._errors.items() if error_of_other is error]
+                for other in states:
                     del self._errors[other]
-                return told, error
+                return states, error
         return [], None

@@ -44,7 +44,7 @@ class Positioner:
         self._later = EarliestTimer(self.go_on)
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[PartitionState] = set()
-        self._untold = PendingErrors()
+        self._pending_errors = PendingErrors()
         self._failures = FailureLog(_log, self._loop.time, "no position yet", "position found")
         self._closed = False
 
@@ -56,7 +56,7 @@ class Positioner:
         leaderless: list[PartitionState] = []
         requests: dict[tuple[Operation, int], list[PartitionState]] = defaultdict(list)
         for state in self._fetcher.states.values():
-            if state in self._asked or self._untold.holds(state) or (lookup := self._needed(state)) is None:
+            if state in self._asked or self._pending_errors.holds(state) or (lookup := self._needed(state)) is None:
                 continue
             if state.retry_at > now:
                 self._later.by(state.retry_at)
@@ -91,7 +91,7 @@ class Positioner:
 
     def raise_error(self) -> None:
         """Raise an error that has not been raised yet. Its partition is looked up again after a backoff."""
-        _, error = self._untold.take(lambda state: True)
+        _, error = self._pending_errors.take(lambda state: True)
         if error is not None:
             self.go_on()
             raise error
@@ -187,7 +187,7 @@ class Positioner:
             state.failures += 1
             state.retry_at = self._loop.time() + back_off(self._options, state.failures)
         if not isinstance(error, KafkaError) or reaction(lookup, error.code) is Reaction.RAISE:
-            self._untold.add(states, error)
+            self._pending_errors.add(states, error)
             self._on_news()
             return
         self._cluster.want_metadata()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kohort.client.consume.partition import PartitionState
-from kohort.client.net import Cluster, listed
+from kohort.client.net import Cluster, joined_names
 from kohort.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -98,11 +98,13 @@ class ReadReplicas:
         if self._named:
             seconds = self._cluster.options.metadata_max_age_ms / 1000
             for node_id, partitions in self._named.items():
-                _log.info("fetched from a follower: broker=%d for %.0f s: %s", node_id, seconds, listed(partitions))
+                _log.info(
+                    "fetched from a follower: broker=%d for %.0f s: %s", node_id, seconds, joined_names(partitions)
+                )
             self._named.clear()
         if self._given_up:
             for (node_id, why), partitions in self._given_up.items():
-                _log.warning("fetched from the leader again: broker %d %s: %s", node_id, why, listed(partitions))
+                _log.warning("fetched from the leader again: broker %d %s: %s", node_id, why, joined_names(partitions))
             self._given_up.clear()
 
     def rack_id(self, states: Iterable[PartitionState], rack: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.membership.committed import identified
 from kohort.client.membership.coordinator_link import CoordinatorLink
-from kohort.client.membership.pulse import StallDetector
+from kohort.client.membership.stall_detector import StallDetector
 from kohort.client.membership.timers import MemberTimers
 from kohort.client.net import Cluster
 from kohort.client.options import check_weight
@@ -75,7 +75,7 @@ class MemberDriver:
         self._commits: dict[int, asyncio.Future[None]] = {}
         self._last_commit = 0
         self._changed: asyncio.Future[None] | None = None
-        self._pulse = StallDetector(_session_ms(config) / 3000, self._stood_still)
+        self._stall_detector = StallDetector(_session_ms(config) / 3000, self._stood_still)
         self._closed = False
 
     # -- operations
@@ -164,7 +164,7 @@ class MemberDriver:
         """Stop immediately without notifying the coordinator; call `leave` first to notify it."""
         self._closed = True
         self._cluster.unwatch(self)
-        self._pulse.close()
+        self._stall_detector.close()
         self._timers.close()
         await self._link.stop()
         for done in self._commits.values():

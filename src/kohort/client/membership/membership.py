@@ -15,7 +15,7 @@ from kohort.client.keywords import MembershipKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership.committed import committed_offsets, positions_of
 from kohort.client.membership.driver import MemberDriver
-from kohort.client.net import Cluster, undisturbed
+from kohort.client.net import Cluster, run_to_end
 from kohort.client.options import GroupOptions, read_options
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KafkaError
@@ -282,14 +282,14 @@ class Membership:
 
         A static member keeps its assignment for session_timeout_ms unless it leaves `for_good`.
         """
-        patience = seconds("timeout", timeout)
+        timeout_s = seconds("timeout", timeout)
         if self._left:
             return
         self._left = True
         try:
-            await self._driver.leave("the member leaves", int(patience * 1000), for_good=for_good)
+            await self._driver.leave("the member leaves", int(timeout_s * 1000), for_good=for_good)
         finally:
-            await undisturbed(self._clean_up())
+            await run_to_end(self._clean_up())
         if self.failure is not None:
             raise self.failure
 

@@ -9,7 +9,7 @@ from typing import Self, TypeVar, Unpack
 
 from kohort.client.keywords import ClientKeywords
 from kohort.client.net.backoff import back_off
-from kohort.client.net.closing import undisturbed
+from kohort.client.net.closing import run_to_end
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.connections import NO_NODE, Connections, bootstrap_key
 from kohort.client.net.metadata_refresh import Refresher, Watcher, WatcherOfAll
@@ -57,7 +57,7 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection. Closing twice is allowed."""
         self._closed = True
-        await undisturbed(self._close())
+        await run_to_end(self._close())
 
     async def _close(self) -> None:
         await self._refresher.close()

@@ -13,8 +13,8 @@ from math import inf
 from struct import Struct
 from typing import Any, TypeVar, cast
 
-from kohort.client.net.alarm import EarliestTimer
-from kohort.client.net.not_kafka import NotKafkaError, copied, garbled, stranger
+from kohort.client.net.earliest_timer import EarliestTimer
+from kohort.client.net.not_kafka import NotKafkaError, copied_error, garbled, stranger
 from kohort.client.net.versions import NEWEST_SPOKEN, common_versions, version_for
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
@@ -59,7 +59,7 @@ class BrokerConnection(asyncio.Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._last_correlation_id = 0
         self._versions: Mapping[int, int] = {}
-        self._alarm = EarliestTimer(self._check_deadlines)
+        self._deadline_timer = EarliestTimer(self._check_deadlines)
         self._chunks: list[bytes] = []
         self._waiting_bytes = 0
         self._wanted = _SIZE.size
@@ -69,7 +69,7 @@ class BrokerConnection(asyncio.Protocol):
         self.peer: tuple[str, int] = ("", 0)
         self.closed: asyncio.Future[KafkaError] = self._loop.create_future()
         self.used_at = self._loop.time()
-        self._answered_nothing = True
+        self._never_answered = True
         self.received = 0
         """Number of bytes received so far."""
 
@@ -145,7 +145,7 @@ class BrokerConnection(asyncio.Protocol):
         waiting = _Waiting(correlation_id, api.key, version, decode, answer, now + timeout, slow_at)
         self._waiting.append(waiting)
         self.used_at = now
-        self._alarm.by(waiting.deadline_at)
+        self._deadline_timer.by(waiting.deadline_at)
         return answer
 
     def _write(self, transport: asyncio.Transport, request: Message, version: int) -> int:
@@ -218,18 +218,18 @@ class BrokerConnection(asyncio.Protocol):
         if self.closed.done():
             return
         self.closed.set_result(error)
-        self._alarm.cancel()
+        self._deadline_timer.cancel()
         self._writable.set()
         self._chunks.clear()
         waiting, self._waiting = self._waiting, deque()
         for waiting_request in waiting:
             if not waiting_request.answer.done():
-                waiting_request.answer.set_exception(copied(error))
+                waiting_request.answer.set_exception(copied_error(error))
 
     def _why_closed(self) -> KafkaError:
         why = self.closed.result() if self.closed.done() else None
         if isinstance(why, NotKafkaError):
-            return copied(why)
+            return copied_error(why)
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, why.sentence if why else "the connection is not open")
 
     # -- deadlines, with one timer that is rescheduled lazily
@@ -245,7 +245,7 @@ class BrokerConnection(asyncio.Protocol):
                 self.abort(f"{self.address} did not answer {name} in time", ErrorCode.REQUEST_TIMED_OUT)
                 return
         if self._waiting:
-            self._alarm.by(min(waiting_request.deadline_at for waiting_request in self._waiting))
+            self._deadline_timer.by(min(waiting_request.deadline_at for waiting_request in self._waiting))
 
     # -- asyncio.Protocol
 
@@ -256,7 +256,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""
-        if self._answered_nothing:
+        if self._never_answered:
             why += "before its first answer: is it stopping, or does it expect TLS?"
         if self._waiting and not self.closed.done():
             asked = ", ".join(APIS[waiting_request.key].name for waiting_request in self._waiting)
@@ -277,7 +277,7 @@ class BrokerConnection(asyncio.Protocol):
             return
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         at, end = 0, len(data)
-        if self._answered_nothing and (problem := stranger(self.address, data)) is not None:
+        if self._never_answered and (problem := stranger(self.address, data)) is not None:
             self._end(problem)
             return
         self._wanted = _SIZE.size
@@ -312,7 +312,7 @@ class BrokerConnection(asyncio.Protocol):
             self._waiting.appendleft(waiting_request)
             self.abort(f"{self.address} sent a malformed answer to {APIS[waiting_request.key].name}: {problem}")
             return False
-        self._answered_nothing = False
+        self._never_answered = False
         if (now := self._loop.time()) > waiting_request.slow_at:
             took = now - waiting_request.slow_at + self._request_timeout * _SLOW
             _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[waiting_request.key].name)

@@ -52,7 +52,7 @@ class FailureLog:
         now = self._clock()
         news = [subject for subject in subjects if self._is_news(subject, code, now)]
         if news:
-            self._log.warning("%s: %s: %s (%s)", self._begins, listed(news), why, code.name)
+            self._log.warning("%s: %s: %s (%s)", self._begins, joined_names(news), why, code.name)
 
     def succeeded(self, subjects: Iterable[Hashable]) -> None:
         """Log the end of the failures of these subjects, if they have any."""
@@ -61,7 +61,7 @@ class FailureLog:
         over = {subject: failure for subject in subjects if (failure := self._failing.pop(subject, None)) is not None}
         if over:
             took = self._clock() - min(failure.since for failure in over.values())
-            self._log.warning("%s after %.1f s: %s", self._ends, took, listed(list(over)))
+            self._log.warning("%s after %.1f s: %s", self._ends, took, joined_names(list(over)))
 
     def forget(self, subjects: Iterable[Hashable]) -> None:
         """Discard the failures of subjects that are no longer used."""
@@ -79,7 +79,7 @@ class FailureLog:
         return True
 
 
-def listed(subjects: Collection[Hashable]) -> str:
+def joined_names(subjects: Collection[Hashable]) -> str:
     """Return some of the subjects by name, and the number of the others."""
     named = ", ".join(sorted(map(str, subjects))[:_NAMED])
     more = len(subjects) - _NAMED

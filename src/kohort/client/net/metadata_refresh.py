@@ -9,7 +9,7 @@ from kohort.client.error_table import Operation, Reaction, explained, reaction
 from kohort.client.net.backoff import back_off
 from kohort.client.net.connections import closed_error
 from kohort.client.net.failure_log import NEVER, FailureLog
-from kohort.client.net.not_kafka import copied
+from kohort.client.net.not_kafka import copied_error
 from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID
@@ -146,7 +146,7 @@ class Refresher:
                 self._failed(problem)
                 for future in waiting:
                     if not future.done():
-                        future.set_exception(copied(problem))
+                        future.set_exception(copied_error(problem))
                 if self._watchers or self._watchers_of_all:
                     self._wanted.set()
             finally:

@@ -32,6 +32,6 @@ def garbled(address: str) -> NotKafkaError:
     return NotKafkaError(f"{address} does not speak Kafka's protocol; bootstrap_servers must name a Kafka broker.")
 
 
-def copied(error: KafkaError) -> KafkaError:
+def copied_error(error: KafkaError) -> KafkaError:
     """Return a copy of the error for another waiter, because raising an exception modifies it."""
     return NotKafkaError(error.sentence) if isinstance(error, NotKafkaError) else KafkaError(error.code, error.sentence)

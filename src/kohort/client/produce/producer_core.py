@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.loops import check_loop
-from kohort.client.net import Cluster, undisturbed
+from kohort.client.net import Cluster, run_to_end
 from kohort.client.options import ProducerOptions
 from kohort.client.produce import unclosed
 from kohort.client.produce.batches import Delivery
@@ -102,20 +102,20 @@ class ProducerCore:
         """Return the number of records that are neither written nor failed."""
         return self._gathered.unwritten()
 
-    async def flush(self, patience: float | None) -> None:
+    async def flush(self, timeout_s: float | None) -> None:
         """Wait until every record queued so far is written or has failed.
 
-        Raises KafkaError after `patience` seconds, and DeliveryFailedError for unseen failures
+        Raises KafkaError after `timeout_s` seconds, and DeliveryFailedError for unseen failures
         since the last flush.
         """
         check_loop(self.loop, "producer")
-        if not await self._sender.flush(patience):
-            detail = f"{self.unwritten()} records are not written after {patience:g} s; the producer still tries"
+        if not await self._sender.flush(timeout_s):
+            detail = f"{self.unwritten()} records are not written after {timeout_s:g} s; the producer still tries"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
         self.failures.raise_unseen()
 
-    async def close(self, patience: float | None) -> None:
-        """Send queued records for up to `patience` seconds, fail the rest and disconnect.
+    async def close(self, timeout_s: float | None) -> None:
+        """Send queued records for up to `timeout_s` seconds, fail the rest and disconnect.
 
         None sends for as long as delivery_timeout_ms allows.
         """
@@ -124,16 +124,16 @@ class ProducerCore:
         check_loop(self.loop, "producer")
         self.closed = True
         try:
-            await self._sender.flush(patience)
+            await self._sender.flush(timeout_s)
         finally:
-            await undisturbed(self._clean_up())
+            await run_to_end(self._clean_up())
 
-    async def finish(self, patience: float) -> int:
+    async def finish(self, timeout_s: float) -> int:
         """Close a producer that its owner did not close, and return the number of unwritten records."""
         if self.closed:
             return 0
         self.closed = True
-        await self._sender.flush(patience)
+        await self._sender.flush(timeout_s)
         lost = self.unwritten()
         self.failures.hand_over()
         await self._clean_up()

@@ -56,15 +56,15 @@ class Sender:
         self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
         self._in_flight: dict[int, set[asyncio.Task[None]]] = defaultdict(set)
         """Requests by broker."""
-        self._alarm = EarliestTimer(self._drain)
+        self._drain_timer = EarliestTimer(self._drain)
         self._soon: asyncio.Handle | None = None
         self._flushing = 0
         self._closed = False
 
     # -- interface to the producer
 
-    async def flush(self, patience: float | None) -> bool:
-        """Wait up to `patience` seconds for all current batches.
+    async def flush(self, timeout_s: float | None) -> bool:
+        """Wait up to `timeout_s` seconds for all current batches.
 
         Return whether all are written or have failed.
         """
@@ -74,7 +74,7 @@ class Sender:
         self._flushing += 1
         self._drain_soon()
         try:
-            _, left = await asyncio.wait(pending, timeout=patience)
+            _, left = await asyncio.wait(pending, timeout=timeout_s)
             return not left
         finally:
             self._flushing -= 1
@@ -82,7 +82,7 @@ class Sender:
     async def close(self) -> None:
         """Cancel requests in flight and fail the remaining batches."""
         self._closed = True
-        self._alarm.cancel()
+        self._drain_timer.cancel()
         tasks = [task for tasks in self._in_flight.values() for task in tasks]
         for task in tasks:
             task.cancel()
@@ -98,7 +98,7 @@ class Sender:
 
     def _due_at(self, lingers_until: float) -> None:
         if self._soon is None:
-            self._alarm.by(lingers_until)
+            self._drain_timer.by(lingers_until)
 
     def _drain(self) -> None:
         """Send every batch that is ready, and schedule the next check of the others."""
@@ -129,7 +129,7 @@ class Sender:
             for node, queues in ready.items():
                 self._send_to(node, queues)
         if later:
-            self._alarm.by(min(later))
+            self._drain_timer.by(min(later))
 
     def _when(self, queue: PartitionQueue) -> list[float]:
         """Return the time at which a queue that is not ready must be checked again; nothing if it is empty."""

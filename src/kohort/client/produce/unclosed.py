@@ -21,8 +21,8 @@ class Unclosed(Protocol):
     def unwritten(self) -> int:
         """Return the number of records that are neither written nor failed."""
 
-    async def finish(self, patience: float) -> int:
-        """Write for up to `patience` seconds, close, and return the number of unwritten records."""
+    async def finish(self, timeout_s: float) -> int:
+        """Write for up to `timeout_s` seconds, close, and return the number of unwritten records."""
 
 
 _open: set[Unclosed] = set()
@@ -82,13 +82,13 @@ async def _finish_and_report(producer: Unclosed, then: Callable[[], None] | None
         then()
 
 
-async def _finish(producer: Unclosed, patience: float) -> int:
+async def _finish(producer: Unclosed, timeout_s: float) -> int:
     """Finish a producer and return the number of lost records; a concurrent call waits and returns 0."""
     task = _finishing.get(producer)
     if task is not None:
         await asyncio.wait((task,))
         return 0
-    task = _finishing[producer] = asyncio.get_running_loop().create_task(producer.finish(patience))
+    task = _finishing[producer] = asyncio.get_running_loop().create_task(producer.finish(timeout_s))
     try:
         return await task
     finally:
@@ -108,8 +108,8 @@ def _finish_all() -> None:
                 running[producer] = asyncio.run_coroutine_threadsafe(_finish(producer, FINISH_TIMEOUT_S), producer.loop)
         for producer in left:
             if producer not in running and not producer.loop.is_closed():
-                patience = max(0.0, deadline - time.monotonic())
-                lost[producer] = producer.loop.run_until_complete(_finish(producer, patience))
+                timeout_s = max(0.0, deadline - time.monotonic())
+                lost[producer] = producer.loop.run_until_complete(_finish(producer, timeout_s))
         for producer, finished in running.items():
             # Its own timeout ends before this one.
             lost[producer] = finished.result(max(0.0, deadline - time.monotonic()) + 1.0)

@@ -41,9 +41,9 @@ from kohort.log.directory import (
 )
 from kohort.log.memory import fresh_cluster_id
 
-_PATIENCE_S = 0.1
+_LOCK_TIMEOUT_S = 0.1
 """Maximum wait for a change of the image, in seconds: one takes a few milliseconds unless its process hangs."""
-_START_PATIENCE_S = 2.0
+_START_LOCK_TIMEOUT_S = 2.0
 """Maximum wait at start-up, in seconds: nothing depends on a broker that is still starting."""
 _OURS = frozenset({"brokers", "cluster.lock", "cluster.json", "cluster.json.new"})
 
@@ -95,12 +95,12 @@ class ClusterDirectory:
         except Busy:
             detail = "is in use by a broker alone; stop it, or choose another directory"
             raise DataDirectoryInUse(f"the data directory {self.path} {detail}") from None
-        with locked(self.path / "cluster.lock", _START_PATIENCE_S):
+        with locked(self.path / "cluster.lock", _START_LOCK_TIMEOUT_S):
             self.cluster_id = self._begin(cluster_id)
         (self.path / "brokers").mkdir(exist_ok=True)
         try:
             # A process that checks whether a broker is alive holds its lock for a moment.
-            self._life = FileLock(self._life_of(self.node_id), patience_s=_START_PATIENCE_S)
+            self._life = FileLock(self._life_of(self.node_id), timeout_s=_START_LOCK_TIMEOUT_S)
         except Busy:
             detail = f"already has a broker with node id {self.node_id}; choose another one with --node-id"
             raise DataDirectoryInUse(f"the cluster in {self.path} {detail}") from None
@@ -161,7 +161,7 @@ class ClusterDirectory:
 
         If `transition` raises, the image stays unchanged. Raises OSError.
         """
-        with locked(self.path / "cluster.lock", _PATIENCE_S):
+        with locked(self.path / "cluster.lock", _LOCK_TIMEOUT_S):
             before = self.read()
             after = transition(before)
             if after is before:

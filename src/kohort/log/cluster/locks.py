@@ -17,15 +17,15 @@ class Busy(OSError):
 class FileLock:
     """A lock that this process holds until `close`."""
 
-    def __init__(self, path: Path, *, shared: bool = False, patience_s: float = 0.0) -> None:
+    def __init__(self, path: Path, *, shared: bool = False, timeout_s: float = 0.0) -> None:
         """Acquire the lock.
 
-        Raises Busy if it is taken for longer than `patience_s`, and another OSError if the file
+        Raises Busy if it is taken for longer than `timeout_s`, and another OSError if the file
         system has no locks.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _acquire(self._descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, patience_s, path)
+            _acquire(self._descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, timeout_s, path)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -40,9 +40,9 @@ class FileLock:
 
 
 @contextmanager
-def locked(path: Path, patience_s: float) -> Iterator[None]:
+def locked(path: Path, timeout_s: float) -> Iterator[None]:
     """Hold the lock in a `with` block. Raises Busy."""
-    lock = FileLock(path, patience_s=patience_s)
+    lock = FileLock(path, timeout_s=timeout_s)
     try:
         yield
     finally:
@@ -58,8 +58,8 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _acquire(descriptor: int, kind: int, patience_s: float, path: Path) -> None:
-    give_up_at = time.monotonic() + patience_s
+def _acquire(descriptor: int, kind: int, timeout_s: float, path: Path) -> None:
+    give_up_at = time.monotonic() + timeout_s
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

@@ -55,7 +55,7 @@ def this_process() -> ProcessIdentity:
     return _identity_of(os.getpid())
 
 
-def end(process: ProcessIdentity) -> None:
+def kill_process(process: ProcessIdentity) -> None:
     """Send SIGKILL to that process and to no other.
 
     Raises NotTheSameProcess, ProcessLookupError, PermissionError.

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from kohort.log.api import Topic, TopicExists
 from kohort.log.cluster.directory import ClusterDirectory
-from kohort.log.cluster.followed import FollowerLog
+from kohort.log.cluster.follower_log import FollowerLog
 from kohort.log.cluster.image import NOBODY, ClusterImage, PartitionId, Transition
-from kohort.log.cluster.marks import PublishedOffsetsWriter
+from kohort.log.cluster.published_offsets import PublishedOffsetsWriter
 from kohort.log.cluster.replicas import ONE_REPLICA, Placement
 from kohort.log.directory import check_topic_name
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles

@@ -187,9 +187,13 @@ class PostgresStore(SharedStore):
 
     def _config(self, topic: Topic) -> LogConfig:
         config = super()._config(topic)
-        staying = term(config)
+        retention_term = term(config)
         # A segment is removed as a whole: one that grew for longer would outlive the table of its first rows.
-        return config if staying is None else replace(config, segment_ms=min(config.segment_ms, staying.roll_ms))
+        return (
+            config
+            if retention_term is None
+            else replace(config, segment_ms=min(config.segment_ms, retention_term.roll_ms))
+        )
 
     def clear_drawers(self) -> list[str]:
         """Drop tables whose rows have expired, and create those that are needed next; return the dropped tables' names.
@@ -235,14 +239,14 @@ class PostgresStore(SharedStore):
         first, last = queued[0].headers[0].base_offset, queued[-1].headers[-1].next_offset
         appends.partitions.append((topic_id, number, log.leader_epoch, first, last))
         parts: list[Buffer] = []
-        staying = term(log.config)
+        retention_term = term(log.config)
         for position, append in enumerate(queued):
             parts += append.parts
             following = queued[position + 1] if position + 1 < len(queued) else None
             if following is None or following.segment is not append.segment:
                 until = append.headers[-1].next_offset
                 appends.rows.append((topic_id, number, first, until, b"".join(parts)))
-                appends.terms.append(staying)
+                appends.terms.append(retention_term)
                 parts, first = [], until
 
     def _move_start(self, partition_id: PartitionId, epoch: int, start_offset: int) -> None:

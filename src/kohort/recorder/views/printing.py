@@ -45,10 +45,12 @@ def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
         return Text.assemble(f"{at}  ", (f"{record.group_id}: {why(record, known)}", "bold"))
     moved = _moved(record)
     moved = f"{moved} moved" if moved.isdigit() else moved
-    told = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", moved]
-    told += [f"by {record.protocol}"] if record.protocol else []
+    parts = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", moved]
+    parts += [f"by {record.protocol}"] if record.protocol else []
     name = f"{record.group_id} generation {record.generation}"
-    return Text.assemble(f"{at}  ", (f"{name}: {why(record, known)}", "bold"), "".join(f"  ·  {part}" for part in told))
+    return Text.assemble(
+        f"{at}  ", (f"{name}: {why(record, known)}", "bold"), "".join(f"  ·  {part}" for part in parts)
+    )
 
 
 def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
@@ -109,12 +111,12 @@ def why(record: RebalanceRecord, known: dict[str, str]) -> str:
         return "; ".join(
             f"refused: {member.client_id}, {member.code}: {member.reason}" for member in record.refused_members
         )
-    told = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
+    parts = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
     if record.triggers and record.follow_up_of is not None:
         # The member's own reason only repeats that this is a follow-up.
-        told[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
-    told += [_refused(refused, known) for refused in record.refused]
-    return "; then ".join(dict.fromkeys(told))
+        parts[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
+    parts += [_refused(refused, known) for refused in record.refused]
+    return "; then ".join(dict.fromkeys(parts))
 
 
 def _refused(refused: Refused, known: dict[str, str]) -> str:
@@ -124,8 +126,8 @@ def _refused(refused: Refused, known: dict[str, str]) -> str:
 
 def _trigger(trigger: Trigger, known: dict[str, str], *, reason: bool = True) -> str:
     who = f": {label_of(known, trigger.member_id)}" if trigger.member_id else ""
-    said = f" ({trigger.reason})" if trigger.reason and reason else ""
-    return f"{trigger.cause}{who}{said}"
+    reason_text = f" ({trigger.reason})" if trigger.reason and reason else ""
+    return f"{trigger.cause}{who}{reason_text}"
 
 
 def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:

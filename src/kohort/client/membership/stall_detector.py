@@ -7,13 +7,13 @@ from collections.abc import Callable
 class StallDetector:
     """Detector of a blocked event loop.
 
-    A timer fires twice per `patience_s`. If it is late by more than `patience_s`, `on_still` is
+    A timer fires twice per `timeout_s`. If it is late by more than `timeout_s`, `on_still` is
     called with the delay in seconds.
     """
 
-    def __init__(self, patience_s: float, on_still: Callable[[float], None]) -> None:
+    def __init__(self, timeout_s: float, on_still: Callable[[float], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._patience_s = patience_s
+        self._patience_s = timeout_s
         self._on_still = on_still
         self._arm()
 

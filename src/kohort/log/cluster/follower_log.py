@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kohort.log.api import OffsetOutOfRange
 from kohort.log.cluster.image import PartitionId
-from kohort.log.cluster.marks import PublishedOffsets, PublishedOffsetsReader
+from kohort.log.cluster.published_offsets import PublishedOffsets, PublishedOffsetsReader
 from kohort.log.names import base_offset_of, segment_path
 from kohort.log.segment import Segment
 from kohort.wire.batches.batch import HEADER_SIZE, read_header

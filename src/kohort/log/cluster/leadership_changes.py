@@ -11,12 +11,12 @@ from kohort.log.cluster.image import NOBODY, ClusterImage, Leader, PartitionId
 from kohort.log.cluster.replicas import ANY, Replicas
 
 
-def reassigned(image: ClusterImage, wanted: Mapping[PartitionId, tuple[int, ...]]) -> ClusterImage:
+def with_reassignments(image: ClusterImage, wanted: Mapping[PartitionId, tuple[int, ...]]) -> ClusterImage:
     """Start reassignments of these partitions to these replicas."""
     return replace(image, targets={**image.targets, **wanted}).directed()
 
 
-def called_off(image: ClusterImage, partition_ids: Iterable[PartitionId]) -> ClusterImage:
+def without_reassignments(image: ClusterImage, partition_ids: Iterable[PartitionId]) -> ClusterImage:
     """Cancel the reassignments of these partitions, which keep their present replicas and leaders."""
     over = {partition_id for partition_id in partition_ids if partition_id in image.targets}
     kept = {partition_id: image.leader(partition_id)._replace(following=NOBODY) for partition_id in over}
@@ -24,7 +24,7 @@ def called_off(image: ClusterImage, partition_ids: Iterable[PartitionId]) -> Clu
     return replace(image.led(kept), targets=targets) if over else image
 
 
-def elected(image: ClusterImage, partition_ids: Iterable[PartitionId]) -> ClusterImage:
+def with_preferred_leaders(image: ClusterImage, partition_ids: Iterable[PartitionId]) -> ClusterImage:
     """Let the preferred replicas of these partitions lead them, if they are alive."""
     changed: dict[PartitionId, Leader] = {}
     for partition_id in partition_ids:
@@ -42,7 +42,7 @@ def preferred_replica(image: ClusterImage, partition_id: PartitionId) -> int:
     return next(iter((*target, *image.replicas_of(partition_id))), image.leader(partition_id).node_id)
 
 
-def told_replicas(image: ClusterImage, partition_id: PartitionId, factor: int = 1) -> Replicas:
+def replicas_for_clients(image: ClusterImage, partition_id: PartitionId, factor: int = 1) -> Replicas:
     """Return the partition's replicas as clients see them.
 
     If any broker may lead it, they are the leader and, up to `factor`, the next brokers by node ID.
