@@ -10,7 +10,7 @@ import pytest
 
 from kohort import Admin, Cluster, ConfigError, Consumer, Membership, NewTopic, Producer, TopicPartition, blocking
 from kohort.client import OffsetAndMetadata
-from kohort.client.arguments import partition_of, seconds, whole
+from kohort.client.arguments import partition_of, seconds, whole_number
 from kohort.client.options import GroupOptions, read_options
 
 NOWHERE = "127.0.0.1:1"
@@ -126,7 +126,7 @@ async def test_a_member_refuses_it() -> None:
 
 def test_what_counts_as_a_whole_number_or_a_time() -> None:
     numpy = pytest.importorskip("numpy")
-    assert (whole("n", 3), whole("n", numpy.int64(3)), whole("n", -3, None)) == (3, 3, -3)
+    assert (whole_number("n", 3), whole_number("n", numpy.int64(3)), whole_number("n", -3, None)) == (3, 3, -3)
     assert (seconds("t", 2), seconds("t", 0), seconds("t", 0.5)) == (2.0, 0.0, 0.5)
     assert seconds("t", inf) < inf  # for ever is as long as a clock can be set
     assert partition_of(("t", numpy.int32(1))) == TopicPartition("t", 1)

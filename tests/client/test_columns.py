@@ -26,10 +26,10 @@ async def test_a_table_has_all_records_of_all_partitions_once(
             while sum(table.num_rows for table in tables) < 3_000:
                 tables.append(await consumer.poll_arrow(700))
         assert all(table.num_rows <= 700 and table.schema.equals(SCHEMA) for table in tables)
-        whole = pa.concat_tables(tables)
-        assert sorted(int(value or b"") for value in whole["value"].to_pylist()) == list(range(3_000))
+        whole_number = pa.concat_tables(tables)
+        assert sorted(int(value or b"") for value in whole_number["value"].to_pylist()) == list(range(3_000))
         for number in range(3):
-            own = [row["offset"] for row in whole.to_pylist() if row["partition"] == number]
+            own = [row["offset"] for row in whole_number.to_pylist() if row["partition"] == number]
             assert own == list(range(1_000))
         assert (await consumer.poll_arrow(timeout=0.05)).num_rows == 0
         await consumer.commit()

@@ -552,8 +552,8 @@ async def test_a_partition_without_a_leader_is_logged_unless_that_is_so_of_its_w
 ) -> None:
     away = ErrorCode.LEADER_NOT_AVAILABLE
     known = MetadataResponseTopic(name="t", partitions=[])
-    whole = MetadataResponseTopic(name="u", error_code=away, partitions=[])
-    async with reacting(known, whole) as here:
+    whole_number = MetadataResponseTopic(name="u", error_code=away, partitions=[])
+    async with reacting(known, whole_number) as here:
         states = [at(5), at(5, TopicPartition("u", 0)), at(5, TopicPartition("v", 0))]
         for state in states:
             here.errors.leaderless(state, KafkaError(away))

@@ -86,10 +86,10 @@ async def _read(servers: str) -> "list[RebalanceRecord]":
         ends = await consumer.end_offsets(partitions)
         while any([await consumer.position(partition) < ends[partition] for partition in partitions]):
             records += [record.value for record in await consumer.poll() if record.value is not None]
-    return sorted(_understood(records), key=lambda record: record.ended_at)
+    return sorted(_decoded(records), key=lambda record: record.ended_at)
 
 
-def _understood(values: Sequence[bytes]) -> "list[RebalanceRecord]":
+def _decoded(values: Sequence[bytes]) -> "list[RebalanceRecord]":
     """Parse the records of rebalances.
 
     Other records, which clients can write on Apache Kafka, are counted and left out.

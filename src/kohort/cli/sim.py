@@ -83,8 +83,8 @@ def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
         small = smaller(
             plan, outcome.violation, on_progress=lambda plan: print_note(f"still fails with {len(plan.steps)} steps")
         )
-        story = "".join(f"# {line}\n" for line in str(outcome.violation).splitlines())
-        shrink.write_text(story + dump(small), encoding="utf-8")
+        comment = "".join(f"# {line}\n" for line in str(outcome.violation).splitlines())
+        shrink.write_text(comment + dump(small), encoding="utf-8")
         print_line(f"written: {shrink}, {len(small.steps)} steps and {len(small.members)} members")
     return 1
 

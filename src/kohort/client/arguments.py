@@ -11,7 +11,7 @@ _LONGEST_S = 1e9
 """Longest wait in seconds, about thirty years. Clocks cannot represent longer ones, which mean forever anyway."""
 
 
-def whole(name: str, value: object, least: int | None = 0) -> int:
+def whole_number(name: str, value: object, least: int | None = 0) -> int:
     """Return a whole number of at least `least`. Raises ConfigError."""
     if isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}, but must be a whole number.")
@@ -36,7 +36,7 @@ def partition_of(given: object) -> TopicPartition:
     if not isinstance(given, tuple | list) or len(given) != 2 or not isinstance(given[0], str):
         raise ConfigError(f"{given!r} is not a partition: pass TopicPartition(topic, number).")
     topic, number = given
-    return TopicPartition(topic, whole(f"the partition of {topic}", number))
+    return TopicPartition(topic, whole_number(f"the partition of {topic}", number))
 
 
 def names_of(topics: Iterable[str]) -> frozenset[str]:

@@ -79,15 +79,15 @@ class BlockingConnection:
         assert key == answer.KEY
         (size,) = struct.unpack(">i", self._read(4))
         if not 4 <= size <= _LARGEST_ANSWER:
-            raise self._garbage(f"an answer of {size} bytes")
+            raise self._malformed(f"an answer of {size} bytes")
         frame = self._read(size)
         try:
             correlation_id, position = read_response_header(frame, key, version)
             if correlation_id != expected:
-                raise self._garbage(f"answer {correlation_id} where {expected} was due")
+                raise self._malformed(f"answer {correlation_id} where {expected} was due")
             return decoder(answer, version)(frame, position)[0]
         except DecodeError as error:
-            raise self._garbage(str(error)) from error
+            raise self._malformed(str(error)) from error
 
     def close(self) -> None:
         self._socket.close()
@@ -127,5 +127,5 @@ class BlockingConnection:
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._peer} did not answer in time")
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer}: {error.strerror or error}")
 
-    def _garbage(self, what: str) -> KafkaError:
+    def _malformed(self, what: str) -> KafkaError:
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer} does not speak Kafka's protocol: {what}")

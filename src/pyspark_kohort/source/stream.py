@@ -217,9 +217,9 @@ class StandaloneReader(StreamReader):
             raise KohortError(
                 f"{gone[0]}, which this query has read, no longer exists; failOnDataLoss=false continues without it."
             )
-        if fresh_gone := sorted(set(gone) - self._gone):
-            names = ", ".join(map(str, fresh_gone[:5]))
-            _log.warning("%d partitions that this query has read do not exist any more: %s", len(fresh_gone), names)
+        if newly_gone := sorted(set(gone) - self._gone):
+            names = ", ".join(map(str, newly_gone[:5]))
+            _log.warning("%d partitions that this query has read do not exist any more: %s", len(newly_gone), names)
         self._gone = frozenset(gone)
         fresh = [tp for tp in tps if tp not in known]
         return {tp: known[tp] for tp in tps if tp in known} | self._cluster.resolve(EARLIEST, fresh)

@@ -20,7 +20,7 @@ from kohort.client.admin.groups import (
 )
 from kohort.client.admin.logs import LogDirectory, delete_records, describe_log_dirs
 from kohort.client.admin.producers import describe_producers
-from kohort.client.arguments import whole
+from kohort.client.arguments import whole_number
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership import committed_offsets
@@ -158,7 +158,7 @@ class Admin:
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
         """Increase a topic's partition count to `total`. Keys then map anew, and consumers rebalance."""
         request = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=topic, count=whole("total", total, None), assignments=None)],
+            topics=[CreatePartitionsTopic(name=topic, count=whole_number("total", total, None), assignments=None)],
             timeout_ms=self._options.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -311,14 +311,14 @@ class Admin:
         await self._retrying(attempt)
 
     def _timeout_ms(self, timeout_ms: Millis | None) -> Millis:
-        return self._options.request_timeout_ms if timeout_ms is None else whole("timeout_ms", timeout_ms)
+        return self._options.request_timeout_ms if timeout_ms is None else whole_number("timeout_ms", timeout_ms)
 
     async def _retrying(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
         return await self._cluster.retrying(attempt)
 
 
 def _or_default(name: str, given: int | None) -> int:
-    return _BROKER_DEFAULT if given is None else whole(name, given, None)
+    return _BROKER_DEFAULT if given is None else whole_number(name, given, None)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

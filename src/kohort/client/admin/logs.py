@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kohort.client.arguments import partition_of, whole
+from kohort.client.arguments import partition_of, whole_number
 from kohort.client.net import BrokerConnection, Cluster, ask_leaders
 from kohort.errors import KafkaError
 from kohort.model import TopicPartition
@@ -49,7 +49,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         return _deleted(await connection.request(request, DeleteRecordsResponse))
 
     wanted = {
-        (checked := partition_of(partition)): whole(f"the offset of {checked}", at, -1)
+        (checked := partition_of(partition)): whole_number(f"the offset of {checked}", at, -1)
         for partition, at in before.items()
     }
     return await ask_leaders(cluster, wanted, ask)

@@ -95,7 +95,7 @@ class BlockingClient(ABC):
         self._stopped = False
         self._forked = False
         self._thread = LoopThread(name)
-        _faces.add(self)
+        _clients.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +149,7 @@ class BlockingClient(ABC):
         return ClosedError("the client is closed.")
 
 
-_faces: "weakref.WeakSet[BlockingClient]" = weakref.WeakSet()
+_clients: "weakref.WeakSet[BlockingClient]" = weakref.WeakSet()
 _inherited: list[LoopThread] = []
 """Threads of the parent process of a fork.
 
@@ -158,9 +158,9 @@ They are kept alive, because stopping them would disturb the parent's sockets.
 
 
 def _forked() -> None:
-    for face in list(_faces):
-        face._stopped = face._forked = True
-        _inherited.append(face._thread)
+    for client in list(_clients):
+        client._stopped = client._forked = True
+        _inherited.append(client._thread)
 
 
 os.register_at_fork(after_in_child=_forked)

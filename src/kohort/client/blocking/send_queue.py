@@ -136,9 +136,9 @@ class SendQueue:
     def _wake(self) -> None:
         self._woken = False
         if self._handing is None and self._queue:
-            self._handing = self.loop.create_task(self._hand(), name="kohort-hand-over")
+            self._handing = self.loop.create_task(self._hand_over_all(), name="kohort-hand-over")
 
-    async def _hand(self) -> None:
+    async def _hand_over_all(self) -> None:
         queue, append = self._queue, self._core.append
         try:
             while queue:

@@ -5,7 +5,7 @@ The consumer decides which partitions are assigned and when records are handed o
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from kohort.client.arguments import partition_of, whole
+from kohort.client.arguments import partition_of, whole_number
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.consume.partition import PartitionState
@@ -120,7 +120,7 @@ class AssignedPartitions:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue from this offset."""
-        at = whole("the offset", offset)
+        at = whole_number("the offset", offset)
         state = self.state(partition)
         self.unread.forget({state.partition})
         state.move(at, None, self._cluster.metadata.topic_id(state.partition.topic))

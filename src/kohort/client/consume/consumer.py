@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-from kohort.client.arguments import partition_of, seconds, whole
+from kohort.client.arguments import partition_of, seconds, whole_number
 from kohort.client.consume.acceleration import columns_loading
 from kohort.client.consume.assigned_partitions import AssignedPartitions
 from kohort.client.consume.commits import Commits
@@ -326,7 +326,7 @@ class Consumer:
         Callbacks run inside it and may take longer than `timeout`; it raises their exceptions.
         Cancelling it loses no records.
         """
-        limit = self._options.max_poll_records if max_records is None else whole("max_records", max_records, 1)
+        limit = self._options.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
         return await self._poll(lambda: self._partitions.take(limit), timeout)
 
     async def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":  # noqa: ASYNC109
@@ -349,7 +349,7 @@ class Consumer:
         timeout: float = 1.0,  # noqa: ASYNC109
     ) -> list[PartitionBatch]:
         """Return records as Arrow batches of one partition each, with the columns of `poll_arrow`."""
-        limit = _MAX_ROWS if max_records is None else whole("max_records", max_records, 1)
+        limit = _MAX_ROWS if max_records is None else whole_number("max_records", max_records, 1)
         loading = columns_loading("poll_arrow and poll_batches")
         if not loading.done():
             await asyncio.shield(asyncio.wrap_future(loading))

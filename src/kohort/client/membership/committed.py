@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from kohort.client.arguments import partition_of, whole
+from kohort.client.arguments import partition_of, whole_number
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.failures import CommitFailedError
 from kohort.client.net import TOPIC_IDS_FROM, BrokerConnection, Cluster
@@ -214,7 +214,7 @@ def positions_of(
 
 def _position(partition: TopicPartition, at: object) -> OffsetAndMetadata:
     position = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)  # type: ignore[arg-type]
-    offset = whole(f"the offset of {partition}", position.offset)
+    offset = whole_number(f"the offset of {partition}", position.offset)
     return position if offset is position.offset else position._replace(offset=offset)
 
 

@@ -37,7 +37,7 @@ class CoordinatorLink:
         self._finding: asyncio.Task[None] | None = None
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._held_back: set[int] = set()
-        self._aside: set[asyncio.Task[None]] = set()
+        self._concurrent: set[asyncio.Task[None]] = set()
         self._failures = FailureLog(_log, self._loop.time, "no coordinator", "the coordinator answers again")
         self._refused: type[Message] | None = None
         """Type of the last response that reported an unavailable coordinator."""
@@ -55,9 +55,9 @@ class CoordinatorLink:
         if self._held_back:
             # When a member leaves during a rebalance, the last commit and the LeaveGroup would wait
             # on this connection behind the JoinGroup, which is answered only after the rebalance.
-            task = self._loop.create_task(self._send_aside(send, connection.peer), name="kohort-aside")
-            self._aside.add(task)
-            task.add_done_callback(self._aside.discard)
+            task = self._loop.create_task(self._send_concurrently(send, connection.peer), name="kohort-aside")
+            self._concurrent.add(task)
+            task.add_done_callback(self._concurrent.discard)
             return
         try:
             answer = connection.send(send.message, send.timeout_ms)
@@ -72,7 +72,7 @@ class CoordinatorLink:
     async def stop(self) -> None:
         """Cancel the lookup and drop the results of pending requests."""
         self._answers.clear()
-        tasks = [*self._aside, *([self._finding] if self._finding else [])]
+        tasks = [*self._concurrent, *([self._finding] if self._finding else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -121,7 +121,7 @@ class CoordinatorLink:
     def _failed(self, code: ErrorCode, why: str) -> None:
         self._failures.failed([f"group={self._group_id}"], code, f"{why}; the member looks for it and asks again")
 
-    async def _send_aside(self, send: Send, peer: tuple[str, int]) -> None:
+    async def _send_concurrently(self, send: Send, peer: tuple[str, int]) -> None:
         try:
             connection = await self._cluster.connection_to(peer, f"{self._purpose} aside")
             response = await connection.send(send.message, send.timeout_ms)

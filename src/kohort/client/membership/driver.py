@@ -75,7 +75,7 @@ class MemberDriver:
         self._commits: dict[int, asyncio.Future[None]] = {}
         self._last_commit = 0
         self._changed: asyncio.Future[None] | None = None
-        self._stall_detector = StallDetector(_session_ms(config) / 3000, self._stood_still)
+        self._stall_detector = StallDetector(_session_ms(config) / 3000, self._stalled)
         self._closed = False
 
     # -- operations
@@ -250,7 +250,7 @@ class MemberDriver:
     def _timer_fired(self, timer: MemberTimer) -> None:
         self.handle(TimerFired(timer))
 
-    def _stood_still(self, seconds: float) -> None:
+    def _stalled(self, seconds: float) -> None:
         _log.warning(
             "group=%s member=%s: the event loop stood still for %.1f s, and heartbeats with it; a session that ends"
             " meanwhile costs a rebalance: long work belongs into a thread (asyncio.to_thread)",

@@ -7,14 +7,14 @@ from collections.abc import Callable
 class StallDetector:
     """Detector of a blocked event loop.
 
-    A timer fires twice per `timeout_s`. If it is late by more than `timeout_s`, `on_still` is
+    A timer fires twice per `timeout_s`. If it is late by more than `timeout_s`, `on_stall` is
     called with the delay in seconds.
     """
 
-    def __init__(self, timeout_s: float, on_still: Callable[[float], None]) -> None:
+    def __init__(self, timeout_s: float, on_stall: Callable[[float], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._patience_s = timeout_s
-        self._on_still = on_still
+        self._on_stall = on_stall
         self._arm()
 
     def close(self) -> None:
@@ -29,4 +29,4 @@ class StallDetector:
         late = self._loop.time() - self._due_at
         self._arm()
         if late > self._patience_s:
-            self._on_still(late)
+            self._on_stall(late)

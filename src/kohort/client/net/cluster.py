@@ -75,31 +75,33 @@ class Cluster:
         """Error of the last metadata request; None if it succeeded."""
         return self._refresher.problem
 
-    def watch(self, who: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()) -> None:
+    def watch(
+        self, owner: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()
+    ) -> None:
         """Call `watcher` with the partition counts of `topics`, as soon as they are known and on changes.
 
         The names of the topics with these IDs are looked up, too (KIP-516).
         """
-        self._refresher.watch(who, topics, watcher, ids)
+        self._refresher.watch(owner, topics, watcher, ids)
 
-    def watch_all(self, who: object, watcher: WatcherOfAll) -> None:
+    def watch_all(self, owner: object, watcher: WatcherOfAll) -> None:
         """Call `watcher` with all existing topics, soon and after every refresh."""
-        self._refresher.watch_all(who, watcher)
+        self._refresher.watch_all(owner, watcher)
 
-    def unwatch(self, who: object) -> None:
-        """Stop calling the watchers registered under `who`."""
-        self._refresher.unwatch(who)
+    def unwatch(self, owner: object) -> None:
+        """Stop calling the watchers registered under `owner`."""
+        self._refresher.unwatch(owner)
 
     def want_metadata(self, topics: Iterable[str] = ()) -> None:
         """Refresh the metadata soon, and include these topics once."""
         self._refresher.want(topics)
 
-    def keep_metadata(self, who: object, topics: Set[str]) -> None:
-        """Include these topics in every refresh, in place of the topics that `who` kept before.
+    def keep_metadata(self, owner: object, topics: Set[str]) -> None:
+        """Include these topics in every refresh, in place of the topics that `owner` kept before.
 
         New topics cause a refresh soon.
         """
-        self._refresher.keep(who, topics)
+        self._refresher.keep(owner, topics)
 
     async def refresh(self, topics: Iterable[str] = ()) -> ClusterMetadata:
         """Return metadata requested after this call, including `topics`.

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, TypeVar, cast
 
 from kohort.client.net.earliest_timer import EarliestTimer
-from kohort.client.net.not_kafka import NotKafkaError, copied_error, garbled, stranger
+from kohort.client.net.not_kafka import NotKafkaError, copied_error, malformed_answer_error, other_protocol_error
 from kohort.client.net.versions import NEWEST_SPOKEN, common_versions, version_for
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
@@ -277,14 +277,14 @@ class BrokerConnection(asyncio.Protocol):
             return
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         at, end = 0, len(data)
-        if self._never_answered and (problem := stranger(self.address, data)) is not None:
+        if self._never_answered and (problem := other_protocol_error(self.address, data)) is not None:
             self._end(problem)
             return
         self._wanted = _SIZE.size
         while end - at >= _SIZE.size:
             (size,) = _SIZE.unpack_from(data, at)
             if not 0 < size <= _LARGEST_ANSWER:
-                self._end(garbled(self.address))
+                self._end(malformed_answer_error(self.address))
                 return
             if end - at < _SIZE.size + size:
                 self._wanted = _SIZE.size + size

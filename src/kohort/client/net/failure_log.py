@@ -50,7 +50,7 @@ class FailureLog:
     def failed(self, subjects: Iterable[Hashable], code: ErrorCode, why: str) -> None:
         """Log the subjects for which this error is new. `why` explains its meaning and what to do."""
         now = self._clock()
-        news = [subject for subject in subjects if self._is_news(subject, code, now)]
+        news = [subject for subject in subjects if self._is_new(subject, code, now)]
         if news:
             self._log.warning("%s: %s: %s (%s)", self._begins, joined_names(news), why, code.name)
 
@@ -68,7 +68,7 @@ class FailureLog:
         for subject in subjects:
             self._failing.pop(subject, None)
 
-    def _is_news(self, subject: Hashable, code: ErrorCode, now: float) -> bool:
+    def _is_new(self, subject: Hashable, code: ErrorCode, now: float) -> bool:
         failure = self._failing.get(subject)
         if failure is None or now - failure.last > self._quiet_s:
             self._failing[subject] = failure = _Failure(now, now)

@@ -58,28 +58,30 @@ class Refresher:
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
-        self._look_again: asyncio.TimerHandle | None = None
+        self._refresh_timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._failures = FailureLog(_log, self._loop.time, "no broker answers", "a broker answers again")
         self._unknown = FailureLog(_log, self._loop.time, "no metadata", "metadata found", quiet_s=NEVER)
         """Failures of single topics."""
 
-    def watch(self, who: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()) -> None:
+    def watch(
+        self, owner: object, topics: frozenset[str], watcher: Watcher, ids: frozenset[UUID] = frozenset()
+    ) -> None:
         """Call `watcher` soon and after every refresh. Look up the names of these topic IDs, too."""
-        self._watchers[who] = (topics, watcher)
-        self._ids[who] = ids
+        self._watchers[owner] = (topics, watcher)
+        self._ids[owner] = ids
         self.want()
 
-    def watch_all(self, who: object, watcher: WatcherOfAll) -> None:
+    def watch_all(self, owner: object, watcher: WatcherOfAll) -> None:
         """Call `watcher` with all existing topics soon and after every refresh."""
-        self._watchers_of_all[who] = watcher
+        self._watchers_of_all[owner] = watcher
         self.want()
 
-    def unwatch(self, who: object) -> None:
-        """Stop calling the watchers registered under `who`."""
-        self._watchers.pop(who, None)
-        self._ids.pop(who, None)
-        self._watchers_of_all.pop(who, None)
+    def unwatch(self, owner: object) -> None:
+        """Stop calling the watchers registered under `owner`."""
+        self._watchers.pop(owner, None)
+        self._ids.pop(owner, None)
+        self._watchers_of_all.pop(owner, None)
 
     def want(self, topics: Iterable[str] = ()) -> None:
         """Refresh soon, and include these topics once."""
@@ -88,16 +90,16 @@ class Refresher:
         if (self._task is None or self._task.done()) and not self._closed:
             self._task = self._loop.create_task(self._keep_fresh(), name="kohort-metadata")
 
-    def keep(self, who: object, topics: Set[str]) -> None:
-        """Include these topics in every refresh, in place of the topics that `who` kept before.
+    def keep(self, owner: object, topics: Set[str]) -> None:
+        """Include these topics in every refresh, in place of the topics that `owner` kept before.
 
         New topics cause a refresh soon.
         """
         before = self._lasting()
         if topics:
-            self._kept[who] = frozenset(topics)
+            self._kept[owner] = frozenset(topics)
         else:
-            self._kept.pop(who, None)
+            self._kept.pop(owner, None)
         if not topics <= before:
             self.want()
 
@@ -114,8 +116,8 @@ class Refresher:
     async def close(self) -> None:
         """Stop, and fail pending refreshes."""
         self._closed = True
-        if self._look_again is not None:
-            self._look_again.cancel()
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -220,13 +222,13 @@ class Refresher:
             known = [self.metadata.topics[topic] for topic in topics]
             unsettled |= any(_may_end(topic.error) for topic in known)
             watcher({topic.name: len(topic.leaders) for topic in known if topic.exists}, topics)
-        if unsettled and self._look_again is None:
+        if unsettled and self._refresh_timer is None:
             # Check a topic that is being created, or has no leader, again before
             # metadata.max.age.ms.
-            self._look_again = self._loop.call_later(self._options.retry_backoff_max_ms / 1000, self._time_to_look)
+            self._refresh_timer = self._loop.call_later(self._options.retry_backoff_max_ms / 1000, self._refresh_again)
 
-    def _time_to_look(self) -> None:
-        self._look_again = None
+    def _refresh_again(self) -> None:
+        self._refresh_timer = None
         self._wanted.set()
 
 

@@ -16,7 +16,7 @@ class NotKafkaError(KafkaError):
         return False
 
 
-def stranger(address: str, first: bytes) -> NotKafkaError | None:
+def other_protocol_error(address: str, first: bytes) -> NotKafkaError | None:
     """Return an error if the first bytes of a response identify another protocol, otherwise None."""
     if len(first) >= 3 and first[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and first[1] == 3:
         return NotKafkaError(f"{address} expects TLS; give the port of a listener without it (PLAINTEXT).")
@@ -27,7 +27,7 @@ def stranger(address: str, first: bytes) -> NotKafkaError | None:
     return None
 
 
-def garbled(address: str) -> NotKafkaError:
+def malformed_answer_error(address: str) -> NotKafkaError:
     """Return the error for bytes that no broker would send."""
     return NotKafkaError(f"{address} does not speak Kafka's protocol; bootstrap_servers must name a Kafka broker.")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kohort.client.arguments import partition_of, whole
+from kohort.client.arguments import partition_of, whole_number
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.leaders import ask_leaders, leader_epoch
@@ -53,6 +53,8 @@ async def ask_offsets(
 
 def _checked(wanted: Mapping[TopicPartition, OffsetSpec | Millis]) -> dict[TopicPartition, OffsetSpec | Millis]:
     return {
-        (checked := partition_of(partition)): at if isinstance(at, OffsetSpec) else whole(f"the time for {checked}", at)
+        (checked := partition_of(partition)): at
+        if isinstance(at, OffsetSpec)
+        else whole_number(f"the time for {checked}", at)
         for partition, at in wanted.items()
     }

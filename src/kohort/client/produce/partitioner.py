@@ -15,14 +15,14 @@ def murmur2(data: bytes) -> int:
     """
     length = len(data)
     h = 0x9747B28C ^ length
-    whole = length & ~3
-    for (k,) in _INT32_LE.iter_unpack(data[:whole]):
+    whole_number = length & ~3
+    for (k,) in _INT32_LE.iter_unpack(data[:whole_number]):
         k = k * 0x5BD1E995 & 0xFFFFFFFF
         k ^= k >> 24
         h = (h * 0x5BD1E995 ^ k * 0x5BD1E995) & 0xFFFFFFFF
-    rest = length - whole
+    rest = length - whole_number
     if rest:
-        h ^= int.from_bytes(data[whole:], "little")
+        h ^= int.from_bytes(data[whole_number:], "little")
         h = h * 0x5BD1E995 & 0xFFFFFFFF
     h ^= h >> 13
     h = h * 0x5BD1E995 & 0xFFFFFFFF

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kohort.client.arguments import whole
+from kohort.client.arguments import whole_number
 from kohort.client.failures import InvalidRecordError
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import Millis
@@ -33,7 +33,7 @@ def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header
 
 def check_timestamp(timestamp: Any) -> Millis:
     """Return the timestamp in milliseconds since 1970. Raises ConfigError."""
-    number = whole("timestamp", timestamp)
+    number = whole_number("timestamp", timestamp)
     if number > _LATEST:
         raise ConfigError(f"timestamp is {number}, but must be a number of milliseconds since 1970.")
     return number
@@ -45,9 +45,9 @@ def check_partition(topic: str, partition: Any, count: int | None) -> int:
     Raises ConfigError for a value that is not a partition number, KafkaError for a partition that
     the topic does not have.
     """
-    number = whole("partition", partition, None)
+    number = whole_number("partition", partition, None)
     if count is None:
-        return whole("partition", number)
+        return whole_number("partition", number)
     if not 0 <= number < count:
         detail = f"{topic} has partitions 0 to {count - 1}, not {number}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)

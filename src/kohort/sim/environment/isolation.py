@@ -60,7 +60,7 @@ def isolated(
 class _NoStallDetector:
     """Replacement for production's detector of stalled loops: in a long day, most events would be its checks."""
 
-    def __init__(self, timeout_s: float, on_still: Callable[[float], None]) -> None:
+    def __init__(self, timeout_s: float, on_stall: Callable[[float], None]) -> None:
         pass
 
     def close(self) -> None:
