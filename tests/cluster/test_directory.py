@@ -142,12 +142,16 @@ def test_a_process_that_died_lives_no_more(tmp_path: Path) -> None:
         [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert other.stdout is not None and other.stdout.readline() == "in\n"
-    assert here.lives(2)
-    beat = here.last_beat(2)
-    assert beat is not None and beat.process.process_id == other.pid and 0 <= here.now_ms() - beat.at_ms < 60_000
+    assert here.is_alive(2)
+    heartbeat = here.last_heartbeat(2)
+    assert (
+        heartbeat is not None
+        and heartbeat.process.process_id == other.pid
+        and 0 <= here.now_ms() - heartbeat.at_ms < 60_000
+    )
     other.kill()
     other.communicate()
-    assert not here.lives(2)
+    assert not here.is_alive(2)
     here.close()
 
 

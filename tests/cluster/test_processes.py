@@ -90,7 +90,7 @@ async def test_a_broker_leaves_alone_what_it_cannot_tell_from_others_and_says_so
             assert f"broker 2 (process {process.pid}) did not run for 100 ms and cannot be ended" in once
             # That it can be ended ends it: the look goes on.
             still.process = identity(process)
-            still.beat()
+            still.heartbeat()
             assert await asyncio.to_thread(process.wait, 30) == -9
     finally:
         still.close()
@@ -136,7 +136,7 @@ async def watched(path: Path, change: Change) -> AsyncIterator[tuple[Watch, Clus
         try:
             still.change(lambda image: image.joined(Node(2, "127.0.0.1", 1, None)))
             watch.shared._store.follow(watch.shared._directory.read())
-            still.beat()
+            still.heartbeat()
             yield watch, still
         finally:
             still.close()
@@ -149,7 +149,7 @@ async def test_a_broker_is_ended_when_its_lease_is_over_and_not_before(tmp_path:
     async with watched(tmp_path, change) as (watch, still):
         watch.look_for(0.9)
         assert watch.ended == []
-        still.beat()
+        still.heartbeat()
         watch.look_for(0.9)
         assert watch.ended == []
         watch.look_for(0.4)
@@ -159,7 +159,7 @@ async def test_a_broker_is_ended_when_its_lease_is_over_and_not_before(tmp_path:
 async def test_a_clock_of_another_machine_is_not_compared_with_this_ones(tmp_path: Path) -> None:
     async with watched(tmp_path, lambda one: replace(one, boot_id="another")) as (watch, still):
         still.now_ms = lambda: 5  # it started a moment ago
-        still.beat()
+        still.heartbeat()
         watch.look_for(0.9)
         assert watch.ended == []
 
@@ -178,7 +178,7 @@ async def test_a_broker_that_stands_still_again_is_named_again(
         for number in range(1, 3):
             watch.look_for(5.0)
             assert len(watch.ended) > number and len(complaints(caplog)) == number
-            still.beat()
+            still.heartbeat()
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:

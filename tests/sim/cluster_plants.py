@@ -15,7 +15,7 @@ from tests.sim.planting import plant
 
 @plant("S9", "S7", "S10", "S13", hint=2)
 def a_broker_that_lives_is_taken_for_dead(patch: MonkeyPatch) -> None:
-    patch.setattr(ClusterDirectory, "lives", lambda self, node_id: False)
+    patch.setattr(ClusterDirectory, "is_alive", lambda self, node_id: False)
 
 
 @plant("S9", "S7", "S10", "S13", "L2", hint=16)

@@ -139,7 +139,7 @@ class DatabaseCluster(ClusterFollower):
         while not self._closing.is_set():
             began = time.monotonic()
             try:
-                news = keeper.beat(began)
+                news = keeper.heartbeat(began)
                 self._lease.renewed(began)
                 if news is not None:
                     self._tell(partial(self._news, news))
@@ -232,20 +232,20 @@ class _LeaseThread:
         It may declare others dead only after a whole lease: before, the database may have been unreachable for them.
         """
 
-    def beat(self, now: float) -> ClusterImage | None:
+    def heartbeat(self, now: float) -> ClusterImage | None:
         """Renew the lease; return the image if it is new. Raise Fenced or DatabaseTrouble."""
         with self._session.doing() as connection:
             if connection is not self._listening:
                 connection.execute("LISTEN kohort")
                 self._listening, self._looks_since = connection, now
-            beat = self._home.beat(connection, self._lease_ms)
-            if not beat.lives:
+            heartbeat = self._home.heartbeat(connection, self._lease_ms)
+            if not heartbeat.lives:
                 raise Fenced(f"broker {self._home.node_id} was declared dead")
-            self._rest_s = self._seconds_to_next_renewal(beat, now)
+            self._rest_s = self._seconds_to_next_renewal(heartbeat, now)
             image: ClusterImage | None = None
-            if beat.late and (now - self._looks_since) * 1000 >= self._lease_ms:
-                image = self._take_over(connection, beat.late)
-            elif beat.version != self._version:
+            if heartbeat.late and (now - self._looks_since) * 1000 >= self._lease_ms:
+                image = self._take_over(connection, heartbeat.late)
+            elif heartbeat.version != self._version:
                 image = self._home.fetch(connection)
             if image is not None:
                 self._version = image.version
@@ -270,16 +270,16 @@ class _LeaseThread:
             for _ in connection.notifies(timeout=self._rest_s, stop_after=1):
                 pass
 
-    def _seconds_to_next_renewal(self, beat: LeaseRenewal, now: float) -> float:
+    def _seconds_to_next_renewal(self, heartbeat: LeaseRenewal, now: float) -> float:
         """Return the seconds until the next heartbeat.
 
         The keeper also wakes up when another broker's lease ends without renewal, so that no group waits longer.
         """
         rest_s = self._lease_ms / 1000 / BEATS
-        if beat.late:  # until this broker has watched for long enough
+        if heartbeat.late:  # until this broker has watched for long enough
             rest_s = min(rest_s, max(0.0, self._looks_since + self._lease_ms / 1000 - now))
-        if beat.next_ms is not None:
-            rest_s = min(rest_s, (beat.next_ms + _LATE_MS) / 1000)
+        if heartbeat.next_ms is not None:
+            rest_s = min(rest_s, (heartbeat.next_ms + _LATE_MS) / 1000)
         return rest_s
 
     def interrupted(self) -> None:

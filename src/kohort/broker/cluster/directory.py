@@ -36,7 +36,7 @@ _JOIN_WITHIN_S = 10.0
 class _LastHeartbeat:
     """What this broker has observed of another one."""
 
-    beat: BrokerState | None
+    heartbeat: BrokerState | None
     since: float
     """When the heartbeat was first seen; this broker has watched ever since."""
     at: float
@@ -94,7 +94,7 @@ class DirectoryCluster(ClusterFollower):
                 log.exception("checking the cluster failed")
 
     def _look(self) -> None:
-        self._directory.beat()
+        self._directory.heartbeat()
         self._check_others()
         if self._directory.changed():
             self._store.follow(self._directory.read())
@@ -107,7 +107,7 @@ class DirectoryCluster(ClusterFollower):
     def _check_others(self) -> None:
         nodes = self._store.image.nodes
         others = [other for other in nodes if other != self._broker.node_id]
-        dead = [other for other in others if not self._directory.lives(other)]
+        dead = [other for other in others if not self._directory.is_alive(other)]
         # First, because a suspended broker may hold the image's lock, so that nothing can change until it is killed.
         for node_id in others:
             if node_id not in dead:
@@ -125,38 +125,42 @@ class DirectoryCluster(ClusterFollower):
 
     def _without_dead(self, image: ClusterImage) -> ClusterImage:
         for node_id in image.nodes:
-            if node_id != self._broker.node_id and not self._directory.lives(node_id):
+            if node_id != self._broker.node_id and not self._directory.is_alive(node_id):
                 image = image.gone(node_id)
         return image
 
     def _end_if_still(self, node_id: int) -> None:
         """Kill a suspended process: it would write when it resumes, and only its end releases what it leads."""
-        beat, now = self._directory.last_beat(node_id), self.clock()
+        heartbeat, now = self._directory.last_heartbeat(node_id), self.clock()
         lease_ms = self._broker.config.number("broker.session.timeout.ms")
         seen = self._seen.get(node_id)
         # If this broker was suspended itself, it could not see the others' heartbeats.
-        if seen is None or seen.beat != beat or (now - seen.at) * 4000 > lease_ms:
-            self._seen[node_id] = _LastHeartbeat(beat, now, now)
+        if seen is None or seen.heartbeat != heartbeat or (now - seen.at) * 4000 > lease_ms:
+            self._seen[node_id] = _LastHeartbeat(heartbeat, now, now)
             return
         seen.at = now
-        if beat is None or (now - seen.since) * 2000 < lease_ms or not self._is_late(beat, now - seen.since, lease_ms):
+        if (
+            heartbeat is None
+            or (now - seen.since) * 2000 < lease_ms
+            or not self._is_late(heartbeat, now - seen.since, lease_ms)
+        ):
             return
         self._seen.pop(node_id)
-        if beat.process != self._directory.process:
-            self._end(node_id, beat, lease_ms)
+        if heartbeat.process != self._directory.process:
+            self._end(node_id, heartbeat, lease_ms)
 
-    def _is_late(self, beat: BrokerState, seen_s: float, lease_ms: int) -> bool:
-        if beat.process.is_reachable_from(self._directory.process):
-            return self._directory.now_ms() - beat.at_ms >= lease_ms
+    def _is_late(self, heartbeat: BrokerState, seen_s: float, lease_ms: int) -> bool:
+        if heartbeat.process.is_reachable_from(self._directory.process):
+            return self._directory.now_ms() - heartbeat.at_ms >= lease_ms
         return seen_s * 1000 >= lease_ms  # the heartbeat's time may be by another machine's clock
 
-    def _end(self, node_id: int, beat: BrokerState, lease_ms: int) -> None:
-        named = f"broker {node_id} (process {beat.process.process_id}) did not run for {lease_ms} ms"
+    def _end(self, node_id: int, heartbeat: BrokerState, lease_ms: int) -> None:
+        named = f"broker {node_id} (process {heartbeat.process.process_id}) did not run for {lease_ms} ms"
         try:
-            self.kill(beat.process)
+            self.kill(heartbeat.process)
         except OSError as error:
-            if self._left_alone.get(node_id) != beat:
-                self._left_alone[node_id] = beat
+            if self._left_alone.get(node_id) != heartbeat:
+                self._left_alone[node_id] = heartbeat
                 log.error(
                     "%s and cannot be ended: %s. End it by hand; no other broker can lead its partitions before",
                     named,

@@ -105,7 +105,7 @@ class ClusterDirectory:
             detail = f"already has a broker with node id {self.node_id}; choose another one with --node-id"
             raise DataDirectoryInUse(f"the cluster in {self.path} {detail}") from None
         self._held.append(self._life)
-        self.beat()
+        self.heartbeat()
 
     def _begin(self, cluster_id: str | None) -> str:
         """Ensure that an image exists, from a stand-alone broker's files or empty; return the cluster ID."""
@@ -128,9 +128,9 @@ class ClusterDirectory:
 
     def _upgrade(self, meta: dict[str, Any]) -> dict[str, Any]:
         """Upgrade the format to this version's. Raises DataDirectoryInUse if a broker of version 0.1 is running."""
-        lives = sorted(int(path.stem) for path in (self.path / "brokers").glob("*.lock") if is_held(path))
-        if lives:
-            numbers = ", ".join(map(str, lives))
+        alive = sorted(int(path.stem) for path in (self.path / "brokers").glob("*.lock") if is_held(path))
+        if alive:
+            numbers = ", ".join(map(str, alive))
             detail = f"is in use by brokers of an older version of kohort ({numbers}); stop all of them first"
             raise DataDirectoryInUse(f"the cluster in {self.path} {detail}")
         log.warning("the cluster in %s is made one of format %d; version 0.1 cannot use it", self.path, CLUSTER_FORMAT)
@@ -178,22 +178,22 @@ class ClusterDirectory:
 
     # Liveness
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Record that this broker is working."""
         process = self.process
         numbers = f"{process.process_id:>12d} {self.now_ms():>20d} {process.started_at:>20d}"
         self._life.write(f"{numbers} {process.namespace} {process.boot_id}\n".encode())
 
-    def lives(self, node_id: int) -> bool:
+    def is_alive(self, node_id: int) -> bool:
         """Return whether that broker's process exists; it may hang."""
         return is_held(self._life_of(node_id))
 
     def joining(self, nodes: Container[int]) -> list[int]:
         """Return brokers that are alive but not among `nodes`: they have not joined yet, or have left."""
         found = [int(path.stem) for path in (self.path / "brokers").glob("*.lock") if path.stem.isdigit()]
-        return [node_id for node_id in found if node_id not in nodes and self.lives(node_id)]
+        return [node_id for node_id in found if node_id not in nodes and self.is_alive(node_id)]
 
-    def last_beat(self, node_id: int) -> BrokerState | None:
+    def last_heartbeat(self, node_id: int) -> BrokerState | None:
         """Return that broker's last heartbeat; None if there is none yet."""
         try:
             process_id, at_ms, started_at, namespace, boot_id = self._life_of(node_id).read_text().split()

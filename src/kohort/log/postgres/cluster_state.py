@@ -50,7 +50,7 @@ class LeaseRenewal:
 class ClusterDatabase:
     """Access of one broker to the shared database.
 
-    The methods must be called from one thread, except `beat` and `fetch`, which another thread may
+    The methods must be called from one thread, except `heartbeat` and `fetch`, which another thread may
     call with its own session.
     """
 
@@ -148,7 +148,7 @@ class ClusterDatabase:
         self._joined = True
         return image
 
-    def beat(self, connection: Connection, lease_ms: int) -> LeaseRenewal:
+    def heartbeat(self, connection: Connection, lease_ms: int) -> LeaseRenewal:
         """Renew the lease."""
         found = connection.execute(
             "SELECT lives, version, late, next_ms FROM kohort.beat(%s, %s, %s)", (self.node_id, self.life, lease_ms)
