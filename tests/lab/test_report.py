@@ -54,7 +54,7 @@ def test_a_trial_survives_its_file(tmp_path: Path) -> None:
 def test_what_is_no_trial_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "trials").mkdir()
     (tmp_path / "trials" / "old.jsonl").write_text('{"trial": {}}\n')
-    with pytest.raises(KohortError, match=r"old\.jsonl is no trial of this version"):
+    with pytest.raises(KohortError, match=r"old\.jsonl is not a trial of this version"):
         outcomes(tmp_path)
 
 

@@ -45,7 +45,7 @@ def test_an_error_that_lasts_is_told(how: str, silent: bool) -> None:
             checks.answered(loop, "Fetch", refused(), float(second))
 
     if silent:
-        with pytest.raises(Violation, match="S19: Fetch is answered NOT_LEADER_OR_FOLLOWER for"):
+        with pytest.raises(Violation, match="S19: Fetch gets NOT_LEADER_OR_FOLLOWER for"):
             asyncio.run(life())
     else:
         asyncio.run(life())
@@ -78,7 +78,7 @@ def test_an_error_of_what_an_application_waits_for_is_told_or_ends(
     if succeeds:
         asyncio.run(life())
     else:
-        with pytest.raises(Violation, match=f"S19: {name} is answered NOT_LEADER_OR_FOLLOWER for .* since 0.000"):
+        with pytest.raises(Violation, match=f"S19: {name} gets NOT_LEADER_OR_FOLLOWER for .* since 0.000"):
             asyncio.run(life())
 
 

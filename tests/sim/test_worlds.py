@@ -42,8 +42,8 @@ def test_what_hangs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
         while True:
             pass
 
-    monkeypatch.setattr(world, "patience", partial(cpu_limit, 1.0))
-    monkeypatch.setattr(World, "_look_after", look_for_ever)
+    monkeypatch.setattr(world, "cpu_limit", partial(cpu_limit, 1.0))
+    monkeypatch.setattr(World, "_supervise", look_for_ever)
     violation = str(World(draw(5, SHORT)).run().violation)
     assert "no end within 1 s" in violation and "look_for_ever" in violation
 

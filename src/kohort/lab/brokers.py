@@ -34,7 +34,7 @@ class LabBroker:
     def kill(self) -> None:
         """Kill the broker. Raises KohortError for a broker that was given by its address."""
         if self._process is None:
-            raise KohortError("A broker that was given by --bootstrap is not killed: leave --bootstrap out.")
+            raise KohortError("The brokers of `bootstrap` cannot be killed: leave `bootstrap` out.")
         self._process.kill()
 
     def start_again(self) -> None:

@@ -107,7 +107,7 @@ def parse(line: str, member: str = "") -> Event:
         told = json.loads(line)
         return _made(_KINDS[told["event"]], told, str(told.get("member", member)))
     except (ValueError, KeyError, TypeError) as problem:
-        raise MalformedEvent(f"A member said {line.strip()[:200]!r}, which is no event.") from problem
+        raise MalformedEvent(f"A member printed {line.strip()[:200]!r}, which is not an event.") from problem
 
 
 def _made(kind: type[Event], told: dict[str, Any], member: str) -> Event:

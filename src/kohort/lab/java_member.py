@@ -50,7 +50,7 @@ def java_command() -> tuple[str, ...]:
 
 def _compile(needed: list[str], done: Path) -> None:
     if shutil.which("javac") is None or shutil.which("jar") is None:
-        raise Unavailable("needs a JDK 17 for members by the Java client (no javac on the PATH)")
+        raise Unavailable("The Java client needs a JDK 17 (no javac on the PATH).")
     with tempfile.TemporaryDirectory(dir=done.parent) as work:
         classes, made = Path(work, "classes"), Path(work, "made")
         made.mkdir()

@@ -185,7 +185,9 @@ class LabGroup:
                 if since is not None and now - since / 1e9 >= _QUIET_S:
                     return since
                 if now >= deadline:
-                    raise NotSettled(f"not settled within {self._settle_s:.0f} s: {self._view.owned(self.members)}")
+                    raise NotSettled(
+                        f"The group did not settle within {self._settle_s:.0f} s: {self._view.owned(self.members)}"
+                    )
                 self._check_alive()
                 wait = _QUIET_S if since is None else _QUIET_S - (now - since / 1e9)
                 self._on_eventd.wait(max(0.01, min(wait, deadline - now)))

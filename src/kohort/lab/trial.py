@@ -82,7 +82,9 @@ class Outcome:
             trial = Trial(**head["trial"])
             return cls(trial, triggers, events, head["broker_cpu_s"], head["group"], head["busy"], answered)
         except (ValueError, KeyError, TypeError, MalformedEvent) as problem:
-            raise KohortError(f"{path} is no trial of this version: remove it, or choose another --out.") from problem
+            raise KohortError(
+                f"{path} is not a trial of this version: remove it, or choose another `out`."
+            ) from problem
 
 
 def prepare(trial: Trial, bootstrap: str) -> Order:

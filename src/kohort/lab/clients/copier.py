@@ -78,7 +78,7 @@ class Copier:
         self._thread.start()
         self._ready.wait()
         if not self.port:
-            raise KohortError("The member could not begin to copy; what hindered it is told above.")
+            raise KohortError("The member could not start to copy; the reason is logged above.")
 
     # -- for the assignor
 

@@ -145,7 +145,7 @@ class CheckedCoordinator:
             self._watch.errors["Heartbeat", code] += 1
         if stale:
             if isinstance(code, HeldHeartbeat) or not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
-                raise Violation("S5", f"{request} was taken")
+                raise Violation("S5", f"{request} was accepted")
         else:
             self._seen.heard(request.group_id, request.member_id, now)
         return code
@@ -173,7 +173,7 @@ class CheckedCoordinator:
                     self._refuses_for_a_rebalance(group_id, state)
         if stale and group_id is not None:
             if effects.records:
-                raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote")
+                raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote records")
             changed = fingerprint(self._classic(group_id)) != before
             if changed:
                 raise Violation("S5", f"{request} changed the group")
@@ -202,7 +202,9 @@ class CheckedCoordinator:
     def _refuses_for_a_rebalance(self, group_id: str | None, state: GroupState | None) -> None:
         """Check a commit that a rebalance rejects: while members join, they may still commit what they give up."""
         if state is not GroupState.COMPLETING_REBALANCE:
-            raise Violation("S14", f"{group_id} refuses a commit for a rebalance, and was {state and state.value}")
+            raise Violation(
+                "S14", f"{group_id} rejects a commit because of a rebalance, but was {state and state.value}"
+            )
 
     def _handle_consumer(
         self,
@@ -230,7 +232,7 @@ class CheckedCoordinator:
                 self._answered(request, reply, now)
                 self._refused(request, reply, expected)
         if must_refuse and effects.records:
-            raise Violation(invariant, f"{request} was taken")
+            raise Violation(invariant, f"{request} was accepted")
         if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):
             raise Violation("S12", f"{group_id} leaves epoch {stays_at} for {request}, a static member that returned")
         return self._take(effects, group_id, now)
@@ -250,7 +252,7 @@ class CheckedCoordinator:
         group = self.group(request.group_id)
         answer = self.machine.quiet_heartbeat(request, now, token)
         if answer is not None and isinstance(group, ConsumerGroup) and must_refuse_heartbeat(group, request):
-            raise Violation("S5", f"{request} was taken")
+            raise Violation("S5", f"{request} was accepted")
         return answer
 
     # Changes of topics and settings
@@ -283,7 +285,7 @@ class CheckedCoordinator:
             if isinstance(record.key, OffsetCommitKey):
                 group = self.group(record.key.group)
                 if isinstance(group, ClassicGroup) and group.members and group.is_subscribed()(record.key.topic):
-                    raise Violation("S7", f"{record.key} expires, which {group.group_id} is subscribed to")
+                    raise Violation("S7", f"{record.key} expires, although {group.group_id} subscribes to its topic")
 
     def disconnected(self, token: Any, now: Millis) -> Effects:
         """Handle the lost connection of a parked request."""

@@ -31,27 +31,27 @@ def check_group(group: ClassicGroup, timers: Container[Timer]) -> None:
         # A group that was a consumer group elects its first leader once its members have joined.
         elects = group.leader_id is None and state is GroupState.PREPARING_REBALANCE
         if group.leader_id not in members and not elects:
-            raise Violation("S4", f"the leader of {name} is no member")
+            raise Violation("S4", f"the leader of {name} is not a member")
     else:
         if state not in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE):
             raise Violation("L4", f"{name} is {state} with no member")
     if not rebalance.joining.keys() <= members.keys():
-        raise Violation("S15", f"a join is parked in {name} for who is no member")
+        raise Violation("S15", f"a join is parked in {name} for a member id that is not in the group")
     if not rebalance.syncing.keys() <= members.keys():
-        raise Violation("S15", f"a sync is parked in {name} for who is no member")
+        raise Violation("S15", f"a sync is parked in {name} for a member id that is not in the group")
     if group.pending.keys() & members.keys():
-        raise Violation("S15", f"an id of {name} is both pending and a member's")
+        raise Violation("S15", f"a member id of {name} is both pending and in use")
     if state is GroupState.PREPARING_REBALANCE:
         ends = InitialRebalanceDelay(name) in timers or RebalanceTimeout(name) in timers
         if not ends:
-            raise Violation("L4", f"nothing will end PreparingRebalance of {name}")
+            raise Violation("L4", f"{name} is in PreparingRebalance without a timer that ends it")
         if members and not (rebalance.initial or group.pending or members.keys() - rebalance.joining.keys()):
-            raise Violation("L4", f"{name} waits for members to join though all have")
+            raise Violation("L4", f"{name} waits for members to join although all have joined")
     elif state is GroupState.COMPLETING_REBALANCE:
         if SyncTimeout(name) not in timers:
-            raise Violation("L4", f"nothing will end CompletingRebalance of {name}")
+            raise Violation("L4", f"{name} is in CompletingRebalance without a timer that ends it")
     elif group.stored is not None and group.generation != group.stored.generation:
-        raise Violation("S10", f"{name} is at a generation that is not written")
+        raise Violation("S10", f"the generation of {name} is not in the log")
     elif state is GroupState.STABLE and group.stored is not None:
         _is_as_written(group, group.stored)
 
@@ -64,7 +64,7 @@ def _is_as_written(group: ClassicGroup, stored: GroupMetadataValue) -> None:
     mine = {one.member_id: (one.instance_id, bytes(one.assignment)) for one in group.members.values()}
     written = {one.member_id: (one.group_instance_id, bytes(one.assignment)) for one in stored.members}
     if mine != written or group.protocol != stored.protocol:
-        raise Violation("S10", f"{group.group_id} is stable with {mine}, and its generation was written with {written}")
+        raise Violation("S10", f"{group.group_id} is stable with {mine}, but the log has its generation with {written}")
 
 
 def check_generation(
@@ -94,14 +94,17 @@ def check_generation(
             if other != member.member_id:
                 raise Violation(
                     "S1",
-                    f"{partition} is {other}'s and {member.member_id}'s in generation {value.generation} of {group_id}",
+                    f"{partition} is assigned to {other} and {member.member_id}"
+                    f" in generation {value.generation} of {group_id}",
                 )
             # Without a leader, members keep their assignment until they have joined, whatever they now
             # subscribe to.
             if is_new and value.leader is not None and partition.topic not in topics:
-                raise Violation("S2", f"{member.member_id} got {partition} in {group_id} and wants {topics}")
+                raise Violation(
+                    "S2", f"{member.member_id} is assigned {partition} in {group_id}, but subscribes to {topics}"
+                )
             if most is not None and not 0 <= partition.partition < most(partition.topic):
-                raise Violation("S2", f"{member.member_id} got {partition} in {group_id}, which never existed")
+                raise Violation("S2", f"{member.member_id} is assigned {partition} in {group_id}, which never existed")
             # Without a leader, the group was converted from a consumer group: no member joined it, so its
             # claims are old.
             if value.protocol == "cooperative-sticky" and value.leader is not None:

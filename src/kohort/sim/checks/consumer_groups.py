@@ -70,9 +70,9 @@ def check_consumer_group(
     """
     name = group.group_id
     if group.epoch < past.epoch:
-        raise Violation("S4", f"{name} fell from epoch {past.epoch} to {group.epoch}")
+        raise Violation("S4", f"the epoch of {name} decreased from {past.epoch} to {group.epoch}")
     if group.target_epoch > group.epoch:
-        raise Violation("S4", f"the target of {name} is of epoch {group.target_epoch}, the group at {group.epoch}")
+        raise Violation("S4", f"the target of {name} has epoch {group.target_epoch}, the group has epoch {group.epoch}")
     past.epoch = group.epoch
     past.away |= {one.instance_id or one.member_id for id_, one in past.members.items() if id_ not in group.members}
     if group.target_epoch != past.target_epoch:
@@ -89,7 +89,7 @@ def check_consumer_group(
     changed = [member for member_id, member in members.items() if before.get(member_id) is not member]
     for member_id in members:
         if member_id not in sessions:
-            raise Violation("L3", f"nothing will end the session of {member_id} in {name}")
+            raise Violation("L3", f"the session of {member_id} in {name} has no timer")
     if not changed and len(before) == len(members):
         return
     gone = [member for member_id, member in before.items() if member_id not in members]
@@ -101,7 +101,7 @@ def check_consumer_group(
         for place in _places(member):
             other = past.owners.setdefault(place, member.member_id)
             if other != member.member_id:
-                raise Violation("S1", f"{_named(place, names)} of {name} is {other}'s and {member.member_id}'s")
+                raise Violation("S1", f"{_named(place, names)} of {name} is assigned to {other} and {member.member_id}")
     _check_hands(name, changed, past, names)
     past.members = dict(members)
 
@@ -138,9 +138,9 @@ def _check_member(
 ) -> None:
     name, member_id = group.group_id, member.member_id
     if member.epoch > group.epoch:
-        raise Violation("S4", f"{member_id} of {name} is at epoch {member.epoch}, the group at {group.epoch}")
+        raise Violation("S4", f"{member_id} of {name} has epoch {member.epoch}, the group has epoch {group.epoch}")
     if before is not None and 0 < member.epoch < before.epoch:
-        raise Violation("S4", f"{member_id} of {name} fell from epoch {before.epoch} to {member.epoch}")
+        raise Violation("S4", f"the epoch of {member_id} of {name} decreased from {before.epoch} to {member.epoch}")
     if member.state is MemberState.STABLE and member.epoch == group.epoch:
         for topic_id, partition in member.assigned:
             topic = names.get(topic_id)
@@ -150,7 +150,7 @@ def _check_member(
                     "S2", f"{member_id} of {name} has {topic or topic_id}-{partition}, which does not exist"
                 )
             if topic is not None and not _wants(group, member, topic):
-                raise Violation("S2", f"{member_id} of {name} has {topic}-{partition} and did not ask for it")
+                raise Violation("S2", f"{member_id} of {name} has {topic}-{partition}, but does not subscribe to it")
 
 
 def _wants(group: ConsumerGroup, member: ConsumerMember, topic: str) -> bool:

@@ -55,7 +55,7 @@ def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
         if one.state in _SETTLED and one.generation == other.generation:
             _compare(group_id, _generation(one), _generation(other))
     elif _is_stored(one) or _is_stored(other):
-        raise Violation("S10", f"{group_id} is {_kind(one)}, and the log says {_kind(other)}")
+        raise Violation("S10", f"{group_id} is {_kind(one)}, but according to the log it is {_kind(other)}")
 
 
 def _kind(group: ClassicGroup | ConsumerGroup | None) -> str:
@@ -70,7 +70,7 @@ def _compare(what: str, mine: Facts, theirs: Facts) -> None:
     if mine == theirs:
         return
     name = next(name for name in sorted(mine.keys() | theirs.keys()) if mine.get(name) != theirs.get(name))
-    raise Violation("S10", f"{what}: {name} is {mine.get(name)}, and the log says {theirs.get(name)}")
+    raise Violation("S10", f"{what}: {name} is {mine.get(name)}, but according to the log it is {theirs.get(name)}")
 
 
 def _whole(group: ClassicGroup | ConsumerGroup | None) -> Facts:

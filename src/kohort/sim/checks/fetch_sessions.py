@@ -40,7 +40,9 @@ class FetchChecks:
             for data in answered.partitions:
                 place = answered.topic or answered.topic_id, data.partition_index
                 if place not in wanted:
-                    raise Violation("S18", f"{broker} answered a fetch with {place[0]}-{place[1]}, not asked for")
+                    raise Violation(
+                        "S18", f"{broker} answered a fetch with {place[0]}-{place[1]}, which was not requested"
+                    )
 
 
 def _named(request: FetchRequest) -> Iterator[Place]:

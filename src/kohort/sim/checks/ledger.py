@@ -93,7 +93,7 @@ class Ledger:
             raise Violation("S11", f"{application.name} skips {partition} from {known} to {first}")
         if self.expects_exactly_once and first < known and application.settings.group not in self.exempt_groups:
             raise Violation(
-                "S11", f"{application.name} processes {partition} again from {first}, and the group was at {known}"
+                "S11", f"{application.name} processes {partition} again from {first}, although the group was at {known}"
             )
         self.covered[place] = max(known, end)
         self.deliveries += end - first
@@ -109,7 +109,8 @@ class Ledger:
                 continue
             if at is None:
                 raise Violation(
-                    "S7", f"{application.name} was told that {partition} is committed at {value}, unwritten"
+                    "S7",
+                    f"a commit of {partition} at {value} was acknowledged to {application.name}, but is not in the log",
                 )
             if written.values[at] != value:
                 raise Violation("S7", f"{partition}: {value} was stored as {written.values[at]}")
@@ -133,16 +134,18 @@ class Ledger:
             since = -1  # offsets of a topic are deleted with it
         if written is None:
             if offset is not None:
-                raise Violation("S7", f"{partition}: {offset} was read, and nobody ever wrote it")
+                raise Violation("S7", f"{partition}: {offset} was read, but never written")
             return
         if offset is None:
             gone = since < 0 or None in written.values[since:]
             if not gone:
-                raise Violation("S7", f"{partition}: nothing was read, though {written.values[-1]} was acknowledged")
+                raise Violation(
+                    "S7", f"{partition}: no offset was read, although {written.values[-1]} was acknowledged"
+                )
             return
         at = written.latest.get(offset.metadata)
         if at is None or written.values[at] != offset:
-            raise Violation("S7", f"{partition}: {offset} was read, not written")
+            raise Violation("S7", f"{partition}: {offset} was read, but never written")
         newest = written.values[since] if since >= 0 else None
         if at < since:
             raise Violation("S8", f"{partition}: {offset} was read after {newest} was acknowledged")
@@ -224,10 +227,13 @@ class Ledger:
             return
         written.latest[value.metadata] = len(written.values) - 1
         if last is not None and value.offset < last.offset and value.metadata not in self.overtaken:
-            raise Violation("S8", f"{group} goes back on {partition} from {last} to {value}")
+            raise Violation("S8", f"{group} goes back in {partition} from {last} to {value}")
         known = self.covered.get(place, 0)
         if value.offset > known:
-            raise Violation("S11", f"{group} committed {partition} at {value.offset}, delivered to {known}")
+            raise Violation(
+                "S11",
+                f"{group} committed {partition} at {value.offset}, but its members processed it up to {known} only",
+            )
 
     def damaged(self, groups: Iterable[str]) -> None:
         """Record that the disk lost records of these groups; the remaining ones will be reported again."""

@@ -126,7 +126,9 @@ class ObservedGroups:
                     continue
             at = sessions.get(member_id)
             if at is None:
-                raise Violation("L3", f"nothing will end the session of {member_id} in {group_id}")
+                raise Violation("L3", f"the session of {member_id} in {group_id} has no timer")
             latest = heard[member_id] + member.session_timeout_ms + _SLACK
             if at > latest:
-                raise Violation("L3", f"the session of {member_id} in {group_id} is to end at {at}, not by {latest}")
+                raise Violation(
+                    "L3", f"the session of {member_id} in {group_id} ends at {at}, after its deadline {latest}"
+                )

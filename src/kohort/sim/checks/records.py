@@ -68,7 +68,7 @@ class Records:
         for position, header in batches(buffer):
             if header.base_offset != len(log):
                 raise Violation(
-                    "S16", f"{topic}-{partition[1]} ends at {len(log)}, and {header.base_offset} is written"
+                    "S16", f"{topic}-{partition[1]} ends at {len(log)}, but a batch is written at {header.base_offset}"
                 )
             for record in decode_records(buffer, position):
                 self._check_order(partition, topic, value := bytes(record.value or b""))
@@ -91,9 +91,11 @@ class Records:
             # The record may have been appended to a topic that was deleted: it is acknowledged, but no longer
             # exists.
             if not self._is_doubted(partition) and partition.topic not in self._deleted:
-                raise Violation("S16", f"{who} was told that {value!r} is at {offset} of {partition}, unwritten")
+                raise Violation(
+                    "S16", f"{value!r} was acknowledged to {who} at {offset} of {partition}, but is not in the log"
+                )
         elif (self.names[found[0][0]], found[0][1], found[1]) != (*partition, offset):
-            raise Violation("S16", f"{who} was told that {value!r} is at {offset} of {partition}, not {found}")
+            raise Violation("S16", f"{value!r} was acknowledged to {who} at {offset} of {partition}, but is at {found}")
 
     def was_delivered(self, reading: Reading, record: ConsumerRecord) -> UUID | None:
         """Check a record that was delivered to a reader; return the id of its topic, if known."""
@@ -114,7 +116,7 @@ class Records:
         if before is not None and before[0] == topic_id:
             start = before[1]
         if start is not None and start != offset and not self._is_another(partition, topic_id, before):
-            raise Violation("S17", f"{who}, and {start} comes next")
+            raise Violation("S17", f"{who}, but the next offset is {start}")
         reading.next[partition] = topic_id, offset + 1
         return topic_id
 

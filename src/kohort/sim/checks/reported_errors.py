@@ -96,7 +96,9 @@ class ErrorChecks:
             silence.latest, silence.times = now, silence.times + 1
             lasts = self._lasts[loop] if name in WAITED_FOR else _LASTS
             if now - silence.began > lasts and silence.times >= _TIMES:
-                raise Violation("S19", f"{name} is answered {code.name} for {place} since {silence.began:.3f}")
+                raise Violation(
+                    "S19", f"{name} gets {code.name} for {place} since {silence.began:.3f} and does not report it"
+                )
 
     def _is_told(self, loop: object, code: ErrorCode) -> bool:
         told = self.told[loop]

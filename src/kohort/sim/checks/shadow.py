@@ -60,13 +60,13 @@ class Shadow:
             case GroupMetadataKey(group=group_id), GroupMetadataValue() as value:
                 last = self.generations.get(group_id, -1)
                 if value.generation < last:
-                    raise Violation("S4", f"{group_id} fell from generation {last} to {value.generation}")
+                    raise Violation("S4", f"the generation of {group_id} decreased from {last} to {value.generation}")
                 self.generations[group_id] = value.generation
                 check_generation(group_id, value, is_new=value.generation > last, most=self._most)
             case ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue() as value:
                 last = self.generations.get(group_id, -1)
                 if value.epoch < last:
-                    raise Violation("S4", f"{group_id} fell from epoch {last} to {value.epoch}")
+                    raise Violation("S4", f"the epoch of {group_id} decreased from {last} to {value.epoch}")
                 self.generations[group_id] = value.epoch
             case ((GroupMetadataKey(group=group_id) | ConsumerGroupMetadataKey(group_id=group_id)), None):
                 self.generations.pop(group_id, None)

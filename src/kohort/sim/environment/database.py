@@ -85,7 +85,9 @@ class DatabaseStore(DiskStore):
         def fenced() -> bool:
             found = lease.fenced(loop.time())
             if not found and not self._is_owner:
-                raise Violation("S9", f"{self.epoch} opened the log, {self.disk.epoch} after it, and both answer")
+                raise Violation(
+                    "S9", f"epoch {self.epoch} opened the log, then epoch {self.disk.epoch}, and both answer requests"
+                )
             return found
 
         broker.fenced = fenced

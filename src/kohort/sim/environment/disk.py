@@ -211,7 +211,7 @@ class DiskStore(MemoryStore):
 
     def _check_owner(self) -> None:
         if self.epoch != self.disk.epoch:
-            raise OSError(errno.ESTALE, "the disk belongs to another broker by now")
+            raise OSError(errno.ESTALE, "another broker owns the disk now")
 
 
 def _whole(data: bytes) -> int:

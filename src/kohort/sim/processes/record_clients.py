@@ -206,7 +206,7 @@ class RecordClients:
             for partition in partitions:
                 end = self.records.end_of(partition)
                 if end is not None and positions.get(partition) != end:
-                    return f"{name} is at {positions.get(partition)} of {end} in {partition}"
+                    return f"{name} has read {partition} up to {positions.get(partition)}, not to its end {end}"
         return ""
 
     def leave(self) -> None:

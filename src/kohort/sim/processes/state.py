@@ -203,7 +203,7 @@ class WorldState:
     def _written(self, partition: tuple[UUID, int], data: bytes, epoch: int) -> None:
         disk = self.brokers.disk
         if epoch != (newest := disk.newest(partition)):
-            raise Violation("S9", f"a broker of epoch {epoch} wrote to a log that is at epoch {newest}")
+            raise Violation("S9", f"a broker with epoch {epoch} wrote to a log with epoch {newest}")
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self._note_sizes()
@@ -237,6 +237,6 @@ class WorldState:
             return
         if not isinstance(problem, Violation):
             where = "".join(traceback.format_exception(problem)[-4:])
-            problem = Violation("S13", f"{name} met an error that nobody expected: {problem!r}\n{where}")
+            problem = Violation("S13", f"{name} raised an unexpected error: {problem!r}\n{where}")
         self.violation = problem
         self.agenda.halted = True

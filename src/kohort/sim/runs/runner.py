@@ -155,8 +155,8 @@ class _Worker:
     def _gone(self) -> KohortError:
         self.process.join()
         return KohortError(
-            f"A process of the simulation ended with code {self.process.exitcode}; what it wrote above says why."
-            " Code -9 is usually for want of memory: try fewer --jobs."
+            f"A process of the simulation ended with code {self.process.exitcode}; its output above has the reason."
+            " Code -9 usually means that memory ran out: use fewer --jobs."
         )
 
 

@@ -134,7 +134,7 @@ def _restless(world: WorldState) -> str:
             return f"{application.name} of {application.settings.group} is {state}"
         processed = application.positions.keys()
         if (membership.assignment - processed) & world.partitions() or processed - membership.assignment:
-            return f"{application.name} does not process what it has"
+            return f"{application.name} does not process its partitions"
         stale = [one for one in application.positions if not _exists(world, application.topic_ids[one])]
         if stale:
             return f"{application.name} processes {sorted(stale)} of topics that were deleted"
@@ -161,9 +161,9 @@ def _unassigned(world: WorldState) -> str:
         if len(owned) != len(set(owned)):
             return f"partitions of {group} have two owners: {sorted(owned)}"
         if set(owned) != wanted:
-            return f"{group} wants {sorted(wanted)} and has {sorted(owned)}"
+            return f"{group} subscribes to {sorted(wanted)}, but has {sorted(owned)}"
         if uneven := _uneven(world, group, members, there):
-            return f"{group} is not shared as its assignor promises: {uneven}"
+            return f"the assignment of {group} is not what its assignor promises: {uneven}"
     return ""
 
 
@@ -207,7 +207,7 @@ def _lag(world: WorldState) -> str:
             latest = written[-1] if written else None
             at = 0 if latest is None else latest.offset
             if at < end and (latest is None or latest.metadata not in world.answers.overtaken):
-                return f"{group} is at {at} of {end} in {partition}"
+                return f"{group} has committed {partition} up to {at}, not to its end {end}"
     return ""
 
 
@@ -222,14 +222,14 @@ def _stays_quiet(world: WorldState) -> None:
     before = world.watch.rebalances.copy()
     world.pass_time(_QUIET)
     if begun := _rebalanced(world, before):
-        raise Violation("L2", f"a quiet group rebalanced: {begun}")
+        raise Violation("L2", f"groups rebalanced without a reason: {begun}")
     victim = world.brokers.victim
     if victim is not None and world.violation is None:
         too_large = _too_large(world)
         world.brokers.kill(victim)
         world.pass_time(_QUIET)
         if begun := _rebalanced(world, before, too_large):
-            raise Violation("L2", f"a group rebalanced because its broker was replaced: {begun}")
+            raise Violation("L2", f"groups rebalanced because their broker was replaced: {begun}")
         if restless := _restless(world) or _unassigned(world):
             raise Violation("L2", f"after a failover {restless}")
 
@@ -273,7 +273,7 @@ def _leaves_nothing(world: WorldState) -> None:
             raise Violation("S15", f"{len(live.machine.parked)} requests are still parked")
         left = set(live.timers) - {OffsetExpiry()}
         if left:
-            raise Violation("S15", f"timers are left: {left}")
+            raise Violation("S15", f"timers remain: {left}")
     left_ends = [end for end in world.network.ends.values() if end.loop.name.startswith("member-")]
     if left_ends:
         raise Violation("S15", f"{len(left_ends)} connections of members are still open")

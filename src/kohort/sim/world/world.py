@@ -107,7 +107,7 @@ class World(WorldState):
                 if application.over is not None:
                     self.ended[number] = application.over.code
                     if not is_permitted(self, application, self.processes[number].starts):
-                        detail = f"{application.name} is out of its group: {application.over.code.name}"
+                        detail = f"{application.name} was removed from its group for good: {application.over.code.name}"
                         self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
         self.after(5.0 if self.plan.is_calm else 1.0, self._supervise)
