@@ -23,6 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ORDERLY_S = 0.8
 """Maximum time between the first signal and the end of the process, even if the shutdown is
 incomplete, in seconds."""
+_LOST_CONNECTION_LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -54,6 +55,8 @@ def install() -> None:
     """
     if not _state.installed:
         logging.getLogger().addFilter(_is_no_interruption)
+        for name in _LOST_CONNECTION_LOGGERS:
+            logging.getLogger(name).addFilter(_is_no_lost_connection)
     _state.installed = True
     for number in SIGNALS:
         signal.signal(number, _raise)
@@ -63,6 +66,11 @@ def _is_no_interruption(record: logging.LogRecord) -> bool:
     """Filter out tracebacks that libraries (py4j) log to the root logger for the signal that ends the process."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not issubclass(kind, KeyboardInterrupt)
+
+
+def _is_no_lost_connection(record: logging.LogRecord) -> bool:
+    """Filter out tracebacks about connections to a JVM that a signal ends along with this process."""
+    return _state.begun is None or not record.exc_info
 
 
 def installed() -> bool:

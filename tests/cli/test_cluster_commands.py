@@ -158,4 +158,4 @@ def test_topics_by_pattern_are_consumed_alone_and_in_a_group(run: Run, bootstrap
 def test_what_to_consume_is_said_in_one_way(run: Run) -> None:
     assert "name at least one topic" in run("consume").err
     assert "not both" in run("consume", "orders", "--pattern", "o.*").err
-    assert "no regular expression" in run("consume", "--pattern", "(").err
+    assert "not a regular expression" in run("consume", "--pattern", "(").err

@@ -405,3 +405,29 @@ def test_a_broker_whose_output_nobody_reads_says_what_is_wrong(arguments: tuple[
     assert ran.returncode == 2
     assert "data directory" not in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+LOST_CONNECTION = """
+import logging, os, signal
+from kohort import interruption
+
+logging.basicConfig()
+interruption.install()
+logger = logging.getLogger("py4j.clientserver")
+def lose(text):
+    try:
+        raise BrokenPipeError
+    except OSError:
+        logger.exception(text)
+lose("before the signal")
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+except KeyboardInterrupt:
+    lose("after the signal")
+"""
+
+
+def test_a_connection_to_the_jvm_that_is_lost_by_the_signal_is_not_logged() -> None:
+    done = subprocess.run([sys.executable, "-c", LOST_CONNECTION], capture_output=True, text=True, timeout=30)
+    assert "before the signal" in done.stderr
+    assert "after the signal" not in done.stderr
