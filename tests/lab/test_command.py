@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,22 @@ def test_with_counts_in_rocksdb_nothing_is_read_twice_and_questions_are_answered
     assert (asked["none"] > 0) == (asked["longest_ms"] > 0)
 
 
+def test_print_shows_the_experiment_with_the_changes_and_runs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('scenarios = ["crash"]\nmembers = 5\nclients = ["java"]\n')
+    done = _run(str(path), "--members", "3", "--set", "tick-ms=20", "--set", "group.max.size=9", "--print")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = tomllib.loads(done.stdout)
+    assert (printed["scenarios"], printed["clients"]) == (["crash"], ["java"])
+    assert (printed["members"], printed["tick-ms"], printed["broker-settings"]) == (3, 20, {"group.max.size": "9"})
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        ("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x"), ("table", "--set", "rows=bunce"),
+        ("bonce",), ("bounce", "--client", "jva"), ("bounce", "--set", "x"),
+        ("bounce", "--members", "3", "--set", "members=3"),
+        ("table", "--set", "rows=bunce"),
         ("bounce", "--set", "store=rocksdb"), ("bounce", "--set", "store=disk"), ("table", "--client", "java"),
         ("bounce", "--set", "store=rocksdb", "--set", "state-keys=1", "--client", "java"),
     ],

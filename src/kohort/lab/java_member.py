@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kohort.lab.apache_kafka import Unavailable, cache_directory, jars
-from kohort.lab.rehearsal import archive_classes
+from kohort.lab.class_archive import archive_classes
 
 _SOURCE = Path(__file__).with_name("clients") / "java" / "LabMember.java"
 # The jars that a consumer needs; it starts sooner with fewer of them.

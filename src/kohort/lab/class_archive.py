@@ -1,4 +1,4 @@
-"""Class archive (AppCDS) for Java members, recorded by a rehearsal of every protocol with a Kohort broker.
+"""Class archive (AppCDS) for Java members, recorded while members run every protocol with a Kohort broker.
 
 Without it, a member loads two thousand classes while it joins, which takes a second if ten members
 do so at once. The experiments would measure that time, which is not part of a rebalance.
@@ -51,12 +51,12 @@ def archive_classes(java: Sequence[str], archive: Path) -> None:
 
 
 def _order(bootstrap: str, protocol: str) -> Order:
-    topic = f"rehearsal-{protocol}"
+    topic = f"class-archive-{protocol}"
     return Order(
         bootstrap=bootstrap,
         group=topic,
         topic=topic,
-        name="rehearsal",
+        name="class-archive",
         protocol=protocol,
         changelog=f"{topic}-counts",
         commit_ms=500,
