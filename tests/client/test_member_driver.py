@@ -18,7 +18,7 @@ from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, Offs
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
 
-OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP = 8, 10, 11, 12, 13
+OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, CONSUMER_HEARTBEAT = 8, 10, 11, 12, 13, 68
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BOTH = frozenset({T0, T1})
 CLASSIC: MembershipKeywords = {
@@ -399,6 +399,41 @@ async def test_only_a_member_whose_group_is_computed_by_members_may_ask_for_a_ne
             driver.weigh(-1.0)
         await driver.close()
     assert callbacks == []
+
+
+def driver_of(cluster: Cluster, options: MembershipKeywords) -> MemberDriver:
+    """A driver whose callbacks end at once."""
+    given = {"bootstrap_servers": "b:1", "group_id": "g", **options}
+
+    def called(kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
+        asyncio.get_running_loop().call_soon(driver.callback_done)
+
+    driver = MemberDriver(cluster, member_config(read_options(GroupOptions, given)), called, lambda: None)
+    return driver
+
+
+async def test_a_new_weight_is_sent(cluster: Cluster, link: Link) -> None:
+    weights: list[float] = []
+    link.watch[CONSUMER_HEARTBEAT] = lambda request: weights.append(request.weight)
+    driver = driver_of(cluster, CONSUMER)
+    driver.subscribe(frozenset({"t"}))
+    await eventually(lambda: driver.member.is_answered, within=5)
+    driver.weigh(2.0)
+    await eventually(lambda: 2.0 in weights, within=5)
+    await driver.leave("the test ends", 1_000)
+    await driver.close()
+
+
+async def test_a_rejoin_is_sent_with_its_reason(cluster: Cluster, link: Link) -> None:
+    reasons: list[str] = []
+    link.watch[JOIN_GROUP] = lambda request: reasons.append(request.reason)
+    driver = driver_of(cluster, CLASSIC)
+    driver.subscribe(frozenset({"t"}))
+    await eventually(lambda: driver.member.is_answered and not driver.callback_runs, within=5)
+    driver.rejoin("there is news")
+    await eventually(lambda: reasons[-1] == "there is news", within=5)
+    await driver.leave("the test ends", 1_000)
+    await driver.close()
 
 
 async def test_a_closed_driver_hears_of_nothing_any_more(cluster: Cluster) -> None:
