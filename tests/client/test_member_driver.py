@@ -315,9 +315,10 @@ async def test_the_time_of_a_callback_does_not_count_when_a_member_leaves(
 
 
 async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, link: Link) -> None:
-    ended: list[bool] = []
+    began, ended = asyncio.Event(), list[bool]()
 
     async def revoked(partitions: frozenset[TopicPartition]) -> None:
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -331,7 +332,7 @@ async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, lin
     waiting = asyncio.ensure_future(member.settled())
     await within(waiting)
     leaving = asyncio.ensure_future(member.leave())
-    await asyncio.sleep(0.05)  # until its callback waits
+    await within(began.wait())
     waiting = asyncio.ensure_future(member.settled())
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
