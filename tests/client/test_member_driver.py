@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -435,6 +436,20 @@ async def test_a_rejoin_is_sent_with_its_reason(cluster: Cluster, link: Link) ->
     await eventually(lambda: reasons[-1] == "there is news", within=5)
     await driver.leave("the test ends", 1_000)
     await driver.close()
+
+
+async def test_nothing_keeps_a_closed_driver(cluster: Cluster) -> None:
+    # No timer, no request and no watcher of topics is left that would call it.
+    driver = driver_of(cluster, CLASSIC)
+    member = driver.member
+    driver.subscribe(frozenset({"t"}))
+    await eventually(lambda: member.is_answered, within=5)
+    await driver.close()
+    await asyncio.sleep(0)
+    left = weakref.ref(driver)
+    del driver
+    gc.collect()
+    assert left() is None
 
 
 async def test_a_closed_driver_hears_of_nothing_any_more(cluster: Cluster) -> None:
