@@ -245,21 +245,25 @@ QUICK = [name for name in COMMANDS if name.startswith(("topic", "group"))]
 
 SPARK = [name for name in COMMANDS if name.startswith("analyse")]
 LONG = [name for name in COMMANDS if name not in {*QUICK, *SPARK}]
+_OF_MANY = pytest.mark.long("the same with each other command")
+FEW_OF_LONG = [pytest.param(name, marks=() if name in ("broker", "consume", "lab") else _OF_MANY) for name in LONG]
 
 
-@pytest.mark.parametrize("name", [*LONG, *QUICK])
+@pytest.mark.parametrize(
+    "name", [*LONG, *(pytest.param(name, marks=_OF_MANY if number else ()) for number, name in enumerate(QUICK))]
+)
 def test_ctrl_c_ends_it(kohort_broker: Broker, mute: Mute, tmp_path: Path, name: str) -> None:
     with busy(name, kohort_broker, mute, tmp_path) as command:
         ended(command, command.interrupt(signal.SIGINT), name, 128 + signal.SIGINT)
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", FEW_OF_LONG)
 def test_sigterm_ends_it(kohort_broker: Broker, mute: Mute, tmp_path: Path, name: str) -> None:
     with busy(name, kohort_broker, mute, tmp_path) as command:
         ended(command, command.interrupt(signal.SIGTERM), name, 128 + signal.SIGTERM)
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", FEW_OF_LONG)
 def test_ctrl_c_twice_ends_it_without_a_word(kohort_broker: Broker, mute: Mute, tmp_path: Path, name: str) -> None:
     with busy(name, kohort_broker, mute, tmp_path) as command:
         since = command.interrupt(signal.SIGINT)
@@ -268,6 +272,7 @@ def test_ctrl_c_twice_ends_it_without_a_word(kohort_broker: Broker, mute: Mute, 
 
 
 @pytest.mark.spark
+@pytest.mark.long("starts Spark for each command")
 @pytest.mark.parametrize(("name", "number"), [(SPARK[0], signal.SIGINT), (SPARK[1], signal.SIGTERM)], ids=SPARK)
 def test_a_signal_ends_what_spark_does(
     kohort_broker: Broker, mute: Mute, tmp_path: Path, name: str, number: signal.Signals
@@ -284,6 +289,7 @@ MOMENTS_S = (0.0, 0.05, 0.15, 0.4, 0.8, 1.5, 3.0)
 
 
 @pytest.mark.spark
+@pytest.mark.long("starts each command six times")
 @pytest.mark.parametrize("name", CHILDREN)
 def test_ctrl_c_twice_at_any_early_moment_is_tidy(kohort_broker: Broker, mute: Mute, tmp_path: Path, name: str) -> None:
     dice = random.Random()
