@@ -28,10 +28,10 @@ lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kaf
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
 test: $(VENV)/.develop ## the tests for every day, six minutes; the last lines name those that this machine cannot run
-	$(PYTEST) -n $(WORKERS) --dist loadgroup
+	$(PYTEST) -n $(WORKERS)
 
 test-all: $(VENV)/.develop ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, 35 minutes
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "long and not kafka"
+	$(PYTEST) -n $(WORKERS) -m "long and not kafka"
 	$(PYTEST) -n 0 -m "long and kafka"
 
 check: lint types layers source ## ruff, mypy strict, layering, the test over the source
@@ -50,7 +50,7 @@ source: $(VENV)/.develop
 	$(PYTEST) -q -n 0 tests/test_source.py
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
-	$(PYTEST) -n $(WORKERS) --dist loadgroup --broker both -m "interop or kafka"
+	$(PYTEST) -n $(WORKERS) --broker both -m "interop or kafka"
 
 conversation: $(VENV)/.develop ## 2,500 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
 	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py

@@ -19,7 +19,7 @@ from kohort.wire.batches.records import encode_pairs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 AT = 1_767_225_600_000
 MINUTE = 60_000

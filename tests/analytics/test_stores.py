@@ -17,7 +17,7 @@ from kohort.analytics.stores import NAMESPACE, Format, local_catalog, store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 Read = Callable[[Path], pa.Table]
 

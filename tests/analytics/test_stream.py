@@ -21,7 +21,7 @@ from tests.interop.broker import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def _commit(bootstrap: str, group: str, topic: str, offsets: list[int]) -> None:

@@ -19,7 +19,7 @@ from tests.analytics.test_decoding import AT, GENERATION, KEY, MINUTE, commit, r
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def test_the_person_is_told_what_the_figures_are_without(spark: SparkSession, tmp_path: Path) -> None:

@@ -253,7 +253,6 @@ def check(played: Played, remark: Callable[[str], None]) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
-@pytest.mark.xdist_group("transcripts on Apache Kafka")
 @pytest.mark.parametrize("name", list(playable()))
 def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: Callable[[str], None]) -> None:
     played = kafka_says[name]
@@ -266,7 +265,6 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: C
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-@pytest.mark.xdist_group("transcripts on our broker")
 @pytest.mark.parametrize(
     "name",
     [

@@ -20,7 +20,6 @@ from tests.spark.conftest import Topic, rows
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.long("starts a cluster of four JVMs"),
     pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java on the PATH"),

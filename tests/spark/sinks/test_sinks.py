@@ -15,7 +15,6 @@ from pyspark_kohort.sinks.fence import Fence, QueryClaim, Writers, admitted
 from tests.spark.sinks.stores import SCHEMA, A, B, Store, counted, rows
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),  # for its PostgreSQL, which is one per test process
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 

@@ -1,0 +1,30 @@
+"""Tests that share an expensive fixture run in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from tests.scheduling import scope_of
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_all_that_use_spark_run_in_one_process_and_else_each_file() -> None:
+    in_spark = {scope_of("tests/spark/test_sink.py::test_a[x]"), scope_of("tests/analytics/test_truth.py::test_b")}
+    assert in_spark == {"spark"}
+    assert scope_of("tests/log/test_disk.py::test_a[b::c]") == "tests/log/test_disk.py"
+
+
+def test_two_processes_run_the_tests_of_a_file_together() -> None:
+    files = ("tests/test_last_lines.py", "tests/test_bugs.py", "tests/recorder/test_printing.py")
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-v", "-p", "no:cacheprovider", *files]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 0, ran.stdout
+    processes = defaultdict(set)
+    for line in ran.stdout.splitlines():
+        if line.startswith("[gw") and "PASSED" in line:
+            processes[line.partition("PASSED ")[2].partition("::")[0]].add(line[:5])
+    assert [len(one) for one in processes.values()] == [1, 1, 1]
