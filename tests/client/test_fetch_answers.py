@@ -165,6 +165,15 @@ async def test_a_partition_that_is_left_out_after_a_seek_is_fetched_at_once() ->
         assert moved.failures == 0
 
 
+async def test_a_fetch_that_brings_nothing_but_an_error_is_over() -> None:
+    async with fetching(**LONG) as here:
+        here.answer(refuse(ErrorCode.KAFKA_STORAGE_ERROR))
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        await eventually(lambda: not fetches())
+        assert (state.failures, len(here.requests)) == (1, 1)
+
+
 async def test_a_partition_that_was_not_asked_for_is_passed_over() -> None:
     def with_another(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
@@ -212,6 +221,7 @@ async def test_an_answer_counts_when_metadata_has_dropped_the_topic_meanwhile() 
         here.cluster._refresher.metadata = ClusterMetadata()
         here.release()
         await eventually(lambda: bool(here.news))
+        assert len(here.requests) == 1
         assert [record.offset for record in here.fetcher.take(10)] == [0, 1, 2]
 
 
