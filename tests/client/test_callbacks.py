@@ -120,3 +120,20 @@ async def test_closing_ends_the_callback_that_runs() -> None:
     await here.callbacks.close()
     assert task.cancelled() and here.told[-1] == "done"
     here.callbacks.raise_error()
+
+
+async def test_a_callback_that_waits_for_poll_does_not_start_because_leaving_has_ended() -> None:
+    here = Running()
+    here.callbacks.begin(ASSIGNED, HERE)
+    here.callbacks.start_at_once(False)
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert here.told == ["news"]
+
+
+async def test_what_the_loop_calls_outside_of_tasks_is_no_callback() -> None:
+    here = Running()
+    inside: list[bool] = []
+    asyncio.get_running_loop().call_soon(lambda: inside.append(here.callbacks.inside))
+    await asyncio.sleep(0)
+    assert inside == [False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
@@ -133,3 +134,18 @@ async def test_an_error_of_the_group_is_logged_for_a_topic_that_is_not_known(cap
         await eventually(lambda: state.failures == 1)
         assert "u" not in here.cluster.metadata.topics
     assert [line.split(": ")[1] for line in logged(caplog)] == ["u-0"]
+
+
+async def test_a_partition_of_a_topic_that_metadata_does_not_have_yet_waits_for_it() -> None:
+    # Its member has been assigned the new topic, and this client's metadata still has the one before.
+    async with positioning() as here:
+        (state,) = here.add(ZERO)
+        state.granted = UUID(int=7)
+        state.lose(None)
+        here.positioner.go_on()
+        assert (state.failures, waiting()) == (1, [])
+        await eventually(lambda: state.failures > 2)
+        assert not here.link.asked[LIST_OFFSETS]
+        state.granted = here.broker.topics.all()["t"].topic_id
+        state.lose(None)
+        await eventually(found(state))
