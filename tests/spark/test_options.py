@@ -111,7 +111,7 @@ def test_limits_are_numbers_and_durations() -> None:
         ({"kafka_bootstrap_servers": "localhost"}, "must be host:port"),
         ({"kafka_security_protocol": "SSL"}, "only PLAINTEXT"),
         ({"subscribe": ""}, "Exactly one of subscribe, subscribePattern and assign"),
-        ({"subscribePattern": "("}, "no regular expression"),
+        ({"subscribePattern": "("}, "is not a regular expression"),
         ({"assign": '{"a": ["x"]}'}, "Option assign must be like"),
         ({"maxOffsetsPerTrigger": "0"}, "must be a whole number of at least 1, not '0'"),
         ({"maxTriggerDelay": "soon"}, "must be a duration"),

@@ -443,6 +443,8 @@ def test_what_is_given_up_is_given_up_also_where_the_commit_fails(
     with pytest.raises(KafkaError, match="metadata"):
         first.plan()
     first.reader.stop()
+    assert stay._cluster is not None
+    assert not stay._cluster.connections, "they are closed though the last commit failed"
 
 
 def test_a_checkpoint_location_that_is_of_no_use_is_told_once(

@@ -156,14 +156,16 @@ class QueryMembership:
         try:
             async with self._turn:
                 self._turn.notify_all()
-            if self.membership is not None:
-                self._look_into_checkpoint()
-                try:
-                    await self._commit()
-                finally:
-                    await self.membership.leave(timeout=seconds)
-            if self._cluster is not None:
-                await self._cluster.close()
+            try:
+                if self.membership is not None:
+                    self._look_into_checkpoint()
+                    try:
+                        await self._commit()
+                    finally:
+                        await self.membership.leave(timeout=seconds)
+            finally:
+                if self._cluster is not None:
+                    await self._cluster.close()
         except KafkaError as error:
             _log.warning("group=%s: not everything was committed: %s", self._group.group_id, error)
         finally:
