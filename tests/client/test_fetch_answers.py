@@ -219,9 +219,8 @@ async def test_an_answer_counts_when_metadata_has_dropped_the_topic_meanwhile() 
         await here.asked()
         assert state.topic_id == here.requests[0].topics[0].topic_id == here.broker.topics.all()["t"].topic_id
         here.cluster._refresher.metadata = ClusterMetadata()
-        here.release()
+        here.release_one()  # only this answer counts
         await eventually(lambda: bool(here.news))
-        assert len(here.requests) == 1
         assert [record.offset for record in here.fetcher.take(10)] == [0, 1, 2]
 
 
