@@ -48,6 +48,18 @@ def a_commit_before_the_rebalance_is_refused(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "_commit_refusal", strict)
 
 
+@plant("S11", hint=90)
+def a_commit_before_the_rebalance_counts_as_old(patch: MonkeyPatch) -> None:
+    real = commit_fetch._commit_refusal
+
+    def strict(group: Any, request: Any, context: Any) -> ErrorCode:
+        code: ErrorCode = real(group, request, context)
+        prepares = group is not None and group.state is GroupState.PREPARING_REBALANCE
+        return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.NONE and prepares else code
+
+    patch.setattr(commit_fetch, "_commit_refusal", strict)
+
+
 @plant("S5")
 def a_heartbeat_of_a_stranger_is_taken(patch: MonkeyPatch) -> None:
 

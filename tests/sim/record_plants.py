@@ -16,6 +16,7 @@ from kohort.client.consume.positioner import Positioner
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
 from kohort.log.producers import Accepted, ProducerStates
+from kohort.model import UUID
 from kohort.wire.messages.fetch import FetchRequest
 from tests.sim.planting import plant
 
@@ -57,8 +58,10 @@ def a_partition_without_a_position_keeps_the_others_from_being_checked(patch: Mo
 def a_committed_offset_is_taken_for_that_of_the_last_record(patch: MonkeyPatch) -> None:
     real = PartitionState.move
 
-    def one_further(self: PartitionState, position: int, epoch: int | None = None) -> None:
-        real(self, position if epoch is None else position + 1, epoch)
+    def one_further(
+        self: PartitionState, position: int, epoch: int | None = None, topic_id: UUID | None = None
+    ) -> None:
+        real(self, position if epoch is None else position + 1, epoch, topic_id)
 
     patch.setattr(PartitionState, "move", one_further)
 
