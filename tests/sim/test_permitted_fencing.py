@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.coordinator.classic.member import Member
 from kohort.coordinator.config import MigrationPolicy
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ClassicProtocolState, ConsumerMember
 from kohort.errors import ErrorCode, KafkaError
+from kohort.model import TopicPartition
 from kohort.sim import Plan, World
+from kohort.sim.checks.classic_rules import asked_topics
 from kohort.sim.checks.refusals import expected_refusal
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.plans.steps import GroupRemoveMembers, MemberStart, Step
@@ -123,3 +126,17 @@ def test_the_world_notes_which_instance_an_operator_removes() -> None:
     assert world.run().violation is None
     assert world.watch.removed.keys() == {("g", "i0")}
     assert world.watch.removed["g", "i0"] >= 20.0
+
+
+def test_a_static_member_returns_with_another_subscription_only_if_it_asks_for_other_topics() -> None:
+    def says(*subscriptions: bytes) -> Member:
+        protocols = {f"assignor-{number}": said for number, said in enumerate(subscriptions)}
+        return Member("m", "i0", "c", "h", 30_000, 30_000, protocols)
+
+    def topics(names: list[str], owned: list[TopicPartition]) -> bytes:
+        return encode_subscription(Subscription(topics=names, owned_partitions=owned), 1)
+
+    before = asked_topics(says(topics(["t", "u"], [TopicPartition("t", 0)])))
+    assert asked_topics(says(topics(["u", "t"], []))) == before
+    assert asked_topics(says(topics(["t"], []))) != before
+    assert asked_topics(says(b"?")) is None

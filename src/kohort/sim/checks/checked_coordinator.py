@@ -29,7 +29,15 @@ from kohort.coordinator.timers import OffsetExpiry
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis
-from kohort.sim.checks.classic_rules import codes, fingerprint, holder_of, is_stale, must_refuse, returning
+from kohort.sim.checks.classic_rules import (
+    asked_topics,
+    codes,
+    fingerprint,
+    holder_of,
+    is_stale,
+    must_refuse,
+    returning,
+)
 from kohort.sim.checks.consumer_groups import epoch_of, must_refuse_commit, must_refuse_heartbeat, returns_unchanged
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
@@ -179,7 +187,7 @@ class CheckedCoordinator:
                 raise Violation("S5", f"{request} changed the group")
         if holder is not None and group is not None and group.state is GroupState.STABLE:
             after = group.members[group.static_ids[holder.instance_id or ""]]
-            others = after.protocols != holder.protocols
+            others = asked_topics(after) != asked_topics(holder)
             self._watch.took_over(group.group_id, group.generation, leads=leads, asks_for_others=others)
         if returned is not None and group is not None and group.state is not GroupState.STABLE:
             raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")

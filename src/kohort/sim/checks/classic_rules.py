@@ -88,6 +88,14 @@ def gives_up(member: Member) -> bool:
     return bool(owned - has)
 
 
+def asked_topics(member: Member) -> list[frozenset[str]] | None:
+    """Return the topics of each of the member's subscriptions, without what it owns; None if one is unreadable."""
+    try:
+        return [frozenset(decode_subscription(said).topics) for said in member.protocols.values()]
+    except DecodeError:
+        return None
+
+
 def fingerprint(group: ClassicGroup | None) -> object:
     """Return the observable state of a group, without the expiry of sessions."""
     if group is None:
