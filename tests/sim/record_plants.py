@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from kohort.broker.apis import produce
+from kohort.broker.apis import fetch, produce
 from kohort.broker.fetch.sessions import FetchSession
 from kohort.client.consume import position_lookups
 from kohort.client.consume.partition import PartitionState
@@ -15,9 +15,10 @@ from kohort.client.consume.position_lookups import Turns
 from kohort.client.consume.positioner import Positioner
 from kohort.client.net.cluster import Cluster
 from kohort.client.net.failure_log import FailureLog
+from kohort.errors import ErrorCode
 from kohort.log.producers import Accepted, ProducerStates
 from kohort.model import UUID
-from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest
 from tests.sim.planting import plant
 
 
@@ -96,3 +97,14 @@ def a_seek_is_overwritten_by_the_look_up_before(patch: MonkeyPatch) -> None:
 @plant("S19", hint=0)
 def a_consumer_says_nothing_of_errors(patch: MonkeyPatch) -> None:
     patch.setattr(FailureLog, "failed", lambda self, subjects, code, why: None)
+
+
+@plant("S14")
+def a_fetch_is_refused_with_a_wrong_error_code(patch: MonkeyPatch) -> None:
+    real = fetch._Gathered._failed
+
+    def other(self: Any, wanted: FetchPartition, code: ErrorCode, aborted: Any) -> Any:
+        wrong = ErrorCode.NOT_COORDINATOR if code is ErrorCode.FENCED_LEADER_EPOCH else code
+        return real(self, wanted, wrong, aborted)
+
+    patch.setattr(fetch._Gathered, "_failed", other)

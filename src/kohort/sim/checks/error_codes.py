@@ -15,6 +15,16 @@ from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 _SHELL = {E.NONE, E.INVALID_GROUP_ID, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR, E.COORDINATOR_LOAD_IN_PROGRESS}
 _MEMBER = _SHELL | {E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID}
 
+_LEADER = {
+    E.NONE,
+    E.UNKNOWN_TOPIC_OR_PARTITION,
+    E.UNKNOWN_TOPIC_ID,
+    E.NOT_LEADER_OR_FOLLOWER,
+    E.FENCED_LEADER_EPOCH,
+    E.UNKNOWN_LEADER_EPOCH,
+    E.KAFKA_STORAGE_ERROR,
+}
+
 ALLOWED: dict[str, set[E]] = {
     "JoinGroup": _MEMBER
     | {
@@ -71,7 +81,18 @@ ELSEWHERE: dict[str, set[E]] = {
     "CreateTopics": {E.NONE, E.TOPIC_ALREADY_EXISTS, E.INVALID_PARTITIONS, E.NOT_CONTROLLER},
     "DeleteTopics": {E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID, E.NOT_CONTROLLER},
     "DescribeGroups": _SHELL | {E.GROUP_ID_NOT_FOUND},
+    "Fetch": _LEADER
+    | {
+        E.OFFSET_OUT_OF_RANGE,
+        E.OFFSET_NOT_AVAILABLE,
+        E.INCONSISTENT_TOPIC_ID,
+        E.CORRUPT_MESSAGE,
+        E.FETCH_SESSION_ID_NOT_FOUND,
+        E.INVALID_FETCH_SESSION_EPOCH,
+        E.FETCH_SESSION_TOPIC_ID_ERROR,
+    },
     "FindCoordinator": {E.NONE, E.COORDINATOR_NOT_AVAILABLE, E.INVALID_REQUEST},
+    "InitProducerId": {E.NONE},
     "ListOffsets": {
         E.NONE,
         E.UNKNOWN_TOPIC_OR_PARTITION,
@@ -81,6 +102,18 @@ ELSEWHERE: dict[str, set[E]] = {
         E.OFFSET_NOT_AVAILABLE,
     },
     "Metadata": {E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID, E.LEADER_NOT_AVAILABLE},
+    "OffsetForLeaderEpoch": _LEADER,
+    "Produce": {
+        E.NONE,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.UNKNOWN_TOPIC_ID,
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.KAFKA_STORAGE_ERROR,
+        E.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        E.INVALID_PRODUCER_EPOCH,
+        E.UNKNOWN_PRODUCER_ID,
+        E.NOT_ENOUGH_REPLICAS,
+    },
 }
 """Codes of other requests that simulated clients send."""
 
