@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_all_that_use_spark_run_in_one_process_and_else_each_file() -> None:
-    in_spark = {scope_of("tests/spark/test_sink.py::test_a[x]"), scope_of("tests/analytics/test_truth.py::test_b")}
+    in_spark = {scope_of("tests/spark/sink/test_sink.py::test_a[x]"), scope_of("tests/analytics/test_truth.py::test_b")}
     assert in_spark == {"spark"}
     assert scope_of("tests/log/test_disk.py::test_a[b::c]") == "tests/log/test_disk.py"
 

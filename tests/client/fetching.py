@@ -18,7 +18,7 @@ from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
-from tests.client.test_consumer import fill
+from tests.client.consume.test_consumer import fill
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -31,7 +31,7 @@ from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
 from tests.client.conftest import NewTopicName, eventually
-from tests.client.test_consumer import consumer_of, fill, take
+from tests.client.consume.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker
 
 _HEAD = Struct(">ihhi")

@@ -36,7 +36,7 @@ from kohort.wire.messages.create_topics import (
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.peer import talking_to
-from tests.broker.test_loads import ASSIGNOR, Members, changed
+from tests.broker.groups.test_loads import ASSIGNOR, Members, changed
 
 SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 

@@ -40,7 +40,7 @@ PACKAGES = {
         ("kohort/coordinator/**/*.py",),
         ("tests/coordinator", "tests/scenarios/test_scenarios.py", "tests/assignor"),
     ),
-    "requests": Package(("kohort/requests/*.py",), ("tests/requests", "tests/client/test_fetch_session.py")),
+    "requests": Package(("kohort/requests/*.py",), ("tests/requests", "tests/client/consume/test_fetch_session.py")),
     "member": Package(("kohort/member/**/*.py",), ("tests/member",)),
     "client": Package(("kohort/client/**/*.py",), ("tests/client", "tests/member")),
     "broker": Package(

@@ -142,7 +142,7 @@ HEARTBEAT_AFTER_COMMIT_MAX: Millis = 500
 """Window after a client's commit for its next heartbeat, if it commits about as often as it sends heartbeats.
 
 Java members commit and send heartbeats every 5 s by default: a heartbeat just after the commit is held for 0.86 of the
-time instead of half of it. Source: 008, and `tests/coordinator/test_holds.py`, which plays the client's timer.
+time instead of half of it. Source: 008, and `tests/coordinator/prompt/test_holds.py`, which plays the client's timer.
 """
 
 # Classic protocol
