@@ -31,7 +31,7 @@ def test_a_benchmark_finds_its_neighbours_when_it_is_run_by_its_path(script: Pat
     assert "sys.path.insert(0, str(Path(__file__).parents[1]))" in lines
 
 
-def test_the_comparison_with_the_jvm_connector_begins_as_its_text_says(tmp_path: Path) -> None:
+def test_the_comparison_with_the_jvm_connector_starts_as_documented(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["PYTHONPATH"] = str(BENCH.parent / "src")
     command = [sys.executable, str(BENCH / "bench_spark.py"), "--peer", "--case", "nothing"]

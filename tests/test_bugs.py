@@ -20,7 +20,7 @@ def test_every_known_bug_has_its_row() -> None:
     assert list(rows()) == list(range(1, 73))
 
 
-def test_every_row_names_what_exists_or_says_why_there_is_nothing() -> None:
+def test_every_row_names_existing_tests_or_a_reason() -> None:
     for number, held in rows().items():
         references = REFERENCE.findall(held)
         assert references or "Does not apply: " in held, f"bug {number} is held by nothing"

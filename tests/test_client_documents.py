@@ -29,12 +29,12 @@ def generator() -> ModuleType:
 
 
 @pytest.mark.parametrize("name", ["consumer", "producer", "admin"])
-def test_a_page_says_what_the_docstrings_say(name: str) -> None:
+def test_each_page_matches_the_docstrings(name: str) -> None:
     written = (ROOT / "docs" / "api" / f"{name}.md").read_text()
     assert written == generator().page(name), "run: python docs/generate.py"
 
 
-def test_the_page_of_settings_says_what_the_code_says() -> None:
+def test_the_page_of_settings_matches_the_code() -> None:
     written = (ROOT / "docs" / "configuration.md").read_text()
     assert written == generator().configuration_page(), "run: python docs/generate.py"
     names = {*SETTINGS, *TOPIC_SETTINGS, *GROUP_SETTINGS}

@@ -97,7 +97,7 @@ def segment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.java
 @pytest.mark.usefixtures("kafka_tools")
-def test_records_about_groups_say_what_kafkas_dump_of_the_log_says(segment: Path) -> None:
+def test_records_about_groups_match_kafkas_dump_of_the_log(segment: Path) -> None:
     rows = [row for batch in Decoder(1).decode(read_segment(segment)) for row in batch.to_pylist()]
     found = {(row["position"], row["kind"]): row for row in rows if row["kind"] not in (Kind.COMMITS, Kind.TOPIC)}
     expected = [row for record in _by_kafka(segment) if (row := _expected(*record)) is not None]
@@ -110,7 +110,7 @@ def test_records_about_groups_say_what_kafkas_dump_of_the_log_says(segment: Path
 
 @pytest.mark.java
 @pytest.mark.usefixtures("kafka_tools")
-def test_commits_say_what_kafkas_dump_of_the_log_says(segment: Path) -> None:
+def test_commits_match_kafkas_dump_of_the_log(segment: Path) -> None:
     # A run of one commit each: nothing is summed up that could hide a difference.
     rows = [row for batch in Decoder(1, rows_at_once=1).decode(read_segment(segment)) for row in batch.to_pylist()]
     commits = [

@@ -88,7 +88,7 @@ def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
         (("--out", "/proc/analysis"), "--out /proc/analysis cannot be made: "),
     ],
 )
-def test_what_does_not_go_together_is_a_sentence(arguments: tuple[str, ...], said: str) -> None:
+def test_contradicting_options_are_rejected_with_a_sentence(arguments: tuple[str, ...], said: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr

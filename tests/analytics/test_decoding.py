@@ -66,7 +66,7 @@ def test_commits_of_brokers_before_0_9_are_read() -> None:
     assert (row["group_id"], row["topic"], row["partition"], row["last_offset"]) == ("delays", "flights", 3, 5)
 
 
-def test_a_commit_tells_the_id_of_its_topic_once() -> None:
+def test_a_commit_reports_the_id_of_its_topic_once() -> None:
     told = UUID(int=77)
     rows = decoded(
         (KEY, commit(1, topic_id=told)), (KEY, commit(2, topic_id=told)), (KEY, commit(3, topic_id=UUID(int=78)))
@@ -88,7 +88,7 @@ def test_windows_are_kept_apart() -> None:
     assert [row["window_at"] for row in rows] == [AT, AT + MINUTE]
 
 
-def test_a_deleted_offset_is_no_commit() -> None:
+def test_a_deleted_offset_is_not_a_commit() -> None:
     rows = decoded((KEY, commit(1)), (KEY, None))
     assert sorted((row["commits"], row["deletions"], row["last_offset"]) for row in rows) == [(0, 1, None), (1, 0, 1)]
 
@@ -129,7 +129,7 @@ def test_a_classic_group_is_read_with_its_members_and_what_they_have() -> None:
 
 @pytest.mark.parametrize("field", ["subscription", "assignment"])
 @pytest.mark.parametrize(("protocol_type", "told"), [("consumer", 1), ("connect", 0)])
-def test_what_a_consumer_says_or_has_is_counted_as_unreadable_where_it_is_not_of_the_consumer_protocol(
+def test_malformed_subscriptions_and_assignments_are_counted_as_unreadable(
     field: str, protocol_type: str, told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Bytes of another protocol belong to it. Of a consumer, nothing assigned would be a revocation that never was.
@@ -151,7 +151,7 @@ def test_a_member_that_is_deleted_is_not_alive() -> None:
     assert (row["kind"], row["member_id"], row["alive"], row["assigned"]) == (Kind.CURRENT, "m", False, [])
 
 
-def test_what_is_no_record_of_a_coordinator_is_counted_and_left_out() -> None:
+def test_unknown_records_are_counted_and_skipped() -> None:
     decoder = Decoder(MINUTE)
     damaged = [
         (None, b"x"),

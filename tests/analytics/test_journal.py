@@ -89,7 +89,7 @@ def test_members_live_from_their_first_record_to_the_one_that_lacks_them(tables:
     assert found == lives
 
 
-def test_who_keeps_coming_and_going_flaps_and_its_group_thrashes(tables: Path) -> None:
+def test_a_member_that_joins_and_leaves_repeatedly_flaps_and_its_group_thrashes(tables: Path) -> None:
     (flapping,) = _rows(tables / "flapping")
     assert (flapping["member_name"], flapping["returns"], flapping["mean_away_ms"]) == ("nervous", 3, 2 * MINUTE)
     (thrashing,) = _rows(tables / "thrashing")

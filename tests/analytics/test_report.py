@@ -43,7 +43,7 @@ def _findings(*groups: Row) -> Findings:
     )
 
 
-def test_the_first_sentence_says_how_much_and_who() -> None:
+def test_the_first_sentence_names_the_total_and_the_groups() -> None:
     found = _findings(_group("orders", 9 * HOUR), _group("clicks", HOUR))
     assert headline(found) == (
         "Rebalances kept partitions waiting for 10.0 partition-hours; orders, one of 2 groups, accounts for 90%"
@@ -64,7 +64,7 @@ def test_names_are_text_whatever_they_hold() -> None:
     assert "&lt;script&gt;" in html
 
 
-def test_what_a_recorder_saw_of_a_group_says_more_than_the_log() -> None:
+def test_the_journal_adds_causes_to_what_the_log_shows() -> None:
     found = _findings(_group("orders", HOUR))
     found.recorded = {"orders": [{"cause": "session expired", "times": 2}, {"cause": "poll timeout", "times": 1}]}
     assert "A recorder saw: 2 times session expired, 1 times poll timeout." in page(found)
@@ -72,7 +72,7 @@ def test_what_a_recorder_saw_of_a_group_says_more_than_the_log() -> None:
     assert "A recorder saw" not in page(found)
 
 
-def test_records_that_could_not_be_read_are_told_before_the_figures() -> None:
+def test_unreadable_records_are_reported_before_the_figures() -> None:
     found = _findings(_group("orders", HOUR))
     assert not left_out(found)
     found.unreadable = [{"topic": "__consumer_offsets", "records": 1_200, "shard": 7, "position": 12}]
@@ -87,7 +87,7 @@ def test_records_that_could_not_be_read_are_told_before_the_figures() -> None:
 @pytest.mark.parametrize(
     ("ms", "said"), [(None, "-"), (5, "5 ms"), (1_500, "1.5 s"), (90_000, "1.5 min"), (2 * HOUR, "2.0 h")]
 )
-def test_times_are_said_as_a_person_says_them(ms: int | None, said: str) -> None:
+def test_times_are_printed_in_suitable_units(ms: int | None, said: str) -> None:
     assert duration(ms) == said
 
 

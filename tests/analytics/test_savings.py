@@ -28,7 +28,7 @@ def test_a_rolling_restart_stops_what_each_member_had_and_gets_back() -> None:
     assert (stops.changes, stops.cooperative, stops.consumer) == (7, 24, 24)
 
 
-def test_a_topic_that_nobody_had_is_nobodys_to_stop() -> None:
+def test_a_topic_without_owners_stops_no_partition() -> None:
     rolls = [GroupMembership({"a": ["flights", "unknown"]}), GroupMembership({"a": ["unknown"]})]
     stops = replay(rolls, {"flights": 3})
     assert (stops.changes, stops.cooperative, stops.consumer) == (2, 3, 3)

@@ -69,7 +69,7 @@ def test_a_table_is_what_the_last_run_kept(
         assert set(table.scan(snapshot_id=first).to_arrow()["at"].to_pylist()) == {1, 2, 3, 4}
 
 
-def test_what_a_task_wrote_and_did_not_report_is_in_no_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_a_task_did_not_report_are_not_in_any_table(spark: SparkSession, tmp_path: Path) -> None:
     # As of an attempt that failed, or was slower than another one.
     left = tmp_path / "moves" / "_temporary" / "part-0.parquet"
     left.parent.mkdir(parents=True)

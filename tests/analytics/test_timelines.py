@@ -87,7 +87,7 @@ def test_a_handover_before_the_first_commit_or_behind_the_last_has_no_dark_time(
     assert dark(handover(1)) == [(0, 1, None, None, None, 0)]
 
 
-def test_of_two_handovers_between_the_same_commits_the_first_has_the_excess() -> None:
+def test_two_handovers_between_the_same_commits_give_the_excess_to_the_first() -> None:
     found = dark(run(1, 0, 0, 1), handover(2), handover(3), run(4, 1_000, 1_000, 1), run(5, 1_001, 1_001, 1))
     assert [(row[1], row[4], row[5]) for row in found] == [(2, 1_000, 499), (3, 1_000, 0)]
 
@@ -154,11 +154,11 @@ def test_edges_may_be_wider_apart_than_windows_of_commits() -> None:
     assert found == [("delays", 0, 1_000, 100, 100, 0, 0), ("delays", 0, 3_000, 250, 300, 50, 500)]
 
 
-def test_what_was_produced_before_the_first_known_end_has_an_unknown_age() -> None:
+def test_records_before_the_first_known_end_have_an_unknown_age() -> None:
     assert lag(end(1_000, 100), committed(1_000, 40)) == [("delays", 0, 1_000, 40, 100, 60, None)]
 
 
-def test_an_end_that_stood_still_is_as_old_as_its_last_moment() -> None:
+def test_the_age_of_an_unchanged_end_is_that_of_its_last_observation() -> None:
     # Nothing was produced from 1,000 to 3,000; what the group reads next came right behind.
     ends = [end(1_000, 10), end(2_000, 10), end(3_000, 10), end(4_000, 20)]
     assert lag(*ends, committed(4_000, 10)) == [("delays", 0, 4_000, 10, 20, 10, 1_000)]

@@ -90,14 +90,14 @@ def test_every_rebalance_has_its_cause(analysed: Analysed) -> None:
     }
 
 
-def test_only_groups_that_thrash_are_said_to(analysed: Analysed) -> None:
+def test_only_groups_that_thrash_are_reported(analysed: Analysed) -> None:
     bursts = Counter(group_id for (group_id,) in analysed.table("thrashing", "group_id"))
     for group_id, count in analysed.truth("thrashing", "group_id", "bursts"):
         assert bursts[group_id] == count
     assert all("thrashing" in group_id or "flapping" in group_id for group_id in bursts)
 
 
-def test_only_members_that_flap_are_said_to(analysed: Analysed) -> None:
+def test_only_members_that_flap_are_reported(analysed: Analysed) -> None:
     flapping = set(analysed.table("flapping", "group_id", "member_name"))
     assert flapping >= set(analysed.truth("flapping", "group_id", "client_id"))
     assert all("thrashing" in group_id or "flapping" in group_id for group_id, _ in flapping)
@@ -129,7 +129,7 @@ def test_sticky_protocols_make_no_needless_move(analysed: Analysed) -> None:
     assert sum(row[2] for row in sticky) == 0
 
 
-def test_what_another_protocol_would_have_stopped_is_less_than_what_was(analysed: Analysed) -> None:
+def test_another_protocol_would_have_stopped_fewer_partitions(analysed: Analysed) -> None:
     rows = analysed.table("savings", "assignor", "stops", "cooperative_stops", "consumer_stops", "consumer_saves_ms")
     eager = [row for row in rows if row[0] == "range"]
     assert eager
@@ -139,7 +139,7 @@ def test_what_another_protocol_would_have_stopped_is_less_than_what_was(analysed
         assert saved > 0
 
 
-def test_dark_time_leaves_out_what_usually_lies_between_two_commits_and_counts_no_time_twice(
+def test_dark_time_excludes_the_usual_commit_interval_and_counts_no_time_twice(
     analysed: Analysed,
 ) -> None:
     columns = ("group_id", "topic", "partition", "last_commit_at", "dark_ms", "excess_ms")

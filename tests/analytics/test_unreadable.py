@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def test_the_person_is_told_what_the_figures_are_without(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_report_says_what_the_figures_exclude(spark: SparkSession, tmp_path: Path) -> None:
     generation = (encode_key(GroupMetadataKey(group="delays")), encode_value(GENERATION))
     newer = (KEY, b"\0\x09" + commit(5)[2:])
     records = [generation, (KEY, commit(1)), newer, (KEY, commit(3, AT + 5 * MINUTE)), (KEY, b"cut")]

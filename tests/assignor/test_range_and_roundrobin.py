@@ -24,7 +24,7 @@ def test_range_gives_the_same_numbers_of_copartitioned_topics_to_one_member() ->
     }
 
 
-def test_range_leaves_members_out_when_there_are_more_of_them_than_partitions() -> None:
+def test_range_gives_surplus_members_nothing() -> None:
     assert shares(RANGE, {"orders": 1}, {"a": BOTH, "b": BOTH}) == {"a": "orders-0", "b": ""}
 
 
@@ -36,7 +36,7 @@ def test_range_cuts_a_topic_among_its_own_subscribers_only() -> None:
     }
 
 
-def test_round_robin_goes_on_with_the_next_member_at_the_next_topic() -> None:
+def test_round_robin_continues_with_the_next_member_at_the_next_topic() -> None:
     assert shares(ROUND_ROBIN, {"orders": 3, "payments": 3}, {"a": BOTH, "b": BOTH}) == {
         "a": "orders-0 orders-2 payments-1",
         "b": "orders-1 payments-0 payments-2",
@@ -68,14 +68,14 @@ def test_static_members_come_first_and_in_the_order_of_their_instance_ids() -> N
         assert first["a"].partitions == then["a"].partitions == [("orders", 2)]
 
 
-def test_a_topic_that_does_not_exist_or_that_nobody_wants_is_left_alone() -> None:
+def test_missing_and_unsubscribed_topics_are_ignored() -> None:
     for assignor in ASSIGNORS.values():
         wants = Subscription(topics=["missing"])
         assert shares(assignor, {"orders": 2}, {"a": wants, "b": wants}) == {"a": "", "b": ""}
         assert shares(assignor, {"orders": 2}, {"a": Subscription(topics=[]), "b": wants}) == {"a": "", "b": ""}
 
 
-def test_a_topic_named_twice_counts_once() -> None:
+def test_a_topic_that_appears_twice_is_assigned_once() -> None:
     for assignor in ASSIGNORS.values():
         wants = Subscription(topics=["orders", "orders"])
         assert shares(assignor, {"orders": 1}, {"a": wants}) == {"a": "orders-0"}
@@ -105,7 +105,7 @@ def test_evenness_comes_before_nearness() -> None:
     assert near({"t": "AAAB"}, {"a": "A", "b": "B"}) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_who_has_no_rack_takes_anything_and_who_is_far_takes_what_is_left() -> None:
+def test_members_without_a_rack_take_any_partition_and_distant_ones_the_rest() -> None:
     assert near({"t": "AABB"}, {"a": "-", "b": "B", "c": "Z"}) == {"a": "t-0 t-1", "b": "t-2", "c": "t-3"}
     assert near({"t": "AB"}, {"a": "Z", "b": "A"}) == {"a": "t-1", "b": "t-0"}
 
@@ -116,7 +116,7 @@ def test_copartitioned_topics_stay_together_though_one_is_far() -> None:
     assert near({"t": "BA", "u": "BA"}, {"a": "A", "b": "B"}) == {"a": "t-1 u-1", "b": "t-0 u-0"}
 
 
-def test_racks_that_say_nothing_leave_the_ranges_as_they_are() -> None:
+def test_unknown_racks_leave_the_ranges_unchanged() -> None:
     plain = {"a": "t-0 t-1", "b": "t-2 t-3"}
     assert near({"t": "CDCD"}, {"a": "A", "b": "B"}) == plain  # nobody is near anything
     assert near({"t": "AAAA"}, {"a": "B", "b": "A"}) == plain  # everything is in one place

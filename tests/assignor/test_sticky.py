@@ -37,7 +37,7 @@ def test_only_the_partitions_of_a_member_that_left_move() -> None:
     assert set(after["a"]) > set(before["a"]) and set(after["c"]) > set(before["c"])
 
 
-def test_a_cooperative_assignment_gives_a_moving_partition_to_nobody_first() -> None:
+def test_a_cooperative_assignment_leaves_a_moving_partition_unassigned_first() -> None:
     group = Group(COOPERATIVE, {"orders": 4}, {"a": ["orders"]})
     group.rebalance()
     group.topics["b"] = ["orders"]
@@ -45,7 +45,7 @@ def test_a_cooperative_assignment_gives_a_moving_partition_to_nobody_first() -> 
     assert group.rebalance() == {"a": parts("orders-0 orders-1"), "b": parts("orders-2 orders-3")}
 
 
-def test_what_nobody_owned_is_given_out_at_once() -> None:
+def test_unowned_partitions_are_assigned_at_once() -> None:
     members = {"a": cooperative("orders-0", 3), "b": cooperative("", -1)}
     assert shares(COOPERATIVE, {"orders": 2}, members) == {"a": "orders-0", "b": "orders-1"}
 
@@ -90,7 +90,7 @@ def test_below_version_2_the_generation_is_read_from_the_user_data() -> None:
     assert shares(COOPERATIVE, {"orders": 3}, members) == {"a": "orders-0 orders-1", "b": "orders-2"}
 
 
-def test_from_version_2_the_field_counts_and_not_the_user_data() -> None:
+def test_from_version_2_the_field_is_used_and_not_the_user_data() -> None:
     members = {
         "a": Subscription(["orders"], encode_generation(1), parts("orders-0"), generation_id=5),
         "b": Subscription(["orders"], encode_generation(9), parts("orders-0"), generation_id=4),
@@ -115,14 +115,14 @@ def test_a_member_may_ask_for_nothing() -> None:
     assert shares(STICKY, {"orders": 2}, members) == {"a": "", "b": "orders-0 orders-1"}
 
 
-def test_who_can_take_nothing_else_keeps_the_scarce_topic() -> None:
+def test_a_member_without_alternatives_keeps_the_scarce_topic() -> None:
     # KIP-54's second example: round robin gives c four of the six.
     members = {"a": eager("", -1, "t0"), "b": eager("", -1, "t0 t1"), "c": eager("", -1, "t0 t1 t2")}
     made = shares(STICKY, {"t0": 1, "t1": 2, "t2": 3}, members)
     assert made == {"a": "t0-0", "b": "t1-0 t1-1", "c": "t2-0 t2-1 t2-2"}
 
 
-def test_user_data_says_what_the_member_had_and_since_when() -> None:
+def test_user_data_has_the_last_assignment_and_its_generation() -> None:
     assert STICKY.user_data(["orders"], None, -1) is None
     assert STICKY.user_data(["orders"], parts("orders-1"), 5) == encode_claim(Claim(parts("orders-1"), 5))
     assert COOPERATIVE.user_data(["orders"], None, -1) == b"\xff\xff\xff\xff"
@@ -130,9 +130,7 @@ def test_user_data_says_what_the_member_had_and_since_when() -> None:
 
 
 @pytest.mark.parametrize(("generation", "kept"), [(6, "orders-0 orders-3"), (5, "orders-0 orders-1")])
-def test_what_the_coordinator_says_a_member_has_counts_where_it_is_newer_than_the_members_word(
-    generation: int, kept: str
-) -> None:
+def test_the_coordinators_record_of_owned_partitions_wins_if_it_is_newer(generation: int, kept: str) -> None:
     # In a consumer group user data is of the member's last heartbeat: a has heard nothing of its target yet.
     told = encode_claim(Claim(parts("orders-0 orders-1"), 5))
     members = {

@@ -42,7 +42,7 @@ def test_garbage_of_another_member_is_never_an_error(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", None, b"\x00", b"\xff" * 12, b"\x7f\xff\xff\xff"])
-def test_bytes_that_are_no_claim_count_as_none(data: bytes | None) -> None:
+def test_malformed_user_data_counts_as_no_claim(data: bytes | None) -> None:
     assert decode_claim(data) == Claim([], -1) or decode_claim(data) == Claim()
 
 

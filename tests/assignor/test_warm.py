@@ -103,7 +103,7 @@ def test_a_member_that_joins_first_gets_copies_and_then_its_share() -> None:
     assert group.plan.waiting == 0
 
 
-def test_what_is_copied_moves_though_the_rest_is_not() -> None:
+def test_copied_partitions_move_although_others_are_not_copied() -> None:
     group = WarmGroup(4, ["a"])
     group.settle()
     group.members.append("b")
@@ -124,7 +124,7 @@ def test_a_lag_above_what_is_acceptable_moves_nothing() -> None:
     assert group.owned == {"a": parts("t-0 t-1"), "b": []}
 
 
-def test_only_so_many_are_copied_at_a_time_and_all_move_in_the_end() -> None:
+def test_the_number_of_copies_at_a_time_is_limited_and_all_partitions_move_in_the_end() -> None:
     group = WarmGroup(12, ["a"])
     group.settle()
     group.members.append("b")
@@ -151,14 +151,14 @@ def test_without_a_copy_anywhere_everything_is_given_at_once() -> None:
     assert group.loads() == [2, 2]
 
 
-def test_what_no_warm_copy_is_left_of_goes_to_who_lacks_least() -> None:
+def test_a_partition_without_a_warm_copy_goes_to_the_least_lagging_member() -> None:
     group = WarmGroup(1, ["a", "b", "c"])
     group.lags = {"b": {TopicPartition("t", 0): 50}, "c": {TopicPartition("t", 0): 40}}
     group.rebalance()
     assert group.owned["c"] == parts("t-0")
 
 
-def test_a_standby_is_never_its_owner_and_every_partition_has_so_many() -> None:
+def test_a_standby_is_never_the_owner_and_each_partition_has_the_configured_number() -> None:
     group = WarmGroup(12, list("abcd"), standbys=2)
     group.settle()
     standbys = Counter(one for some in group.plan.copies.values() for one in some)
@@ -179,7 +179,7 @@ def test_in_a_consumer_group_a_move_takes_one_rebalance() -> None:
 
 @steady
 @given(data=st.data())
-def test_whoever_comes_and_goes_everything_is_shared_evenly_in_the_end(data: st.DataObject) -> None:
+def test_the_assignment_is_even_in_the_end_whichever_members_join_and_leave(data: st.DataObject) -> None:
     protocol = data.draw(st.sampled_from([RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]))
     group = WarmGroup(data.draw(st.integers(1, 12)), ["m0", "m1"], data.draw(st.integers(0, 2)), protocol)
     group.settle()

@@ -116,7 +116,7 @@ def test_a_sound_history_violates_nothing() -> None:
     assert list(violations(sound())) == []
 
 
-def test_a_history_without_the_coordinators_records_says_nothing() -> None:
+def test_a_history_without_the_coordinators_records_has_no_violation() -> None:
     bare = [one for one in sound() if one["kind"] != "records"]
     assert list(violations(bare)) == []
 
@@ -147,7 +147,7 @@ def test_each_planted_violation_is_found(planted: list[Entry], said: str) -> Non
     assert any(said in one for one in found), found
 
 
-def test_what_a_partition_of_the_coordinators_topic_holds_counts_to_its_first_violation() -> None:
+def test_a_partition_of_the_coordinators_topic_is_checked_to_its_first_violation() -> None:
     twice = [records(1700, commit("classic", 4)), records(1710, commit("classic", 3))]
     found = list(violations([*sound()[:-1], *twice]))
     assert len(found) == 1

@@ -61,7 +61,7 @@ def test_a_history_as_it_must_be_is_passed() -> None:
     assert judge(sound()) == []
 
 
-def test_what_a_killed_member_had_and_what_was_lost_is_not_owned_twice() -> None:
+def test_partitions_of_killed_members_and_lost_ones_are_not_owned_twice() -> None:
     killed = [entry("assigned", group="g", member="k", partitions=[7]), entry("killed", member="k")]
     late = [entry("assigned", group="g", member="l", partitions=[7])]
     after = [
@@ -125,7 +125,7 @@ def rewritten() -> list[Entry]:
     return [*entries, entry("read", group="g", member="a", spans=[[1, 0, 5]])]
 
 
-def test_what_librdkafka_writes_again_at_an_epoch_of_its_own_is_told_and_no_violation() -> None:
+def test_duplicates_written_by_librdkafka_at_a_new_epoch_are_reported_but_not_a_violation() -> None:
     history = [*sound(), *rewritten()]
     assert judge(history) == []
     (remark,) = remarks(history)
@@ -145,7 +145,7 @@ def test_what_librdkafka_writes_again_at_an_epoch_of_its_own_is_told_and_no_viol
     ],
     ids=["no bump", "of another library", "no epoch", "no new leader", "another producer", "another run", "answered"],
 )
-def test_any_other_record_that_is_there_twice_is_a_duplicate(otherwise: dict[str, Any]) -> None:
+def test_any_other_repeated_record_is_a_duplicate(otherwise: dict[str, Any]) -> None:
     changed = rewritten()
     found = next(one for one in changed if one["kind"] == otherwise["kind"])
     if otherwise.pop("kept", True):

@@ -5,6 +5,6 @@ from pathlib import Path
 from tests.chaos import kills
 
 
-async def test_what_a_killed_broker_acknowledged_is_there_after_it(tmp_path: Path) -> None:
+async def test_records_that_a_killed_broker_acknowledged_survive(tmp_path: Path) -> None:
     lines: list[str] = []
     assert await kills.run(tmp_path, 3, 7, lines.append) > 50

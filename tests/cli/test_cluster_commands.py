@@ -75,13 +75,13 @@ def test_compressed_records_come_out_as_they_went_in(run: Run, bootstrap: str, n
     assert run("consume", name, "--from-beginning", "--max", "100", bootstrap=bootstrap).out == "same\n" * 100
 
 
-def test_a_line_without_the_separator_ends_it_and_says_which(run: Run, bootstrap: str, name: str) -> None:
+def test_a_line_without_the_separator_ends_it_and_is_named(run: Run, bootstrap: str, name: str) -> None:
     succeeded(run("topic", "create", name, bootstrap=bootstrap))
     ended = run("produce", name, "--key-separator", ":", bootstrap=bootstrap, stdin="a:1\nb\n")
     assert ended.code == 2 and ended.err.startswith("kohort: Line 2 has no ':' between key and value")
 
 
-def test_a_group_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> None:
+def test_a_group_continues_at_its_offsets(run: Run, bootstrap: str, name: str) -> None:
     succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
     succeeded(run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n5\n"))
     consume = ("consume", name, "--group", name, "--from-beginning", "--max", "2")
@@ -101,7 +101,7 @@ def test_a_group_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> No
     assert row.split() == [f"{name}-0", "4", "5", "1", "-"]
 
 
-def test_a_group_of_the_consumer_protocol_goes_on_where_it_was(run: Run, bootstrap: str, name: str) -> None:
+def test_a_consumer_group_continues_at_its_offsets(run: Run, bootstrap: str, name: str) -> None:
     succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
     succeeded(run("produce", name, bootstrap=bootstrap, stdin="1\n2\n3\n4\n"))
     consume = ("consume", name, "--group", name, "--protocol", "consumer", "--from-beginning", "--max", "2")
@@ -155,7 +155,7 @@ def test_topics_by_pattern_are_consumed_alone_and_in_a_group(run: Run, bootstrap
         assert sorted(json.loads(line)["topic"] for line in told.lines) == [f"{name}-a", f"{name}-b"]
 
 
-def test_what_to_consume_is_said_in_one_way(run: Run) -> None:
+def test_topics_and_pattern_exclude_each_other(run: Run) -> None:
     assert "name at least one topic" in run("consume").err
     assert "not both" in run("consume", "orders", "--pattern", "o.*").err
     assert "not a regular expression" in run("consume", "--pattern", "(").err

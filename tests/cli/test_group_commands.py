@@ -95,7 +95,7 @@ def test_a_dry_run_shows_and_only_execute_does(run: Run, bootstrap: str, topic: 
         ("--all-topics --shift-by 3", {0: 7, 1: 8}),
     ],
 )
-def test_each_way_to_say_where_to(run: Run, bootstrap: str, topic: str, target: str, new: dict[int, int]) -> None:
+def test_each_reset_target_is_applied(run: Run, bootstrap: str, topic: str, target: str, new: dict[int, int]) -> None:
     where = [] if "topic" in target else ["--topic", topic]
     options = target.replace("{}", topic).split()
     told = json.loads(
@@ -110,7 +110,7 @@ def test_each_way_to_say_where_to(run: Run, bootstrap: str, topic: str, target: 
     assert committed(run, bootstrap, topic) == {0: 4, 1: 5} | new
 
 
-def test_a_duration_counts_from_now(run: Run, bootstrap: str, topic: str) -> None:
+def test_a_duration_is_relative_to_now(run: Run, bootstrap: str, topic: str) -> None:
     told = run(
         "group", "reset-offsets", topic, "--topic", topic, "--by-duration", "P99999D", "--json", bootstrap=bootstrap
     )
@@ -126,7 +126,7 @@ def test_a_duration_counts_from_now(run: Run, bootstrap: str, topic: str) -> Non
         ("no-such-group --all-topics --to-latest", 1, "The group no-such-group has committed nothing"),
     ],
 )
-def test_what_cannot_be_reset_is_one_sentence(
+def test_an_impossible_reset_is_one_sentence(
     run: Run, bootstrap: str, topic: str, arguments: str, code: int, says: str
 ) -> None:
     told = run("group", "reset-offsets", *arguments.replace("{}", topic).split(), "--execute", bootstrap=bootstrap)
@@ -186,7 +186,7 @@ def test_offsets_are_forgotten(run: Run, bootstrap: str, topic: str) -> None:
     assert run(*delete, topic, bootstrap=bootstrap).code == 1
 
 
-def test_groups_are_deleted_and_those_that_are_not_there_named(run: Run, bootstrap: str, topic: str) -> None:
+def test_groups_are_deleted_and_missing_ones_named(run: Run, bootstrap: str, topic: str) -> None:
     told = run("group", "delete", "no-such-group", topic, bootstrap=bootstrap)
     assert (told.code, told.out) == (1, f"deleted {topic}\n")
     assert told.err == "kohort: There is no group no-such-group; see kohort group list.\n"

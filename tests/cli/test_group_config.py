@@ -31,7 +31,7 @@ def test_a_groups_configs_are_set_shown_and_left_to_the_broker_again(run: Run, a
     assert f"{name} does not set {SESSION}" in again.err
 
 
-def test_what_a_group_cannot_have_is_refused(run: Run, any_broker: Broker, name: str) -> None:
+def test_invalid_group_configs_are_rejected(run: Run, any_broker: Broker, name: str) -> None:
     ran = run("group", "config", "set", name, f"{SESSION}=1", bootstrap=any_broker.bootstrap)
     assert ran.code != 0
     assert ran.out == ""

@@ -72,7 +72,7 @@ def test_a_partition_on_its_way_names_who_waits_for_whom() -> None:
     ]
 
 
-def test_a_target_that_is_not_computed_yet_is_said() -> None:
+def test_a_target_that_is_not_computed_yet_is_reported() -> None:
     behind = replace(GROUP, epoch=8, state="Assigning", target_since_ms=None)
     assert explanation_lines(behind, explain(behind), NOW)[0] == (
         "delays: Assigning, group epoch 8, the target is still that of epoch 7, assignor uniform"
@@ -95,7 +95,7 @@ def test_a_classic_group_waits_as_a_whole(state: str, waits: str) -> None:
     assert not any(line.startswith("  target") for line in lines)
 
 
-def test_members_with_one_client_id_are_told_apart_by_their_ids() -> None:
+def test_members_with_the_same_client_id_are_distinguished_by_member_id() -> None:
     twins = replace(GROUP, members=tuple(replace(m, client_id="app") for m in GROUP.members))
     assert "app-3-id (/10.0.0.1, member epoch 7)" in explanation_lines(twins, explain(twins), NOW)
 
@@ -103,12 +103,12 @@ def test_members_with_one_client_id_are_told_apart_by_their_ids() -> None:
 @pytest.mark.parametrize(
     ("passed", "said"), [(0, "0 s"), (7_300_000, "2 h"), (200_000, "3 min"), (9 * 86_400_000, "9 d")]
 )
-def test_how_long_ago_is_said_in_a_unit_that_fits(passed: int, said: str) -> None:
+def test_ages_are_printed_in_a_suitable_unit(passed: int, said: str) -> None:
     group = replace(GROUP, target_since_ms=NOW - passed)
     assert f"target computed {said} ago" in explanation_lines(group, explain(group), NOW)[0]
 
 
-def test_the_command_tells_of_a_classic_group(run: Run, any_broker: Broker, name: str) -> None:
+def test_the_command_explains_a_classic_group(run: Run, any_broker: Broker, name: str) -> None:
     bootstrap = any_broker.bootstrap
     with blocking.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(name, 3, 1)])
@@ -121,7 +121,7 @@ def test_the_command_tells_of_a_classic_group(run: Run, any_broker: Broker, name
         assert [len(found["owns"]) for found in asked["members"]] == [3]
 
 
-def test_the_command_tells_of_a_consumer_group(run: Run, any_broker: Broker, name: str) -> None:
+def test_the_command_explains_a_consumer_group(run: Run, any_broker: Broker, name: str) -> None:
     bootstrap = any_broker.bootstrap
     with blocking.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(name, 3, 1)])
@@ -142,7 +142,7 @@ def test_the_command_tells_of_a_consumer_group(run: Run, any_broker: Broker, nam
     assert found["reason"] in (None, "3 of 3 partitions; members that ask for the same have 3")
 
 
-def test_a_group_that_does_not_exist_is_no(run: Run, any_broker: Broker) -> None:
+def test_a_missing_group_exits_with_code_1(run: Run, any_broker: Broker) -> None:
     ran = run("group", "explain", "nowhere", bootstrap=any_broker.bootstrap)
     assert (ran.code, ran.out) == (1, "")
     assert "There is no group nowhere" in ran.err

@@ -319,7 +319,7 @@ def test_a_consumer_whose_broker_is_dead_ends_as_soon(mute: Mute, tmp_path: Path
         ended(command, command.interrupt(signal.SIGINT), "consume ", 0)
 
 
-def test_what_was_typed_is_counted_when_ctrl_c_ends_it(kohort_broker: Broker, mute: Mute, tmp_path: Path) -> None:
+def test_typed_lines_are_counted_when_ctrl_c_ends_it(kohort_broker: Broker, mute: Mute, tmp_path: Path) -> None:
     with busy("produce ", kohort_broker, mute, tmp_path) as command:
         ended(command, command.interrupt(signal.SIGINT), "produce ", 128 + signal.SIGINT)
         assert "wrote 3 records" in command.text
@@ -333,7 +333,7 @@ def test_a_simulation_that_is_interrupted_reports_what_it_found(
         assert "simulated group-hours" in command.text
 
 
-def test_a_simulation_whose_process_is_killed_says_so(kohort_broker: Broker, mute: Mute, tmp_path: Path) -> None:
+def test_a_simulation_reports_a_killed_worker_process(kohort_broker: Broker, mute: Mute, tmp_path: Path) -> None:
     with busy("sim", kohort_broker, mute, tmp_path) as command:
         children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
         worker = next(one for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes())
@@ -359,7 +359,7 @@ interruption.run(work())
 
 
 @pytest.mark.parametrize(("limit", "signals"), [("0.2", 1), ("30", 2)], ids=["in time", "at the second signal"])
-def test_what_does_not_end_is_ended(limit: str, signals: int) -> None:
+def test_a_process_that_does_not_end_is_killed(limit: str, signals: int) -> None:
     command = [sys.executable, "-c", STUBBORN, limit]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -401,7 +401,7 @@ def test_a_command_that_a_signal_ends_does_not_wait_for_python_to_take_its_modul
 @pytest.mark.parametrize(
     "arguments", [("broker", "--listen", "127.0.0.1:0", "--memory"), ("cluster", "--brokers", "1")]
 )
-def test_a_broker_whose_output_nobody_reads_says_what_is_wrong(arguments: tuple[str, ...]) -> None:
+def test_a_broker_with_a_closed_standard_output_reports_it(arguments: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:

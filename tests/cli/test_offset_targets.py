@@ -43,7 +43,7 @@ def test_a_target_is_an_offset_that_the_partition_has(target: Target, new: int) 
 
 
 @pytest.mark.parametrize(("target", "new"), [(ToCurrent(), 90), (ToOffset(33), 33), (ShiftBy(0), None)])
-def test_where_nothing_is_committed(target: Target, new: int | None) -> None:
+def test_partitions_without_committed_offsets(target: Target, new: int | None) -> None:
     assert new_offset(target, Place(committed=None, start=10, end=90)) == new
 
 
@@ -77,7 +77,7 @@ def test_durations(text: str, ago: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1", "1D", "P1H", "PT1D", "P1DT", "-PT1H"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ConfigError, match="ISO 8601"):
         read_target({"--by-duration": text}, NOW)
 

@@ -22,7 +22,7 @@ def group(run: Run, kohort_broker: KohortBroker, name: str) -> str:
     return name
 
 
-def test_the_journal_says_who_came_and_who_went(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+def test_the_journal_names_members_that_joined_and_left(run: Run, kohort_broker: KohortBroker, group: str) -> None:
     told = run("rebalances", group, "--json", bootstrap=kohort_broker.bootstrap)
     came, went = (RebalanceRecord.from_json(line) for line in told.lines)
     assert (came.group_id, came.generation, came.cause, came.protocol) == (group, 1, "first member", "range")
@@ -67,7 +67,7 @@ def test_the_journal_is_one_of_the_clusters_own_topics(run: Run, kohort_broker: 
     assert refused.code != 0 and "internal topic" in refused.err
 
 
-def test_what_is_no_record_of_a_rebalance_is_left_out(run: Run, tmp_path: Path) -> None:
+def test_records_that_are_not_rebalances_are_skipped(run: Run, tmp_path: Path) -> None:
     # Only brokers write to the journal now; any client could before, and can where Apache Kafka holds it.
     store = FileStore(tmp_path)
     store.create_topic(Topic(UUID(int=1), JOURNAL_TOPIC, 1))

@@ -57,9 +57,7 @@ def test_configs_are_shown_set_and_unset(run: Run, bootstrap: str, name: str) ->
         ("unset no-such-topic retention.ms", 2, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
-def test_what_is_refused_is_one_sentence(
-    run: Run, bootstrap: str, name: str, arguments: str, code: int, says: str
-) -> None:
+def test_a_rejection_is_one_sentence(run: Run, bootstrap: str, name: str, arguments: str, code: int, says: str) -> None:
     succeeded(run("topic", "create", name, bootstrap=bootstrap))
     told = run("topic", "config", *arguments.replace("{}", name).split(), bootstrap=bootstrap)
     assert (told.code, told.out) == (code, "")

@@ -17,8 +17,8 @@ from kohort.client.options import ConsumerOptions, read_options
 from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.client.conftest import eventually
-from tests.client.link import Link, linked_broker
 from tests.client.consume.test_consumer import fill
+from tests.client.link import Link, linked_broker
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

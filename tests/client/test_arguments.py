@@ -64,7 +64,7 @@ async def test_a_consumer_refuses_it(call: Callable[[Any], Any], sentence: str) 
 
 
 @pytest.mark.parametrize(("call", "sentence"), CONSUMER)
-def test_so_does_the_consumer_for_plain_threads(call: Callable[[Any], Any], sentence: str) -> None:
+def test_the_blocking_consumer_rejects_them_too(call: Callable[[Any], Any], sentence: str) -> None:
     with blocking.Consumer(bootstrap_servers=NOWHERE, group_id="g", enable_auto_commit=False) as consumer:
         consumer.assign([HERE])
         with pytest.raises(ConfigError, match=sentence):
@@ -124,7 +124,7 @@ async def test_a_member_refuses_it() -> None:
         await member.leave()
 
 
-def test_what_counts_as_a_whole_number_or_a_time() -> None:
+def test_accepted_numbers_and_times() -> None:
     numpy = pytest.importorskip("numpy")
     assert (whole_number("n", 3), whole_number("n", numpy.int64(3)), whole_number("n", -3, None)) == (3, 3, -3)
     assert (seconds("t", 2), seconds("t", 0), seconds("t", 0.5)) == (2.0, 0.0, 0.5)

@@ -143,13 +143,13 @@ async def refusals(address: str) -> list[KafkaError]:
     return found
 
 
-async def test_a_web_server_is_told_at_once(serve: Serve) -> None:
+async def test_a_web_server_is_detected_at_once(serve: Serve) -> None:
     for problem in await refusals(await serve(web)):
         assert isinstance(problem, NotKafkaError) and not problem.retriable
         assert "is a web server; bootstrap_servers must name a Kafka broker" in str(problem)
 
 
-async def test_a_port_that_expects_tls_is_told_at_once(serve: Serve) -> None:
+async def test_a_port_that_expects_tls_is_detected_at_once(serve: Serve) -> None:
     for problem in await refusals(await serve(tls)):
         assert isinstance(problem, NotKafkaError) and not problem.retriable
         assert "expects TLS; give the port of a listener without it" in str(problem)
@@ -162,13 +162,13 @@ async def test_a_port_that_closes_at_once_may_expect_tls(serve: Serve) -> None:
         assert raised.value.retriable  # a broker that stops does the same
 
 
-async def test_a_broker_that_is_too_old_is_told_at_once(serve: Serve) -> None:
+async def test_a_broker_that_is_too_old_is_detected_at_once(serve: Serve) -> None:
     for problem in await refusals(await serve(old_broker)):
         assert problem.code is ErrorCode.UNSUPPORTED_VERSION and not problem.retriable
         assert "no version of Metadata in common" in str(problem) and "must be upgraded" in str(problem)
 
 
-async def test_who_is_not_authorized_is_told_so_and_whom_to_ask(serve: Serve) -> None:
+async def test_a_client_without_authorization_gets_a_sentence_that_says_what_to_do(serve: Serve) -> None:
     address = await serve(closed_broker)
     refused: list[KafkaError] = []
     async with asyncio.timeout(_SOON):
@@ -203,7 +203,7 @@ async def test_one_wrong_address_among_others_does_no_harm(serve: Serve, any_bro
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9092"])
-async def test_an_address_where_nobody_answers_may_yet_come_up(address: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreachable_address_is_retried(address: str, caplog: pytest.LogCaptureFixture) -> None:
     async with Admin(bootstrap_servers=address, default_api_timeout_ms=300) as admin:
         with pytest.raises(KafkaError, match=f"cannot connect to {address}: .*is bootstrap_servers correct") as raised:
             await admin.list_topics()
@@ -214,7 +214,7 @@ async def test_an_address_where_nobody_answers_may_yet_come_up(address: str, cap
         assert "no broker answers" in caplog.text  # a broker that restarts is no error, but somebody should know
 
 
-async def test_an_unknown_topic_is_told(any_broker: Broker, fresh: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_topic_is_reported(any_broker: Broker, fresh: str, caplog: pytest.LogCaptureFixture) -> None:
     own: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "allow_auto_create_topics": False}
     async with Producer(max_block_ms=500, **own) as producer:
         with pytest.raises(KafkaError, match=f"{fresh}: this broker does not have that topic") as raised:
@@ -228,7 +228,7 @@ async def test_an_unknown_topic_is_told(any_broker: Broker, fresh: str, caplog: 
         assert await consumer.partitions_for(fresh) == 0
 
 
-async def test_a_partition_that_the_topic_lacks_is_told(any_broker: Broker, new_topic: NewTopicName) -> None:
+async def test_a_missing_partition_is_reported(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic(1)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         with pytest.raises(KafkaError, match="has partitions 0 to 0, not 3"):
@@ -280,7 +280,7 @@ async def test_a_commit_of_anothers_partition_is_refused(
         assert committed == {ours: OffsetAndMetadata(5), other: None}
 
 
-async def test_what_is_no_record_is_refused_before_anything_is_sent(
+async def test_invalid_records_are_rejected_before_anything_is_sent(
     any_broker: Broker, new_topic: NewTopicName
 ) -> None:
     topic = await new_topic(1)

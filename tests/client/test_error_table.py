@@ -150,7 +150,7 @@ CASES: list[tuple[Operation, int, Change, bool]] = [
 
 
 @pytest.mark.parametrize(("operation", "key", "change", "grouped"), CASES)
-async def test_a_consumer_raises_or_logs_each_code_as_the_table_says(
+async def test_a_consumer_raises_or_logs_each_code_according_to_the_table(
     operation: Operation, key: int, change: Change, grouped: bool, logged: Callable[[ErrorCode], bool]
 ) -> None:
     async with linked_broker() as (broker, link):
@@ -181,7 +181,7 @@ async def test_a_consumer_raises_or_logs_each_code_as_the_table_says(
 
 
 @pytest.mark.parametrize("protocol", ["none", "classic", "consumer"])
-async def test_a_commit_raises_each_code_at_once_or_is_sent_again_as_the_table_says(protocol: str) -> None:
+async def test_a_commit_raises_each_code_or_is_retried_according_to_the_table(protocol: str) -> None:
     requests: Counter[ErrorCode] = Counter()
 
     def refuse(answer: OffsetCommitResponse, code: ErrorCode) -> None:

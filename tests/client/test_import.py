@@ -17,7 +17,7 @@ def test_the_client_is_loaded_when_it_is_used() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in kohort.__all__:
         assert getattr(kohort, name).__name__ == name
     assert dir(kohort) == kohort.__all__

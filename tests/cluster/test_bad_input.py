@@ -119,5 +119,5 @@ def test_a_file_system_without_locks(tmp_path: Path, options: list[str]) -> None
 
 
 @pytest.mark.parametrize("given", ["short", "A" * 21 + "/"])
-def test_what_is_no_cluster_id(given: str) -> None:
+def test_invalid_cluster_ids(given: str) -> None:
     assert "--cluster-id takes 22 letters" in refused(*kohort("broker", "--memory", "--cluster-id", given))

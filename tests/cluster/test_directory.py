@@ -38,7 +38,7 @@ def test_a_broker_alone_and_a_cluster_keep_each_other_out(tmp_path: Path) -> Non
         FileStore(tmp_path)
 
 
-def test_a_cluster_goes_on_with_what_a_broker_alone_left(tmp_path: Path) -> None:
+def test_a_cluster_continues_with_the_data_of_a_single_broker(tmp_path: Path) -> None:
     alone = FileStore(tmp_path)
     topic = Topic(uuid4(), "t", 2, {"retention.ms": "1000"})
     alone.create_topic(topic)
@@ -125,14 +125,14 @@ def test_a_directory_with_somebodys_files_is_refused_untouched(tmp_path: Path) -
     assert [one.name for one in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_damaged_image_is_told(tmp_path: Path) -> None:
+def test_a_damaged_image_is_reported(tmp_path: Path) -> None:
     ClusterDirectory(tmp_path, 1).close()
     (tmp_path / "cluster.json").write_text('{"version": 1}')
     with pytest.raises(BadDataDirectory, match=r"cluster\.json is damaged"):
         ClusterStore(tmp_path, 1)
 
 
-def test_a_process_that_died_lives_no_more(tmp_path: Path) -> None:
+def test_a_dead_process_is_not_alive(tmp_path: Path) -> None:
     here = ClusterDirectory(tmp_path, 1)
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom kohort.log.cluster import ClusterDirectory\n"
@@ -194,7 +194,7 @@ def test_a_change_is_noticed_by_the_others_and_a_refused_one_leaves_no_trace(tmp
     other.close()
 
 
-def test_whoever_holds_the_image_too_long_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_broker_that_locks_the_image_too_long_does_not_stop_the_others(tmp_path: Path) -> None:
     here = ClusterDirectory(tmp_path, 1)
     with locked(tmp_path / "cluster.lock", 0), pytest.raises(Busy):
         here.change(lambda image: image.joined(Node(1, "h", 1)))

@@ -154,7 +154,7 @@ async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(
             assert {one.lag for one in await admin.group_lag(GROUP)} == {0}
 
 
-async def test_a_broker_that_stands_still_past_its_lease_is_killed_and_replaced(start_cluster: StartCluster) -> None:
+async def test_a_broker_suspended_past_its_lease_is_killed_and_replaced(start_cluster: StartCluster) -> None:
     with start_cluster(broker_session_timeout_ms="1000") as cluster:
         await topic_of(cluster)
         async with Readers(cluster, 2).running() as readers:
@@ -169,7 +169,7 @@ async def test_a_broker_that_stands_still_past_its_lease_is_killed_and_replaced(
             assert await generation(cluster) == ("Stable", 2)
 
 
-async def test_one_that_stands_still_with_the_images_lock_does_not_keep_the_others_from_going_on(
+async def test_a_broker_suspended_with_the_images_lock_does_not_block_the_others(
     start_cluster: StartCluster,
 ) -> None:
     with start_cluster(broker_session_timeout_ms="1000") as cluster:
@@ -187,7 +187,7 @@ async def test_one_that_stands_still_with_the_images_lock_does_not_keep_the_othe
         await produce(cluster, 0, 60)
 
 
-async def test_all_brokers_are_restarted_under_load_and_nobody_loses_anything(start_cluster: StartCluster) -> None:
+async def test_all_brokers_are_restarted_under_load_without_losses(start_cluster: StartCluster) -> None:
     with start_cluster("--restart") as cluster:
         await topic_of(cluster)
         async with Readers(cluster, 3).running() as readers:
@@ -218,7 +218,7 @@ async def test_a_broker_that_comes_back_leads_its_share_again(start_cluster: Sta
         await produce(cluster, 0, 18)
 
 
-async def test_whoever_asks_the_wrong_broker_is_told_the_right_one(start_cluster: StartCluster) -> None:
+async def test_the_wrong_broker_names_the_right_one(start_cluster: StartCluster) -> None:
     with start_cluster() as cluster:
         await topic_of(cluster)
         image = cluster.image
@@ -252,7 +252,9 @@ async def test_whoever_asks_the_wrong_broker_is_told_the_right_one(start_cluster
             assert found.coordinators[0].node_id == coordinator(cluster, f"g{away}")
 
 
-async def test_topics_made_changed_and_deleted_at_one_broker_are_so_at_all(start_cluster: StartCluster) -> None:
+async def test_topics_created_changed_and_deleted_at_one_broker_change_at_all_brokers(
+    start_cluster: StartCluster,
+) -> None:
     with start_cluster() as cluster:
         for node_id in (1, 2, 3, 1):
             async with Admin(bootstrap_servers=cluster.address(node_id)) as admin:
@@ -271,7 +273,7 @@ async def test_topics_made_changed_and_deleted_at_one_broker_are_so_at_all(start
             until(5, "the files are gone", lambda: cluster.image.named("t") is None)
 
 
-async def test_a_partition_whose_new_leader_stands_still_keeps_nobody_from_reading_others(
+async def test_a_suspended_new_leader_does_not_block_reading_other_partitions(
     start_cluster: StartCluster,
 ) -> None:
     # With a new leader a consumer asks whether its log has what was read (KIP-320), of all partitions that moved.

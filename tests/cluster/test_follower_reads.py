@@ -128,7 +128,7 @@ async def test_a_follower_serves_what_lies_in_many_segments_and_what_was_removed
             assert values(await fetch(follower, request(39, "r2"))) == [b"39" * 100]
 
 
-async def test_a_reader_in_the_leaders_rack_reads_from_the_leader_though_a_replica_is_there_too(tmp_path: Path) -> None:
+async def test_a_reader_in_the_leaders_rack_reads_from_the_leader_although_a_replica_is_there(tmp_path: Path) -> None:
     selector = {"replica_selector_class": RACK_AWARE}
     async with brokers(tmp_path, 2, racks=("r1", "r1"), **selector) as (first, _), talking_to(first) as leader:
         await create(leader, assigned("orders", [1, 2]))
@@ -195,7 +195,7 @@ async def test_a_segment_that_is_gone_when_it_is_opened_is_looked_for_again(tmp_
             assert values(await waiting) == [b"2"]
 
 
-async def test_a_follower_says_that_it_may_not_serve_until_the_leader_has_sent_somebody_to_it(tmp_path: Path) -> None:
+async def test_a_follower_rejects_fetches_until_the_leader_has_sent_a_reader(tmp_path: Path) -> None:
     async with in_racks(tmp_path, [1, 2]) as (first, second, _), talking_to(second) as follower:
         await write(first, 1)
         refused = await fetch(follower, request(0, "r2"))
@@ -287,7 +287,7 @@ async def test_a_follower_finds_its_place_in_a_large_segment_without_holding_up_
 
 
 @pytest.mark.interop
-async def test_librdkafkas_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_it_dies(
+async def test_librdkafkas_consumer_reads_from_the_follower_in_its_rack_and_continues_when_it_dies(
     tmp_path: Path,
 ) -> None:
     async with in_racks(tmp_path, [1, 2]) as (first, second, _):
@@ -311,7 +311,7 @@ async def test_librdkafkas_consumer_reads_from_the_follower_in_its_rack_and_goes
         await asyncio.to_thread(consumer.close)
 
 
-async def test_our_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_it_dies(tmp_path: Path) -> None:
+async def test_our_consumer_reads_from_the_follower_in_its_rack_and_continues_when_it_dies(tmp_path: Path) -> None:
     async with in_racks(tmp_path, [1, 2]) as (first, second, _):
         await write(first, 3)
         server = f"127.0.0.1:{first.port}"
@@ -349,7 +349,7 @@ async def test_javas_consumer_reads_from_the_follower_in_its_rack(tmp_path: Path
         assert second.follower_reads.following
 
 
-def test_a_mark_that_is_damaged_or_half_written_says_nothing(tmp_path: Path) -> None:
+def test_a_damaged_or_half_written_mark_is_ignored(tmp_path: Path) -> None:
     writer = PublishedOffsetsWriter(tmp_path)
     mark = PublishedOffsets(UUID(int=5), 3, 1, 9)
     writer.write(mark)

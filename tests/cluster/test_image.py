@@ -109,7 +109,7 @@ def partitions_of(image: ClusterImage, number: int) -> list[PartitionId]:
 
 
 @given(steps)
-def test_whatever_happens_a_partition_has_one_leader_that_lives_and_a_new_epoch_with_each(
+def test_a_partition_always_has_one_live_leader_and_each_leader_a_new_epoch(
     happens: list[tuple[str, int]],
 ) -> None:
     image = image_of(1, 5, 3)
@@ -141,7 +141,7 @@ def test_whatever_happens_a_partition_has_one_leader_that_lives_and_a_new_epoch_
     assert decode_image(encode_image(image)) == image
 
 
-def test_who_joins_gets_its_share_of_coordinators_and_of_other_partitions_and_no_more_moves_than_that() -> None:
+def test_a_joining_broker_gets_its_share_of_coordinators_and_partitions_with_few_moves() -> None:
     before = image_of(2, 50, 7, 5)
     image = before.joined(node(3))
     moving = [one for number in (1, 2) for one, leader in image.led_by(number) if leader.following != NOBODY]
@@ -169,13 +169,13 @@ def test_a_broker_that_was_dead_without_anybodys_notice_keeps_what_it_led_at_the
     assert image.settled
 
 
-def test_what_was_to_be_given_to_a_broker_that_died_stays_where_it_is() -> None:
+def test_partitions_meant_for_a_dead_broker_stay_where_they_are() -> None:
     image = image_of(1, 4).joined(node(2))
     assert not image.settled
     assert image.gone(2) == replace(image_of(1, 4), registered=frozenset({1, 2}))
 
 
-def test_the_last_broker_leaves_partitions_to_nobody_and_the_next_first_one_gets_them() -> None:
+def test_partitions_of_the_last_broker_go_to_the_next_first_one() -> None:
     image = image_of(1, 3).gone(1)
     assert {leader.node_id for leader in image.leaders[OFFSETS]} == {NOBODY}
     again = image.joined(node(7))

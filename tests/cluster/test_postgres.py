@@ -81,7 +81,7 @@ async def test_a_zombie_acknowledges_nothing_and_ends(start_over_postgres: Start
         assert all(one[3] != b"late" for one in readers.read)
 
 
-async def test_a_broker_that_is_cut_off_answers_nobody_when_another_takes_over(postgres: PostgresServer) -> None:
+async def test_a_disconnected_broker_stops_answering_before_another_takes_over(postgres: PostgresServer) -> None:
     dsn = postgres.fresh_database()
     with tempfile.TemporaryDirectory(prefix="kohort-wire-") as directory, wire_to(Path(directory), dsn) as wire:
         lease = {"broker_lease_ms": "1000", "offsets_topic_num_partitions": "3"}
@@ -116,7 +116,7 @@ async def test_a_broker_that_is_cut_off_answers_nobody_when_another_takes_over(p
         (["--postgres", "host=/nowhere", "--memory"], "--postgres contradicts --data, --memory and --shared"),
     ],
 )
-def test_a_bad_database_is_told_in_a_sentence(arguments: list[str], said: str) -> None:
+def test_an_unusable_database_is_reported_in_a_sentence(arguments: list[str], said: str) -> None:
     process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", *arguments))
     assert process.wait(60.0) == 2
     assert said in process.output()

@@ -78,7 +78,7 @@ def take_over(store: PostgresStore, *dead: int) -> None:
         assert store.loaded(one, store.load(one))
 
 
-def test_of_two_brokers_that_believe_they_lead_one_is_acknowledged(join: Open) -> None:
+def test_only_one_of_two_supposed_leaders_is_acknowledged(join: Open) -> None:
     first, second = join(1), join(2)
     topic_id = topic_of(first)
     log = first.partition(topic_id, 0)
@@ -102,7 +102,7 @@ def test_of_two_brokers_that_believe_they_lead_one_is_acknowledged(join: Open) -
     assert values(successor) == [b"a", b"c"]
 
 
-def test_who_takes_over_does_not_wait_for_one_that_stands_still_with_the_images_lock(join: Open) -> None:
+def test_a_takeover_does_not_wait_for_a_suspended_broker_with_the_images_lock(join: Open) -> None:
     first, second = join(1), join(2)
     with psycopg.connect(first.home.dsn, application_name="kohort broker 1 image") as still:
         still.execute("SELECT image FROM kohort.cluster FOR UPDATE")
@@ -241,7 +241,7 @@ def test_a_drawer_whose_removal_was_interrupted_is_removed_by_the_next_who_looks
     assert store.clear_drawers() == ["batches_1"]
 
 
-def test_what_retention_drops_long_before_its_time_is_deleted(join: Open) -> None:
+def test_rows_that_retention_drops_early_are_deleted(join: Open) -> None:
     store = join(1)
     log = store.partition(topic_of(store, retention_ms=str(8 * DAY_MS)), 0)
     for _ in range(3):
@@ -410,7 +410,7 @@ def test_a_database_that_became_another_clusters_is_not_followed(join: Open) -> 
 @pytest.mark.parametrize(
     "bad", ["host=/nowhere user=kohort", "not a connection string", "postgresql://[", "user=kohort foo=bar"]
 )
-def test_a_database_that_is_not_there_is_told_in_a_sentence(bad: str) -> None:
+def test_a_missing_database_is_reported_in_a_sentence(bad: str) -> None:
     with pytest.raises(BadDatabase) as told:
         ClusterDatabase(bad, 1)
     assert "\n" not in str(told.value)

@@ -72,7 +72,7 @@ def test_no_other_process_is_ended(process: subprocess.Popen[bytes], change: Cha
 
 
 @pytest.mark.parametrize("change", ELSEWHERE.values(), ids=ELSEWHERE.keys())
-async def test_a_broker_leaves_alone_what_it_cannot_tell_from_others_and_says_so_once(
+async def test_a_broker_does_not_end_unidentifiable_processes_and_logs_it_once(
     tmp_path: Path, process: subprocess.Popen[bytes], change: Change, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = BrokerOptions(port=0, data=tmp_path, shared=True, settings={"broker.session.timeout.ms": "100"})
@@ -170,9 +170,7 @@ async def test_a_broker_of_the_same_process_is_never_ended(tmp_path: Path) -> No
         assert watch.ended == []
 
 
-async def test_a_broker_that_stands_still_again_is_named_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_broker_suspended_again_is_named_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with watched(tmp_path, lambda one: replace(one, boot_id="another")) as (watch, still):
         watch.reachable = False
         for number in range(1, 3):

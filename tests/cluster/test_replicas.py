@@ -46,7 +46,7 @@ def test_each_broker_is_preferred_in_turn_and_the_others_share_the_rest() -> Non
     assert after_one == {2, 3, 4}, "all others share what broker 1 leads if it dies"
 
 
-def test_replicas_are_in_different_racks_as_far_as_there_are_racks() -> None:
+def test_replicas_are_in_different_racks_if_there_are_enough() -> None:
     image = ClusterImage()
     for number, rack in enumerate("aabbcc", 1):
         image = image.joined(Node(number, "h", number, rack))
@@ -60,7 +60,7 @@ def test_a_topic_with_more_replicas_than_brokers_is_not_made() -> None:
         image_of(2).created(Topic(ORDERS, "orders", 1), Placement(3))
 
 
-def test_a_broker_that_is_away_counts_for_replicas_and_is_the_last_of_them() -> None:
+def test_an_absent_broker_may_hold_replicas_as_the_last_of_them() -> None:
     image = image_of(4).gone(4).created(Topic(ORDERS, "orders", 3), Placement(4))
     assert leaders(image) == [1, 2, 3]
     assert [(len(set(one)), one[3]) for one in image.replicas[ORDERS]] == [(4, 4)] * 3
@@ -74,12 +74,12 @@ def test_a_broker_that_is_away_counts_for_replicas_and_is_the_last_of_them() -> 
         again.created(Topic(UUID(int=78), "bills", 1), Placement(5))
 
 
-def test_what_is_missing_is_shared_by_the_brokers_that_are_away() -> None:
+def test_missing_replicas_are_shared_by_absent_brokers() -> None:
     image = image_of(4).gone(3).gone(4).created(Topic(ORDERS, "orders", 4), Placement(3))
     assert Counter(one[2] for one in image.replicas[ORDERS]) == {3: 2, 4: 2}
 
 
-def test_the_first_replica_that_lives_takes_over_and_the_preferred_one_leads_again_when_it_is_back() -> None:
+def test_the_first_live_replica_takes_over_and_the_preferred_one_leads_again_when_it_returns() -> None:
     image = replicated(4, [1, 3, 2], [2, 1, 3], [3, 2, 1])
     without = image.gone(1)
     assert leaders(without) == [3, 2, 3]
@@ -90,7 +90,7 @@ def test_the_first_replica_that_lives_takes_over_and_the_preferred_one_leads_aga
     assert leaders(settled(back)) == [1, 2, 3]
 
 
-def test_another_broker_leads_while_no_replica_lives_and_is_told_as_one() -> None:
+def test_another_broker_leads_while_no_replica_is_alive_and_appears_as_a_replica() -> None:
     image = replicated(4, [1, 2]).gone(2).gone(1)
     (leader,) = leaders(image)
     assert leader in (3, 4)
@@ -146,7 +146,7 @@ def test_a_partition_that_is_reassigned_to_one_replica_is_led_by_any_broker_afte
     assert replicas_for_clients(image, at(0)).nodes == (3,)
 
 
-def test_the_preferred_replica_is_elected_only_where_it_lives() -> None:
+def test_the_preferred_replica_is_elected_only_if_it_is_alive() -> None:
     image = replicated(3, [1, 2], [2, 1]).gone(1)
     assert with_preferred_leaders(image, [at(0), at(1)]) == image
     there = replace(image.joined(node(1)), leaders=image.leaders)

@@ -208,7 +208,7 @@ async def test_new_partitions_have_as_many_replicas_as_the_first_one(tmp_path: P
         assert [len(one.replica_nodes) for one in answer.partitions] == [2, 2, 2, 2]
 
 
-async def test_what_another_broker_has_just_changed_is_not_undone(tmp_path: Path) -> None:
+async def test_a_change_that_another_broker_just_made_is_not_undone(tmp_path: Path) -> None:
     # An administrator's requests go to any broker, one right after the answer to the other.
     async with brokers(tmp_path, 2) as (first, second), talking_to(first) as one, talking_to(second) as other:
         await create(one, topic("orders", 2, partitions=1))
@@ -331,7 +331,7 @@ async def produce(peer: Peer, name: str, acks: int) -> int:
     return answer.responses[0].partition_responses[0].error_code
 
 
-async def test_acks_of_all_need_as_many_replicas_in_sync_as_the_topic_says(tmp_path: Path) -> None:
+async def test_acks_of_all_need_the_topics_minimum_of_replicas_in_sync(tmp_path: Path) -> None:
     async with brokers(tmp_path) as running, talking_to(running[0]) as peer:
         made = assigned("orders", [1, 2])
         made.configs = [CreatableTopicConfig(name="min.insync.replicas", value="2")]

@@ -35,13 +35,13 @@ from kohort.wire.messages.create_topics import (
 )
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.peer import talking_to
 from tests.broker.groups.test_loads import ASSIGNOR, Members, changed
+from tests.broker.peer import talking_to
 
 SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 
 
-async def test_a_partition_that_nobody_leads_is_named_with_its_error(tmp_path: Path) -> None:
+async def test_a_partition_without_a_leader_is_returned_with_its_error(tmp_path: Path) -> None:
     async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True)) as broker, talking_to(broker) as peer:
         broker.topics.create("orders", 2)
         assert isinstance(broker.store, ClusterStore)
@@ -52,7 +52,7 @@ async def test_a_partition_that_nobody_leads_is_named_with_its_error(tmp_path: P
         assert found == {(NOBODY, ErrorCode.LEADER_NOT_AVAILABLE)}
 
 
-async def test_nobody_leads_a_topic_that_another_broker_has_just_deleted(tmp_path: Path) -> None:
+async def test_a_topic_that_another_broker_just_deleted_has_no_leaders(tmp_path: Path) -> None:
     async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True)) as broker:
         topic = broker.topics.create("orders", 2)
         assert isinstance(broker.store, ClusterStore)
@@ -114,7 +114,7 @@ async def test_partitions_are_led_by_the_brokers_that_they_are_assigned_to(tmp_p
         assert second.partition("orders", 3) is not None
 
 
-async def test_a_setting_of_all_brokers_counts_at_each_until_it_is_deleted(tmp_path: Path) -> None:
+async def test_a_setting_of_all_brokers_applies_at_each_until_it_is_deleted(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (first, second):
         default = second.config.number("min.insync.replicas")
         first.change_config(Source.ALL_BROKERS, {"min.insync.replicas": "2"})

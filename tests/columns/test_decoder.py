@@ -19,7 +19,7 @@ SECOND = 1_000_000
 
 @given(records, st.sampled_from([Codec.NONE, Codec.GZIP]), st.integers(0, 2**40), st.integers(1, 20))
 @settings(max_examples=60, deadline=None)
-def test_what_kafka_python_wrote_comes_out(rows: list[Row], codec: Codec, base: int, page: int) -> None:
+def test_records_written_by_kafka_python_are_decoded(rows: list[Row], codec: Codec, base: int, page: int) -> None:
     table = decoded(kafka_python_batch(rows, codec, base), max_rows=page)
     found = table.to_pydict()
     assert found["key"] == [key for _, key, _, _ in rows]
@@ -87,7 +87,7 @@ def test_log_append_time_is_the_batchs() -> None:
     assert found["timestampType"].to_pylist() == [1, 1]
 
 
-def test_markers_of_transactions_are_no_records() -> None:
+def test_transaction_markers_are_not_records() -> None:
     marker = encode_batch([record(1)], producer_id=7, producer_epoch=0, transactional=True, control=True)
     log = bytes(encode_batch([record(0)]) + marker + encode_batch([record(2)]))
     assert decoded(log)["offset"].to_pylist() == [0, 2]
@@ -132,7 +132,7 @@ def test_no_bytes_crash_the_decoder() -> None:
     assert refused > 500
 
 
-def test_what_is_no_batch_is_refused() -> None:
+def test_bytes_that_are_not_a_batch_are_rejected() -> None:
     for garbage in (b"\0" * 100, b"\xff" * 100, b"GET / HTTP/1.1\r\n" * 20):
         with pytest.raises(BatchError, match="no record batch"):
             index_batches(garbage, TP)

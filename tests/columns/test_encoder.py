@@ -70,7 +70,7 @@ def test_a_slice_of_a_column_is_read_where_it_begins() -> None:
     assert [(record.key, record.value) for record in found] == [(None, b"x"), (b"ccc", b"y"), (b"dd", b"z")]
 
 
-def test_a_record_beyond_the_limit_goes_alone() -> None:
+def test_a_record_beyond_the_limit_is_sent_alone() -> None:
     some: list[Row] = [(None, b"small", []), (None, b"x" * 3 * LIMIT, []), (None, b"small", [])]
     encoder = PartitionEncoder(LIMIT)
     batches = list(encoder.add(columns(some), np.arange(3, dtype=np.int64)))

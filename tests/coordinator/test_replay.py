@@ -49,7 +49,7 @@ def offset(number: int, partition: int = 0) -> tuple[Message, Message]:
     return OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=number)
 
 
-def test_the_last_generation_stands() -> None:
+def test_the_last_generation_wins() -> None:
     shard = shard_of(generation(1, "a"), generation(2, "a", "b", protocol="sticky"), generation(3, "b"))
     group = shard.groups["g"]
     assert (group.state, group.generation, list(group.members)) == (GroupState.STABLE, 3, ["b"])
@@ -134,7 +134,7 @@ def test_records_replayed_in_a_run_do_what_they_do_one_by_one(records: list[tupl
     assert durable(in_a_run) == durable(one_by_one)
 
 
-def test_offsets_without_a_topic_id_are_told_without_one_by_the_version_that_has_ids() -> None:
+def test_offsets_without_a_topic_id_are_returned_without_one_by_versions_with_ids() -> None:
     shard = shard_of(offset(5))
     wanted = OffsetFetchRequestGroup(group_id="g", topics=None)
     effects = shard.handle(OffsetFetchRequest(groups=[wanted]), RequestContext("token", 10), 0)

@@ -25,7 +25,7 @@ def test_the_sums_are_those_of_the_published_data() -> None:
     assert total(sums).flights == 336_776
 
 
-def test_counts_travel_through_a_commits_metadata() -> None:
+def test_counts_are_stored_in_a_commits_metadata() -> None:
     tallies: dict[str, Tally] = {}
     count(tallies, "HA", -30)
     count(tallies, "HA", None)
@@ -33,7 +33,7 @@ def test_counts_travel_through_a_commits_metadata() -> None:
     assert unpack("") == {}
 
 
-def test_what_differs_from_the_csv_is_marked() -> None:
+def test_differences_from_the_csv_are_marked() -> None:
     right, wrong = {"UA": Tally(1, 2)}, {"UA": Tally(1, 3)}
     cells = [str(cell) for column in results_table(right, right, wrong).columns for cell in column.cells]
     assert "[red]3[/red]" in cells

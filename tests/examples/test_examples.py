@@ -71,7 +71,7 @@ def committed(bootstrap: str, group: str) -> int:
         return sum(one.offset for one in admin.group_offsets(group).values() if one)
 
 
-def test_the_simple_loop_goes_on_where_it_was(any_broker: Broker, topic: str) -> None:
+def test_the_simple_loop_continues_at_its_offset(any_broker: Broker, topic: str) -> None:
     fill(any_broker.bootstrap, topic, 30)
     more = ("--bootstrap", any_broker.bootstrap, "--max", "15")
     lines = [line for _ in range(2) for line in finished(start("simple_loop", topic, topic, *more)).splitlines()]

@@ -62,7 +62,7 @@ def test_mutated_input_keeps_the_rules(target: Target) -> None:
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_what_was_found_once_keeps_the_rules(path: Path) -> None:
+def test_inputs_found_once_keep_the_rules(path: Path) -> None:
     target, data = TARGETS[path.parent.name], path.read_bytes()
     for run in (check, check_memory):
         broken = run(target, data).broken

@@ -297,30 +297,31 @@ CASES = GROUPS + RECORDS + TOPICS
 
 ELSEWHERE: Mapping[E, str] = {
     # These need a broker in a state of its own: a full group, a coordinator that loads or goes, a disk that fails.
-    E.GROUP_MAX_SIZE_REACHED: "tests/hostile/test_error_codes.py::test_who_comes_to_a_full_group_is_told_so",
+    E.GROUP_MAX_SIZE_REACHED: "tests/hostile/test_error_codes.py::test_a_join_of_a_full_group_gets_an_error",
     E.COORDINATOR_LOAD_IN_PROGRESS: "tests/broker/groups/test_coordinator_that_is_not_ready.py::"
-    "test_while_a_group_loads_whoever_asks_waits_but_heartbeats_are_taken",
+    "test_while_a_group_loads_requests_wait_but_heartbeats_are_accepted",
     E.COORDINATOR_NOT_AVAILABLE: "tests/broker/groups/test_coordinator_that_is_not_ready.py::"
     "test_a_broker_that_stops_sends_its_groups_to_another_coordinator",
-    E.NOT_COORDINATOR: "tests/broker/groups/test_groups.py::test_a_commit_that_cannot_be_written_is_refused_and_forgotten",
-    E.KAFKA_STORAGE_ERROR: "tests/broker/logs/test_full_disk.py::test_a_full_disk_is_told_and_nothing_changes",
+    E.NOT_COORDINATOR: "tests/broker/groups/test_groups.py::"
+    "test_a_commit_that_cannot_be_written_is_refused_and_forgotten",
+    E.KAFKA_STORAGE_ERROR: "tests/broker/logs/test_full_disk.py::test_a_full_disk_is_an_error_and_nothing_changes",
     E.FENCED_LEADER_EPOCH: "tests/broker/apis/test_offset_for_leader_epoch.py::"
-    "test_who_knows_an_older_leader_only_is_fenced",
+    "test_a_client_with_an_older_leader_epoch_is_fenced",
     # This, a subscription of more than a mebibyte.
     E.UNKNOWN_SERVER_ERROR: "tests/broker/groups/test_refused_members.py::test_a_subscription_that_is_too_large",
     # These, fetches that follow each other.
     E.INVALID_FETCH_SESSION_EPOCH: "tests/broker/fetch/test_fetch_sessions.py::"
-    "test_the_later_of_two_requests_of_a_session_counts",
+    "test_the_later_of_two_requests_of_a_session_wins",
     E.FETCH_SESSION_TOPIC_ID_ERROR: "tests/broker/fetch/test_fetch_sessions.py::"
     "test_a_session_of_names_cannot_go_on_with_ids",
-    E.INCONSISTENT_TOPIC_ID: "tests/broker/fetch/test_fetch_sessions.py::test_a_session_hears_that_a_topic_was_made_anew",
+    E.INCONSISTENT_TOPIC_ID: "tests/broker/fetch/test_fetch_sessions.py::"
+    "test_a_session_returns_that_its_topic_was_recreated",
     # These, several brokers.
-    E.NOT_LEADER_OR_FOLLOWER: "tests/cluster/test_failover.py::"
-    "test_whoever_asks_the_wrong_broker_is_told_the_right_one",
+    E.NOT_LEADER_OR_FOLLOWER: "tests/cluster/test_failover.py::test_the_wrong_broker_names_the_right_one",
     E.LEADER_NOT_AVAILABLE: "tests/cluster/test_shared_broker.py::"
-    "test_a_partition_that_nobody_leads_is_named_with_its_error",
+    "test_a_partition_without_a_leader_is_returned_with_its_error",
     E.NOT_ENOUGH_REPLICAS: "tests/cluster/test_replicated_topics.py::"
-    "test_acks_of_all_need_as_many_replicas_in_sync_as_the_topic_says",
+    "test_acks_of_all_need_the_topics_minimum_of_replicas_in_sync",
     E.PREFERRED_LEADER_NOT_AVAILABLE: "tests/cluster/test_replicated_topics.py::test_the_preferred_replica_is_elected",
 }
 """The tests that provoke the other codes of this broker and assert that they arrive."""

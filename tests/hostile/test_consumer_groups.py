@@ -138,7 +138,7 @@ async def settle(peer: Peer, members: Sequence[str], epochs: dict[str, int]) -> 
     raise AssertionError("the crowd does not settle")
 
 
-async def test_what_is_too_long_is_refused_in_few_words_and_little_time() -> None:
+async def test_oversized_values_are_rejected_briefly_and_quickly() -> None:
     invalid = ErrorCode.INVALID_REGULAR_EXPRESSION
     too_long = [
         (joining("g", "a", subscribed_topic_regex="a" * 32_768), invalid),

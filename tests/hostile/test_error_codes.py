@@ -36,7 +36,7 @@ async def world(plain_broker: Broker) -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code.name}: {case.input}")
-async def test_the_input_earns_its_code_and_the_group_beside_it_goes_on(
+async def test_the_input_gets_its_error_code_and_another_group_continues(
     case: Case, world: World, request: pytest.FixtureRequest
 ) -> None:
     if case.ours_alone and "kafka" in request.node.callspec.id:
@@ -47,7 +47,7 @@ async def test_the_input_earns_its_code_and_the_group_beside_it_goes_on(
             assert codes(await member.heartbeat("goes on")) == set()
 
 
-async def test_who_comes_to_a_full_group_is_told_so() -> None:
+async def test_a_join_of_a_full_group_gets_an_error() -> None:
     with running_kohort(
         group_heartbeat_hold_ms="0", group_max_size="2", group_initial_rebalance_delay_ms="0"
     ) as broker:
@@ -66,7 +66,7 @@ def test_every_code_that_the_broker_gives_has_an_input() -> None:
 
 
 @pytest.mark.parametrize(("code", "where"), ELSEWHERE.items(), ids=lambda value: getattr(value, "name", ""))
-def test_what_is_provoked_elsewhere_is_asserted_there(code: ErrorCode, where: str) -> None:
+def test_codes_provoked_elsewhere_are_asserted_there(code: ErrorCode, where: str) -> None:
     path, _, name = where.partition("::")
     assert code in codes_asserted_in(ROOT / path, name), f"{where} does not assert {code.name}"
 

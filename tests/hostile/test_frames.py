@@ -38,7 +38,7 @@ CLOSES = {
 
 
 @pytest.mark.parametrize("data", CLOSES.values(), ids=CLOSES)
-def test_what_is_no_request_closes_its_connection_alone(data: bytes, any_broker: Broker) -> None:
+def test_bytes_that_are_not_a_request_close_only_their_connection(data: bytes, any_broker: Broker) -> None:
     with Peer(any_broker.bootstrap) as neighbour, Peer(any_broker.bootstrap) as hostile:
         neighbour.ping()
         hostile.send(data)

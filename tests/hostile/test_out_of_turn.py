@@ -128,7 +128,7 @@ def test_metadata_without_measure_is_refused(broker: KohortBroker, line: Line, g
     assert committed(line, f"{group}-other") == {-1}
 
 
-def test_ten_thousand_joins_at_once_wait_for_nobody_elses_group(broker: KohortBroker, group: str) -> None:
+def test_ten_thousand_joins_at_once_do_not_block_other_groups(broker: KohortBroker, group: str) -> None:
     crowd = f"{group}-crowd"
     lines = [Line(broker.bootstrap) for _ in range(10)]
     for line in lines:

@@ -39,7 +39,7 @@ def test_a_thousand_pipelined_requests_are_answered_in_order(any_broker: Broker)
         assert [peer.answer()[0] for _ in range(1_000)] == list(range(1_000))
 
 
-def test_half_a_frame_and_silence_disturbs_nobody(any_broker: Broker) -> None:
+def test_an_incomplete_frame_does_not_disturb_others(any_broker: Broker) -> None:
     with Peer(any_broker.bootstrap) as hostile, Peer(any_broker.bootstrap) as neighbour:
         whole = request(METADATA, 1, struct.pack(">i", 0), correlation_id=3)
         hostile.send(whole[:9])

@@ -42,7 +42,7 @@ def test_a_bad_batch_is_refused_and_leaves_no_trace(records: bytes | None, error
 
 
 @pytest.mark.parametrize(("records", "error"), REFUSED_BETTER.values(), ids=REFUSED_BETTER)
-def test_where_kafka_has_no_good_answer_ours_is_an_error_of_the_batch(
+def test_where_kafka_has_no_suitable_answer_ours_is_an_error_of_the_batch(
     records: bytes | None, error: int, kohort_broker: Broker
 ) -> None:
     refuses(kohort_broker, records, error)

@@ -32,7 +32,7 @@ def strangers(bootstrap: str, seconds: float) -> dict[str, int]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seconds", [2.0, pytest.param(12.0, marks=pytest.mark.long("strangers for half a minute"))])
-def test_fifty_strangers_disturb_no_honest_group_and_leave_nothing(tmp_path: Path, seconds: float) -> None:
+def test_fifty_hostile_clients_do_not_disturb_an_honest_group_and_leave_nothing(tmp_path: Path, seconds: float) -> None:
     settings = {
         "frame_read_timeout_ms": "1000",
         "connections_max_idle_ms": "4000",

@@ -31,7 +31,7 @@ def test_records_of_every_codec_come_back_as_they_were(client: Client, any_broke
 
 
 @pytest.mark.parametrize("client", OF_EACH_CLIENT, indirect=True)
-def test_a_group_goes_on_from_its_commit(client: Client, any_broker: Broker, fresh: str) -> None:
+def test_a_group_continues_from_its_commit(client: Client, any_broker: Broker, fresh: str) -> None:
     group = f"{fresh}-group"
     client.create_topic(any_broker.bootstrap, fresh, 3)
     written = {f"value {number}" for number in range(30)}

@@ -132,7 +132,7 @@ async def contents(peer: Peer, topic: str) -> list[Left]:
 
 
 @pytest.mark.kafka
-async def test_what_is_left_is_what_kafkas_cleaner_leaves(fresh: str) -> None:
+async def test_compaction_leaves_the_same_records_as_kafkas_cleaner(fresh: str) -> None:
     with running_kohort(**{name.replace(".", "_"): value for name, value in SOON.items()}) as ours:
         left = await compacted(ours.bootstrap, fresh)
     with running_kafka(SOON) as apache:

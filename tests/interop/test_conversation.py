@@ -55,7 +55,7 @@ async def test_kafka_and_kohort_answer_alike(
     assert not unused, f"no longer different: {unused}"
 
 
-def test_every_difference_is_told_to_users() -> None:
+def test_every_difference_is_documented() -> None:
     text = Path(__file__).parents[2].joinpath("docs", "interop.md").read_text(encoding="utf-8")
     section = text.partition("\n## Differences\n")[2].partition("\n## ")[0]
     told = {" ".join(item.split()) for item in re.findall(r"^- (.+(?:\n  .+)*)", section, re.MULTILINE)}

@@ -47,7 +47,7 @@ async def test_a_client_that_waits_for_records_again_and_again_gets_them_all(
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if kind.name in OF_OTHER_LANGUAGES], ids=lambda kind: kind.name
 )
-async def test_so_does_a_client_of_another_language(
+async def test_a_client_in_another_language_reads_through_a_fetch_session(
     kind: Kind, fresh: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asyncio.to_thread(need, kind, request)

@@ -146,7 +146,7 @@ async def world(plain_broker: Broker) -> AsyncIterator[World]:
 
 @pytest.mark.parametrize("what", TABLE["Stable"])
 @pytest.mark.parametrize("state", TABLE)
-async def test_each_request_gets_what_the_groups_state_says(state: str, what: str, world: World) -> None:
+async def test_each_request_is_answered_according_to_the_groups_state(state: str, what: str, world: World) -> None:
     await STATES[state](world)
     described = (await world.ask(DescribeGroupsRequest(groups=[world.group]), 5)).groups[0]
     assert described.group_state == state

@@ -87,7 +87,7 @@ def cpu_seconds(pid: int) -> float:
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("client", "protocol"), KINDS)
-async def test_a_client_lives_with_held_heartbeats(client: str, protocol: str, tmp_path: Path) -> None:
+async def test_a_client_works_with_held_heartbeats(client: str, protocol: str, tmp_path: Path) -> None:
     if client == "java":
         try:
             java_command()

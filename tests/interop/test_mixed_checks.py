@@ -50,7 +50,7 @@ def test_a_partition_changes_hands_only_after_it_was_given_up() -> None:
     assert owned_twice([had("a", since=0), had("b", since=50)]) != []
 
 
-def test_who_was_killed_has_nothing_any_more() -> None:
+def test_a_killed_member_owns_nothing() -> None:
     assert owned_twice([had("a", since=0, killed_at=10), had("b", since=6000)]) == []
     assert owned_twice([had("a", since=0, killed_at=7000), had("b", since=6000)]) != []
 
@@ -93,7 +93,7 @@ def test_a_record_comes_again_only_where_its_first_reader_could_not_commit() -> 
     assert read_again([read("a", 4, 0, 4, killed_at=5), read("b", 3, 4, 9)]) != []
 
 
-def test_what_members_complain_of_is_told() -> None:
+def test_complaints_of_members_are_reported() -> None:
     assert wrong_records([Life("a", (Wrong(1, "a gap"),))]) == ["a: a gap"]
 
 

@@ -166,7 +166,7 @@ def test_a_commit_keeps_its_metadata(
 
 
 @kinds("franz-go")
-def test_a_group_without_offsets_begins_where_its_reset_says(
+def test_a_group_without_offsets_begins_at_its_reset_policy(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
     watch = GroupWatch(any_broker.bootstrap, fresh)
@@ -215,7 +215,7 @@ _NO_DURATION = "{} has no by_duration (KIP-1106)"
     aiokafka=_NO_DURATION.format("aiokafka"),
     kafkajs=_NO_DURATION.format("kafkajs"),
 )
-def test_a_group_without_offsets_begins_so_far_back_as_it_says(
+def test_a_group_without_offsets_begins_at_its_duration(
     kind: Kind, start: Callable[[Kind], Starter], any_broker: Broker, fresh: str
 ) -> None:
     watch = GroupWatch(any_broker.bootstrap, fresh)

@@ -31,7 +31,7 @@ def promptly() -> Iterator[None]:
     assert time.monotonic() - began < PROMPT_S
 
 
-def test_librdkafka_gives_up_and_says_why(kohort_broker: KohortBroker) -> None:
+def test_librdkafka_gives_up_with_the_reason(kohort_broker: KohortBroker) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": kohort_broker.bootstrap, "transactional.id": "t"})
     with pytest.raises(confluent_kafka.KafkaException, match=r"leave transactional\.id unset"):
         producer.init_transactions(60.0)

@@ -31,7 +31,7 @@ def test_a_bounce_reads_every_record_once(protocol: str) -> None:
     assert measured.reading == Reading(duplicated=0, committed_again=0, skipped=0, out_of_order=0)
 
 
-def test_who_takes_over_from_a_killed_member_reads_nothing_again_that_it_had_committed() -> None:
+def test_the_successor_of_a_killed_member_rereads_no_committed_record() -> None:
     trial = Trial(
         scenario="crash", broker="kohort", client="kohort", protocol="consumer", members=2, partitions=4, rest_ms=1_000,
         commit_ms=300, tick_ms=10,

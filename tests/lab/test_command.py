@@ -44,7 +44,7 @@ def test_a_bounce_with_a_changelog_pauses_an_eager_group_and_a_member_restores_w
     assert told["dark_sum"] >= told["dark_max"] > 0
 
 
-def test_a_run_that_is_told_to_end_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_a_terminated_run_leaves_no_process(tmp_path: Path) -> None:
     command = [*_COMMAND, "bounce", *_QUICK, *_SETTINGS, "--broker", "kohort", "--out", str(tmp_path)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
@@ -66,7 +66,7 @@ def _processes(address: str) -> list[str]:
 
 
 @pytest.mark.long("an experiment of half a minute")
-def test_with_counts_in_rocksdb_nothing_is_read_twice_and_questions_are_answered(tmp_path: Path) -> None:
+def test_with_counts_in_rocksdb_nothing_is_read_twice_and_queries_are_answered(tmp_path: Path) -> None:
     more = ("--set", "state-keys=50", "--set", "store=rocksdb", "--set", "warmup=true")
     (told,) = _lab("scale-in", "--protocol", "consumer", *more, out=tmp_path)
     assert (told["duplicated"], told["committed_again"], told["skipped"], told["unsettled"]) == (0, 0, 0, 0)
@@ -95,7 +95,7 @@ def test_print_shows_the_experiment_with_the_changes_and_runs_nothing(tmp_path: 
         ("bounce", "--set", "store=rocksdb", "--set", "state-keys=1", "--client", "java"),
     ],
 )  # fmt: skip
-def test_what_there_is_not_is_told_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:
+def test_unknown_names_are_rejected_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:
     done = _run(*wrong, "--out", str(tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith("kohort: ") and "Traceback" not in done.stderr

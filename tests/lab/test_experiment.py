@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "lab.md"
 
 
 @pytest.mark.parametrize("name", [*SCENARIOS, "table", "report", "bounce,crash"])
-def test_what_is_printed_of_a_built_in_experiment_is_the_same_experiment(name: str, tmp_path: Path) -> None:
+def test_a_printed_built_in_experiment_is_the_same_experiment(name: str, tmp_path: Path) -> None:
     path = tmp_path / "experiment.toml"
     path.write_text(dump(find(name)))
     assert find(str(path)) == find(name)
@@ -74,7 +74,7 @@ def test_the_command_line_has_the_types_of_the_file() -> None:
         ("members =", "is not a TOML file: "),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_in_a_sentence(text: str, problem: str, tmp_path: Path) -> None:
+def test_errors_in_a_file_are_reported_in_a_sentence(text: str, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "experiment.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:

@@ -52,7 +52,7 @@ def test_a_killed_member_stops_when_it_is_killed() -> None:
     assert [_ms(one.begin, one.end) for one in measured.dark] == [900]
 
 
-def test_darkness_goes_on_through_an_owner_that_reads_nothing() -> None:
+def test_dark_time_continues_through_an_owner_that_reads_nothing() -> None:
     told: list[Event] = [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(110 * MS, "b", (1,))]
     told += [Revoked(120 * MS, "b", (1,)), Assigned(300 * MS, "c", (1,)), _read(350, "c", 1, 3)]
     assert [(one.before, one.after, _ms(one.begin, one.end)) for one in _measured(told, triggered_at=90).dark] == [
@@ -60,7 +60,7 @@ def test_darkness_goes_on_through_an_owner_that_reads_nothing() -> None:
     ]
 
 
-def test_nobody_stopped_before_the_first_owner() -> None:
+def test_dark_time_needs_a_previous_owner() -> None:
     assert _measured(_owns(500, "a", 1), triggered_at=1).dark == []
 
 
@@ -116,7 +116,7 @@ def test_how_long_it_took_after_the_join_leaves_out_the_start_of_the_process() -
     assert (measured.walls, measured.after_joins) == ([850 * MS], [250 * MS])
 
 
-def test_what_is_read_twice_and_what_is_not_read_are_counted() -> None:
+def test_repeated_and_missing_records_are_counted() -> None:
     told: list[Event] = [
         *_owns(0, "a", 1),
         _read(50, "a", 1, 1, 9),
@@ -128,7 +128,7 @@ def test_what_is_read_twice_and_what_is_not_read_are_counted() -> None:
     assert (reading.duplicated, reading.skipped, reading.out_of_order) == (3, 2, 0)
 
 
-def test_a_committed_record_that_is_read_again_is_told_from_one_that_was_not() -> None:
+def test_a_reread_committed_record_is_distinguished_from_an_uncommitted_one() -> None:
     told: list[Event] = [*_owns(0, "a", 1), _read(50, "a", 1, 1, 9), Committed(55 * MS, "a", ((1, 6),))]
     told += [Gone(60 * MS, "a", True), Assigned(70 * MS, "b", (1,)), _read(80, "b", 1, 6, 12)]
     reading = _measured(told, triggered_at=40).reading

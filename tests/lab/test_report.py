@@ -51,14 +51,14 @@ def test_a_trial_survives_its_file(tmp_path: Path) -> None:
     assert kept == outcome
 
 
-def test_what_is_no_trial_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_trial_is_reported_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "trials").mkdir()
     (tmp_path / "trials" / "old.jsonl").write_text('{"trial": {}}\n')
     with pytest.raises(KohortError, match=r"old\.jsonl is not a trial of this version"):
         outcomes(tmp_path)
 
 
-def test_the_page_stands_alone_with_a_picture_of_each_kind(tmp_path: Path) -> None:
+def test_the_page_is_self_contained_with_a_picture_of_each_kind(tmp_path: Path) -> None:
     write_report([_outcome(dark_ms=100), _outcome(dark_ms=300, repetition=2)], tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
@@ -76,7 +76,7 @@ def test_throughput_around_triggers_has_the_deviation_of_all_of_them() -> None:
     assert series.mean[6] == series.deviation[6] == 15.0
 
 
-def test_the_figures_to_reach_stand_beside_what_was_measured(tmp_path: Path) -> None:
+def test_the_goals_are_beside_the_measurements(tmp_path: Path) -> None:
     (row,) = [row for row in ROWS if row.name == "crash"]
     quick, slow = (_labelled("crash", dark_ms=took, protocol="consumer") for took in (5_900, 6_100))
     (classic, ours), (_, late) = (reached([row], summarise([one])) for one in (quick, slow))
@@ -86,7 +86,7 @@ def test_the_figures_to_reach_stand_beside_what_was_measured(tmp_path: Path) -> 
     assert "<td class=missed>6.10 s</td>" in (tmp_path / "report.html").read_text()
 
 
-def test_what_never_came_to_rest_reaches_no_figure() -> None:
+def test_trials_that_never_settled_reach_no_goal() -> None:
     (row,) = [row for row in ROWS if row.name == "crash"]
     never = _labelled("crash", dark_ms=100, protocol="consumer", settled=False)
     assert [one.verdict for one in reached([row], summarise([never]))] == ["", "missed"]
@@ -124,7 +124,7 @@ def test_a_trace_has_every_hop_from_the_trigger_to_the_first_record() -> None:
     assert told[-1] == (110, "m2", "first records of 0")
 
 
-def test_combinations_that_there_are_not_are_left_out_and_brokers_take_turns() -> None:
+def test_impossible_combinations_are_skipped_and_brokers_alternate() -> None:
     trials = Experiment(
         scenarios=("bounce", "deploy"), clients=("aiokafka", "java"), protocols=("eager", "consumer"),
         brokers=("kohort", "kafka"), repeat=2,

@@ -63,7 +63,7 @@ def test_a_member_without_a_directory_restores_all_of_it(order: Order) -> None:
         store.close()
 
 
-def test_what_was_counted_and_not_flushed_is_not_in_the_directory(order: Order) -> None:
+def test_unflushed_counts_are_not_in_the_directory(order: Order) -> None:
     # Who comes back reads those records again: were their counts on disk, they would be counted twice.
     store = Store(order)
     store.restore([0])
@@ -75,7 +75,7 @@ def test_what_was_counted_and_not_flushed_is_not_in_the_directory(order: Order) 
     store.close()
 
 
-def test_a_partition_that_was_lost_and_won_back_goes_on_where_its_checkpoint_is(order: Order) -> None:
+def test_a_regained_partition_continues_at_its_checkpoint(order: Order) -> None:
     store = Store(order)
     store.restore([0])
     store.forget([0])
@@ -86,7 +86,7 @@ def test_a_partition_that_was_lost_and_won_back_goes_on_where_its_checkpoint_is(
 
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb"])
-def test_counts_of_another_changelog_are_forgotten(kind: str, tmp_path: Path) -> None:
+def test_counts_of_another_changelog_are_dropped(kind: str, tmp_path: Path) -> None:
     counts: Counts = MemoryCounts() if kind == "memory" else RocksCounts(tmp_path / "0")
     counts.take({b"a": 5}, 100)
     assert (checkpoint(counts, end=100), counts.get(b"a")) == (100, 5)

@@ -17,7 +17,7 @@ def test_a_group_is_at_rest_once_all_is_shared_and_read() -> None:
     assert view.settled_since(_EVEN, 4) == 7  # that was nothing new
 
 
-def test_uneven_shares_are_no_rest_unless_weights_say_so() -> None:
+def test_a_group_with_uneven_shares_is_settled_only_with_weights() -> None:
     view = _told(
         Assigned(1, "a", (0, 1, 2)), Assigned(2, "b", (3,)), Read(5, "a", tuple((one, 0, 0) for one in range(3)))
     )
@@ -26,12 +26,12 @@ def test_uneven_shares_are_no_rest_unless_weights_say_so() -> None:
     assert view.settled_since({"a": 3.0, "b": 1.0}, 4) == 6
 
 
-def test_a_partition_that_two_have_is_no_rest() -> None:
+def test_a_group_with_a_shared_partition_is_not_settled() -> None:
     view = _told(Assigned(1, "a", (0,)), Assigned(2, "b", (0,)), Read(3, "a", ((0, 0, 0),)), Read(4, "b", ((0, 0, 0),)))
     assert view.settled_since(_EVEN, 2) is None
 
 
-def test_what_a_member_had_is_nobodys_when_it_is_gone() -> None:
+def test_partitions_of_a_removed_member_have_no_owner() -> None:
     view = _told(Assigned(1, "a", (0,)), Read(2, "a", ((0, 0, 0),)), Assigned(3, "b", (1,)), Read(4, "b", ((1, 0, 0),)))
     view.handle(Gone(5, "a", True))
     assert view.settled_since({"b": 1.0}, 2) is None
@@ -48,7 +48,7 @@ def test_after_an_outage_all_has_to_be_read_again() -> None:
     assert view.settled_since({"a": 1.0}, 1) == 9
 
 
-def test_giving_up_nothing_is_no_change() -> None:
+def test_revoking_nothing_is_not_a_change() -> None:
     view = _told(Assigned(1, "a", (0,)), Read(2, "a", ((0, 0, 0),)), Revoked(5, "a", ()), Assigned(6, "a", ()))
     assert view.settled_since({"a": 1.0}, 1) == 2
 

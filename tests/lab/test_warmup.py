@@ -29,7 +29,7 @@ def broker() -> Iterator[LabBroker]:
 
 
 @pytest.mark.parametrize("protocol", ["cooperative", pytest.param("consumer", marks=_OF_MANY)])
-def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(protocol: str, broker: LabBroker) -> None:
+def test_a_joining_member_restores_before_it_gets_its_share(protocol: str, broker: LabBroker) -> None:
     trial = replace(
         _TRIAL, scenario="scale-out", protocol=protocol, members=2, warmup=True, restore_ms=_LONG_MS, rest_ms=0
     )
@@ -52,7 +52,7 @@ def test_who_joins_restores_before_it_gets_its_share_so_nobody_waits_for_it(prot
         pytest.param("cooperative", "rocksdb", marks=_OF_MANY),
     ],
 )
-def test_no_count_goes_back_when_copies_take_over(protocol: str, store: str, broker: LabBroker) -> None:
+def test_no_count_decreases_when_copies_take_over(protocol: str, store: str, broker: LabBroker) -> None:
     trial = replace(
         _TRIAL, protocol=protocol, store=store, num_standby=1, state_keys=30, commit_ms=200, tick_ms=10, rest_ms=500
     )

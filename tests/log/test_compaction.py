@@ -102,7 +102,7 @@ def test_a_look_up_by_time_finds_what_is_left(store: LogStore, log: PartitionLog
     assert log.find_time(NOW + 60) is None
 
 
-def test_what_grows_is_not_touched(store: LogStore, log: PartitionLog) -> None:
+def test_the_active_segment_is_not_compacted(store: LogStore, log: PartitionLog) -> None:
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
     flush(store)
@@ -215,7 +215,7 @@ def test_a_compressed_batch_stays_compressed(store: LogStore, log: PartitionLog,
     assert first.max_timestamp == NOW + 19
 
 
-def test_headers_and_timestamps_survive_beside_what_goes(store: LogStore, log: PartitionLog) -> None:
+def test_headers_and_timestamps_survive_compaction(store: LogStore, log: PartitionLog) -> None:
     made = [Record(n, NOW + 7 * n, b"k%d" % n, b"v", [("h", b"%d" % n), ("none", None)]) for n in range(4)]
     log.append(encode_batch(made), log.leader_epoch)
     put(log, (b"k0", None), (b"k2", b"new"))
@@ -294,7 +294,7 @@ def test_compaction_and_retention_together(store: LogStore) -> None:
     assert records(log) == []
 
 
-def test_an_emptied_segment_stands_in_nobodys_way(store: LogStore) -> None:
+def test_an_emptied_segment_does_not_block_reads(store: LogStore) -> None:
     log = store.partition(topic_in(store, configs=TABLE | {"cleanup.policy": "compact,delete"}), 0)
     fill(store, log, [(b"k", b"v" * 500), (b"k", b"v" * 500)])
     fill(store, log, [(b"k", b"v" * 500), (b"k", b"v" * 500)])
@@ -450,7 +450,7 @@ def tombstones(tmp_path: Path) -> tuple[FileStore, PartitionLog, Path]:
     return store, log, tmp_path / "data" / "orders-0" / f"{0:020}.log"
 
 
-def test_a_sidecar_that_waits_to_be_written_does_not_describe_what_compaction_put_there(tmp_path: Path) -> None:
+def test_a_pending_sidecar_does_not_describe_the_compacted_segment(tmp_path: Path) -> None:
     store, log, segment = tombstones(tmp_path)
     expected, size = records(log), segment.stat().st_size
     compact(store, log, NOW + DAY)
@@ -479,7 +479,7 @@ def test_a_sidecar_of_the_segment_that_compaction_replaced_is_not_believed(tmp_p
 
 
 @pytest.mark.parametrize("placed", [True, False])
-def test_what_an_earlier_compaction_failed_to_end_is_ended_by_the_next(tmp_path: Path, placed: bool) -> None:
+def test_an_unfinished_compaction_is_finished_by_the_next_one(tmp_path: Path, placed: bool) -> None:
     store = FileStore(tmp_path / "data")
     log = store.partition(topic_in(store, configs=TABLE), 0)
     directory = tmp_path / "data" / "orders-0"

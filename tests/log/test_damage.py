@@ -114,7 +114,7 @@ def records_up_to(log: PartitionLog, end: int, max_bytes: int = 300) -> list[Rec
     return found
 
 
-def test_what_was_checked_once_is_not_checked_again(tmp_path: Path) -> None:
+def test_checked_batches_are_not_checked_again(tmp_path: Path) -> None:
     path = filled(tmp_path)[0]
     store = FileStore(tmp_path)
     log = the_log(store)

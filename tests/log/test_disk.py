@@ -96,7 +96,7 @@ def test_a_syncfs_that_fails_raises(tmp_path: Path) -> None:
         syncfs(-1)
 
 
-def test_file_systems_are_told_by_their_device(tmp_path: Path) -> None:
+def test_file_systems_are_identified_by_their_device(tmp_path: Path) -> None:
     device = tmp_path.stat().st_dev
     mounts = tmp_path / "mountinfo"
     mounts.write_text(

@@ -64,7 +64,7 @@ def test_one_sync_makes_a_bounded_number_of_files(store: FileStore) -> None:
     assert store.queued_bytes == 0
 
 
-def test_files_that_exist_are_no_reason_to_divide_a_sync(store: FileStore) -> None:
+def test_existing_files_do_not_divide_a_sync(store: FileStore) -> None:
     logs = wide_topic(store)
     flush(store)
     for log in logs:
@@ -92,7 +92,7 @@ def test_one_partition_that_needs_more_files_than_a_sync_makes_is_not_divided(st
     assert len(values(log)) == NEW_FILES + 3
 
 
-def test_what_is_appended_meanwhile_is_behind_all_parts(store: FileStore) -> None:
+def test_appends_during_a_divided_sync_follow_all_parts(store: FileStore) -> None:
     logs = wide_topic(store)
     sync(store)
     for log in logs:

@@ -129,7 +129,7 @@ def test_when_the_file_system_reports_an_error_each_file_is_asked(tmp_path: Path
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+def test_a_full_disk_stops_no_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     store = opened(tmp_path)
     log, _ = filled(store)
 

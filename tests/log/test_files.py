@@ -49,7 +49,7 @@ def crashed(path: Path, copy: Path) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["closed", "crashed"])
-def test_everything_is_there_again(data: Path, tmp_path: Path, ending: str) -> None:
+def test_everything_is_restored(data: Path, tmp_path: Path, ending: str) -> None:
     with opened(data) as store:
         log = store.partition(topic_in(store, configs={"segment.bytes": "2000"}), 0)
         for number in range(100):
@@ -85,7 +85,7 @@ def test_a_log_grows_over_many_opens(data: Path) -> None:
         assert only_log(store).leader_epoch == 31
 
 
-def test_what_waits_is_written_by_close(data: Path) -> None:
+def test_close_writes_pending_appends(data: Path) -> None:
     with opened(data) as store:
         topic_in(store)
         append(only_log(store), b"a")
@@ -115,7 +115,7 @@ def test_a_missing_or_damaged_sidecar_is_made_up_for(data: Path, tmp_path: Path)
     assert [sidecar.read_bytes() for sidecar in sidecars] == whole
 
 
-def test_a_second_owner_is_told_who_holds_the_directory(data: Path) -> None:
+def test_a_second_owner_gets_the_name_of_the_first(data: Path) -> None:
     with opened(data):
         command = [sys.executable, "-c", f"from kohort.log import FileStore; FileStore({str(data)!r})"]
         second = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -177,7 +177,7 @@ def test_no_topic_name_leaves_the_directory(data: Path, name: str) -> None:
         FileStore(data)
 
 
-def test_creating_topics_makes_no_files_until_there_is_something_to_write(data: Path) -> None:
+def test_creating_topics_creates_no_files_before_the_first_write(data: Path) -> None:
     with opened(data) as store:
         topic_id = topic_in(store, "__consumer_offsets", 50)
         for partition in range(50):
@@ -346,7 +346,7 @@ def test_a_deleted_topics_bytes_are_freed_by_the_next_sync(data: Path) -> None:
         assert sorted(entry.name for entry in data.iterdir()) == ["kohort.json", "lock", "topics.json"]
 
 
-def test_what_an_interrupted_deletion_left_is_not_taken_for_a_new_topics(data: Path) -> None:
+def test_leftovers_of_an_interrupted_deletion_do_not_become_a_new_topics(data: Path) -> None:
     with opened(data) as store:
         topic_id = topic_in(store)
         append(store.partition(topic_id, 0), b"old")
@@ -365,7 +365,7 @@ def test_what_an_interrupted_deletion_left_is_not_taken_for_a_new_topics(data: P
         assert values(only_log(store)) == [b"new"]
 
 
-def test_partitions_added_to_a_topic_are_empty_whatever_lies_there(data: Path) -> None:
+def test_partitions_added_to_a_topic_are_empty_despite_old_files(data: Path) -> None:
     with opened(data) as store:
         topic_in(store, partitions=1)
     (data / "orders-1").mkdir()
@@ -405,7 +405,7 @@ def test_segments_below_the_start_are_removed_when_that_was_interrupted(data: Pa
     assert len(list((data / "orders-0").glob("*.log"))) == 4
 
 
-def test_a_file_that_somebody_removed_is_an_error_and_not_made_anew(data: Path) -> None:
+def test_a_removed_file_is_an_error_and_not_created_again(data: Path) -> None:
     with opened(data) as store:
         topic_in(store)
         append(only_log(store), b"a")

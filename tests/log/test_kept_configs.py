@@ -7,7 +7,7 @@ import pytest
 from kohort.log import BadDataDirectory, FileStore, LogStore
 
 
-def test_configs_of_a_resource_are_kept_as_a_whole_until_there_are_none(store: LogStore) -> None:
+def test_configs_of_a_resource_are_stored_as_a_whole_until_there_are_none(store: LogStore) -> None:
     assert store.configs("group") == {}
     store.keep_configs("group", "a", {"x": "1", "y": "2"})
     store.keep_configs("group", "b", {"x": "3"})
@@ -30,7 +30,7 @@ def test_configs_survive_a_restart_whatever_the_name(tmp_path: Path) -> None:
     second.close()
 
 
-def test_what_could_not_be_written_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configs_that_could_not_be_written_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError("no space")
 

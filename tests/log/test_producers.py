@@ -45,7 +45,7 @@ def test_each_of_the_last_five_batches_is_known_as_a_duplicate_with_its_offset()
     assert kind(producers.check(sent[1])) is OutOfOrder
 
 
-def test_a_batch_of_other_size_at_a_known_sequence_is_no_duplicate() -> None:
+def test_a_batch_of_another_size_at_a_known_sequence_is_not_a_duplicate() -> None:
     producers = states(header(0, count=2))
     assert kind(producers.check(header(0, count=3))) is OutOfOrder
 
@@ -96,7 +96,7 @@ def test_producers_do_not_disturb_each_other() -> None:
     assert producers.check(header(1, producer_id=8)) == Accepted()
 
 
-def test_what_was_known_can_be_restored() -> None:
+def test_known_producers_can_be_restored() -> None:
     producers = states(header(0))
     before = producers.get(7)
     producers.update(header(1))

@@ -38,7 +38,7 @@ def test_nothing_to_take_is_none(store: LogStore) -> None:
     assert store.take() is None
 
 
-def test_what_is_read_has_its_place_and_the_checksum_of_its_producer(store: LogStore) -> None:
+def test_read_batches_have_their_offset_and_the_producers_checksum(store: LogStore) -> None:
     log = store.partition(topic_in(store), 0)
     append(log, b"a", b"b")
     sent = batch(b"c", b"d")
@@ -82,7 +82,7 @@ def test_a_read_from_inside_a_batch_begins_with_that_batch(store: LogStore) -> N
     assert [read_header(log.read(offset, 1)[0]).base_offset for offset in range(4)] == [0, 0, 0, 3]
 
 
-def test_a_read_outside_the_log_says_what_the_log_holds(store: LogStore) -> None:
+def test_a_read_outside_the_log_names_its_range(store: LogStore) -> None:
     log = store.partition(topic_in(store), 1)
     for _ in range(3):
         append(log, b"a")
@@ -327,7 +327,7 @@ def test_new_defaults_hold_for_open_logs_and_for_new_ones_but_not_against_a_topi
     assert logs[0].apply_retention(NOW + 20) == 1
 
 
-def test_what_failed_to_sync_was_never_there(store: LogStore) -> None:
+def test_appends_that_failed_to_sync_do_not_exist(store: LogStore) -> None:
     topic_id = topic_in(store, configs={"segment.bytes": "300"})
     log, other = store.partition(topic_id, 0), store.partition(topic_id, 1)
     append(log, b"kept", producer_id=1, producer_epoch=0, base_sequence=0)
@@ -425,7 +425,7 @@ def test_a_topic_can_be_deleted_while_it_is_written(store: LogStore) -> None:
     assert store.partition(topic_in(store), 0).end_offset == 0
 
 
-def test_a_config_that_is_no_number_is_refused(store: LogStore) -> None:
+def test_a_config_that_is_not_a_number_is_rejected(store: LogStore) -> None:
     with pytest.raises(ConfigError, match=r"retention\.ms must be a whole number, not 'soon'"):
         topic_in(store, configs={"retention.ms": "soon"})
     assert store.topics() == {}

@@ -96,7 +96,7 @@ def test_a_callback_beyond_the_rebalance_timeout_loses_the_partitions() -> None:
     assert world.members == 2
 
 
-def test_a_commit_of_what_is_kept_waits_for_the_rebalance_and_then_counts() -> None:
+def test_a_commit_of_kept_partitions_waits_for_the_rebalance_and_succeeds() -> None:
     world = World({"t": 4})
     one = world.host("one", "t")
     world.settle()
@@ -108,7 +108,7 @@ def test_a_commit_of_what_is_kept_waits_for_the_rebalance_and_then_counts() -> N
     assert world.committed == {TopicPartition("t", 0): 5}
 
 
-def test_a_commit_of_what_was_given_up_never_counts() -> None:
+def test_a_commit_of_revoked_partitions_never_succeeds() -> None:
     # Another may be ahead of it by the time that it would arrive.
     world = World({"t": 2})
     one = world.host("one", "t", assignors=EAGER)
@@ -144,7 +144,7 @@ def test_a_commit_of_what_does_not_exist_fails_with_the_reason_at_its_deadline()
     assert one.settled[number] == {TopicPartition("t", 0): ErrorCode.REQUEST_TIMED_OUT}
 
 
-def test_a_commit_without_a_group_goes_out_as_a_simple_consumers() -> None:
+def test_a_commit_without_membership_is_sent_as_a_simple_consumers() -> None:
     world = World({"t": 1})
     alone = world.host("alone")
     alone.wants_in = False
@@ -181,7 +181,7 @@ def test_the_leader_learns_of_topics_that_only_others_want() -> None:
     }
 
 
-def test_a_changed_subscription_gives_up_what_is_no_longer_wanted() -> None:
+def test_a_changed_subscription_revokes_unwanted_partitions() -> None:
     world = World({"a": 1, "b": 1})
     one = world.host("one", "a")
     world.settle()
@@ -222,7 +222,7 @@ def test_members_take_the_assignor_that_all_of_them_have() -> None:
     assert sorted(len(host.processing) for host in (one, two)) == [1, 1]
 
 
-def test_a_member_that_shares_no_assignor_is_told_so() -> None:
+def test_a_member_without_a_common_assignor_gets_an_error() -> None:
     world = World({"t": 2})
     world.host("one", "t", assignors="range")
     world.settle()
@@ -235,7 +235,7 @@ def test_a_member_that_shares_no_assignor_is_told_so() -> None:
 # Leaving
 
 
-def test_leaving_revokes_first_so_that_the_last_commit_counts() -> None:
+def test_leaving_revokes_first_so_that_the_last_commit_succeeds() -> None:
     world = World({"t": 2})
     one, two = world.host("one", "t"), world.host("two", "t")
     world.settle()
@@ -263,7 +263,7 @@ def test_leaving_while_the_join_is_parked_gets_through() -> None:
 
 
 @pytest.mark.parametrize("leaves_after", range(0, 40, 3))
-def test_leaving_at_any_moment_of_a_join_holds_nobody_up(leaves_after: int) -> None:
+def test_leaving_at_any_moment_of_a_join_does_not_delay_others(leaves_after: int) -> None:
     # An id that was handed out and never used would hold the next rebalance up until its session ended.
     world = World({"t": 2})
     one = world.host("one", "t")
@@ -281,7 +281,7 @@ def test_leaving_at_any_moment_of_a_join_holds_nobody_up(leaves_after: int) -> N
 
 @pytest.mark.parametrize("leader", [True, False])
 @pytest.mark.parametrize("leaves_after", range(0, 60, 4))
-def test_the_last_commit_counts_at_whatever_moment_of_a_rebalance_a_member_leaves(
+def test_the_last_commit_succeeds_at_any_moment_of_a_rebalance_at_which_a_member_leaves(
     leaves_after: int, leader: bool
 ) -> None:
     # Once all have joined, the coordinator takes commits of neither generation until all are synced.
@@ -365,7 +365,7 @@ def test_a_static_member_leaves_nothing_but_silence() -> None:
     assert world.members == 0
 
 
-def test_of_two_members_with_one_instance_id_the_older_is_fenced() -> None:
+def test_the_older_of_two_members_with_one_instance_id_is_fenced() -> None:
     world = World({"t": 1})
     one = world.host("one", "t", instance_id="i")
     world.settle()

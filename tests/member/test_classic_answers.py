@@ -74,7 +74,7 @@ def test_a_coordinator_that_loads_is_asked_again_after_a_while() -> None:
     assert hand.member.link.retry_at == hand.now + 100
 
 
-def test_an_answer_to_a_heartbeat_of_an_earlier_generation_says_nothing() -> None:
+def test_an_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None:
     hand = stable(T0)
     hand.handle(Subscribe(frozenset({"t", "u"})))
     hand.join(generation=2)
@@ -85,7 +85,7 @@ def test_an_answer_to_a_heartbeat_of_an_earlier_generation_says_nothing() -> Non
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_during_a_join_its_own_answer_counts_and_not_that_of_a_heartbeat(code: ErrorCode) -> None:
+def test_during_a_join_a_heartbeats_answer_is_ignored(code: ErrorCode) -> None:
     hand = stable(T0)
     hand.handle(Subscribe(frozenset({"t", "u"})))
     assert hand.member.phase is Phase.JOINING
@@ -127,7 +127,7 @@ def test_a_join_within_a_generation_names_it_and_what_is_owned() -> None:
     assert hand.joining.owned_partitions == [T0]
 
 
-def test_a_member_that_is_refused_while_it_gives_up_partitions_says_why_it_joins() -> None:
+def test_a_member_refused_during_a_revocation_joins_with_the_reason() -> None:
     hand = stable(T0, assignors="range")
     number = hand.commit(T0)
     hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -182,7 +182,7 @@ def test_a_refused_sync_leads_to_another_join(code: ErrorCode) -> None:
         assert hand.joining.generation_id == 1  # KAFKA-13891: of the last assignment that arrived
 
 
-def test_an_empty_assignment_is_told_as_such() -> None:
+def test_an_empty_assignment_is_delivered() -> None:
     hand = ByHand()
     hand.start("t")
     hand.join()
@@ -191,7 +191,7 @@ def test_an_empty_assignment_is_told_as_such() -> None:
     assert phase_of(hand) is Phase.STABLE
 
 
-def test_what_an_assignment_lacks_is_given_up_before_the_member_joins_once_more() -> None:
+def test_partitions_missing_in_an_assignment_are_revoked_before_the_member_rejoins() -> None:
     hand = stable(T0, T1)
     rebalancing(hand)
     hand.join(generation=2)
@@ -223,14 +223,14 @@ def test_a_leader_that_waits_for_metadata_sends_heartbeats_at_the_interval() -> 
     assert HeartbeatRequest in hand.open
 
 
-def test_a_leader_that_hears_of_another_rebalance_before_it_assigned_joins_again() -> None:
+def test_a_leader_notified_of_another_rebalance_before_it_assigned_rejoins() -> None:
     hand = leading()
     hand.wait(3_000)
     hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert hand.request(JoinGroupRequest).reason == "another rebalance began before the assignment was computed"
 
 
-def test_a_leader_that_was_told_to_wait_syncs_afterwards_and_the_next_failure_is_the_first() -> None:
+def test_a_leader_that_had_to_wait_syncs_afterwards_and_the_next_failure_is_the_first() -> None:
     hand = leading()
     hand.wait(3_000)
     hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

@@ -129,7 +129,7 @@ def committing_across_a_rebalance() -> tuple[ByHand, int]:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS])
-def test_a_commit_refused_as_of_the_generation_before_goes_out_in_the_new_one(code: ErrorCode) -> None:
+def test_a_commit_rejected_for_the_old_generation_is_sent_in_the_new_one(code: ErrorCode) -> None:
     # KAFKA-8104
     hand, number = committing_across_a_rebalance()
     hand.answer_commit({T0: code})
@@ -147,7 +147,7 @@ def test_a_commit_of_the_generation_before_that_can_never_succeed_fails() -> Non
     assert phase_of(hand) is Phase.STABLE
 
 
-def test_a_commit_of_the_generation_before_may_tell_that_the_coordinator_is_gone() -> None:
+def test_a_commit_of_the_old_generation_may_reveal_that_the_coordinator_moved() -> None:
     hand, _ = committing_across_a_rebalance()
     hand.answer_commit({T0: ErrorCode.NOT_COORDINATOR})
     assert not hand.member.link.known
@@ -167,7 +167,7 @@ def test_a_commit_that_waited_for_one_rebalance_does_not_wait_for_the_next() -> 
     assert hand.committing == {T0: 5}  # the callback may wait for it
 
 
-def test_no_commit_goes_out_between_a_join_and_its_assignment() -> None:
+def test_no_commit_is_sent_between_a_join_and_its_assignment() -> None:
     hand = stable(T0)
     rebalancing(hand)
     hand.commit(T0)
@@ -178,7 +178,7 @@ def test_no_commit_goes_out_between_a_join_and_its_assignment() -> None:
     assert hand.committing == {T0: 5}
 
 
-def test_what_is_dropped_behind_a_commit_that_is_out_fails_at_once_and_the_rest_of_it_counts() -> None:
+def test_commits_dropped_behind_one_in_flight_fail_at_once_and_the_rest_succeeds() -> None:
     hand = stable(T0, T1, assignors="range")
     first, second = hand.commit(T0, T1, offset=5), hand.commit(T0, offset=6)
     hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -210,7 +210,7 @@ def leaving_in_a_join() -> tuple[ByHand, int]:
     return hand, hand.commit(T0)
 
 
-def test_the_last_commit_goes_out_while_the_join_is_held() -> None:
+def test_the_last_commit_is_sent_while_the_join_is_held() -> None:
     hand, number = leaving_in_a_join()
     assert hand.committing == {T0: 5}
     hand.answer_commit({T0: ErrorCode.NONE})
@@ -221,7 +221,7 @@ def test_the_last_commit_goes_out_while_the_join_is_held() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION])
-def test_a_last_commit_that_came_too_late_for_the_old_generation_goes_out_in_the_new_one(code: ErrorCode) -> None:
+def test_a_last_commit_too_late_for_the_old_generation_is_sent_in_the_new_one(code: ErrorCode) -> None:
     hand, number = leaving_in_a_join()
     hand.answer_commit({T0: code})
     assert hand.settled == {}
@@ -254,7 +254,7 @@ def test_the_last_commit_waits_for_the_assignment_that_is_on_its_way() -> None:
     assert hand.request(OffsetCommitRequest).generation_id_or_member_epoch == 2
 
 
-def test_a_topic_that_is_unknown_beside_a_commit_that_waits_for_the_rebalance_is_asked_for_after_a_while() -> None:
+def test_an_unknown_topic_beside_a_waiting_commit_is_retried_after_a_pause() -> None:
     hand = stable(T0, T1)
     rebalancing(hand)
     hand.handle(Leave())
@@ -264,7 +264,7 @@ def test_a_topic_that_is_unknown_beside_a_commit_that_waits_for_the_rebalance_is
     assert hand.member.link.retry_at == hand.now + 100
 
 
-def test_a_commit_that_waits_for_the_coordinator_goes_out_although_the_consumer_subscribes_meanwhile() -> None:
+def test_a_commit_that_waits_for_the_coordinator_is_sent_although_the_consumer_subscribes_meanwhile() -> None:
     hand = ByHand()
     number = hand.commit(T0)
     hand.start("t")

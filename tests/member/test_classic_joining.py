@@ -42,7 +42,7 @@ def test_a_join_that_succeeds_ends_the_backoff() -> None:
 
 
 @pytest.mark.parametrize(("protocol_type", "joins"), [(None, True), ("", True), ("consumer", True), ("connect", False)])
-def test_a_group_of_another_type_is_no_group_for_a_consumer(protocol_type: str | None, joins: bool) -> None:
+def test_a_consumer_cannot_join_a_group_of_another_type(protocol_type: str | None, joins: bool) -> None:
     hand = ByHand()
     hand.start("t")
     name = hand.member.config.assignors[0].name

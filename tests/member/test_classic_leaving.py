@@ -24,7 +24,7 @@ def saying_goodbye() -> ByHand:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID])
-def test_a_member_whose_goodbye_was_heard_has_left_whatever_the_answer_says(code: ErrorCode) -> None:
+def test_a_member_whose_leave_request_arrived_has_left_whatever_the_answer_is(code: ErrorCode) -> None:
     hand = saying_goodbye()
     hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=code))
     assert phase_of(hand) is Phase.UNSUBSCRIBED
@@ -35,7 +35,7 @@ def test_a_member_whose_goodbye_was_heard_has_left_whatever_the_answer_says(code
     assert hand.request(JoinGroupRequest).reason == "the member is new"
 
 
-def test_a_goodbye_is_said_again_to_a_coordinator_that_loads() -> None:
+def test_a_leave_request_is_repeated_to_a_loading_coordinator() -> None:
     hand = saying_goodbye()
     hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert phase_of(hand) is Phase.LEAVING
@@ -43,7 +43,7 @@ def test_a_goodbye_is_said_again_to_a_coordinator_that_loads() -> None:
     assert LeaveGroupRequest in hand.open
 
 
-def test_a_goodbye_is_said_again_to_the_next_coordinator() -> None:
+def test_a_leave_request_is_repeated_to_the_next_coordinator() -> None:
     hand = saying_goodbye()
     hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     hand.wait(100, MemberTimer.RETRY)
@@ -112,7 +112,7 @@ def test_the_id_that_a_leaving_member_is_handed_is_given_back() -> None:
 
 
 @pytest.mark.parametrize("for_good", [True, False])
-def test_a_static_member_says_goodbye_only_where_it_leaves_for_good(for_good: bool) -> None:
+def test_a_static_member_sends_a_leave_request_only_if_it_leaves_for_good(for_good: bool) -> None:
     hand = stable(T0, instance_id="i")
     hand.handle(Leave(for_good=for_good))
     hand.handle(CallbackDone())
@@ -220,7 +220,7 @@ def test_a_member_that_leaves_after_it_was_put_out_has_lost_its_partitions() -> 
 
 
 @pytest.mark.parametrize("has_coordinator", [True, False])
-def test_a_member_that_is_late_before_its_first_join_is_answered_has_nobody_to_tell(has_coordinator: bool) -> None:
+def test_a_member_late_before_its_first_join_is_answered_sends_no_leave_request(has_coordinator: bool) -> None:
     hand = ByHand()
     hand.handle(Subscribe(frozenset({"t"})))
     if has_coordinator:
@@ -250,7 +250,7 @@ def test_after_an_error_that_repeating_cannot_cure_nothing_of_the_member_is_left
     assert (hand.request(JoinGroupRequest).member_id, hand.joining.generation_id) == ("", -1)
 
 
-def test_a_member_says_that_it_is_answered_only_for_its_present_subscription() -> None:
+def test_only_answers_for_the_current_subscription_count() -> None:
     hand = stable(T0)
     assert hand.member.is_answered
     hand.handle(Subscribe(frozenset({"t", "u"})))

@@ -66,7 +66,7 @@ def test_at_its_deadline_a_commit_fails_with_what_its_last_attempt_was_refused_f
     assert queue.next_deadline() is None
 
 
-def test_the_answer_to_a_commit_that_expired_says_nothing_of_the_next_one() -> None:
+def test_the_answer_to_an_expired_commit_does_not_complete_the_next_one() -> None:
     queue = queue_of({T0: 5})
     queue.add(2, {T0: OffsetAndMetadata(6)}, 2_000)
     queue.sent_with(1)
@@ -80,7 +80,7 @@ def test_the_answer_to_a_commit_that_expired_says_nothing_of_the_next_one() -> N
     assert queue.settled() == [CommitSettled(2, {})]
 
 
-def test_an_answer_when_nothing_is_under_way_is_nobodys() -> None:
+def test_an_answer_without_a_commit_in_flight_is_ignored() -> None:
     queue = CommitQueue()
     assert queue.answered(1, answer({T0: ErrorCode.UNKNOWN_MEMBER_ID})) == {}
     assert not queue.unanswered(1)
@@ -98,7 +98,7 @@ def test_a_lost_answer_has_the_commit_sent_again_except_for_what_was_given_up() 
     assert queue.settled() == [CommitSettled(1, {T0: ErrorCode.ILLEGAL_GENERATION})]
 
 
-def test_what_was_given_up_counts_if_the_request_that_was_out_succeeded() -> None:
+def test_revoked_partitions_are_committed_if_the_request_in_flight_succeeds() -> None:
     queue = queue_of({T0: 5, T1: 6})
     queue.sent_with(1)
     queue.drop(frozenset({T0, T1, U0}), ErrorCode.ILLEGAL_GENERATION)
@@ -107,7 +107,7 @@ def test_what_was_given_up_counts_if_the_request_that_was_out_succeeded() -> Non
     assert queue.settled() == [CommitSettled(1, {T1: ErrorCode.ILLEGAL_GENERATION})]
 
 
-def test_what_is_given_up_before_it_is_sent_fails_at_once() -> None:
+def test_commits_of_revoked_partitions_that_were_not_sent_fail_at_once() -> None:
     queue = queue_of({T0: 5}, {T0: 6, T1: 7})
     queue.sent_with(1)
     queue.drop(frozenset({T0}), ErrorCode.ILLEGAL_GENERATION)

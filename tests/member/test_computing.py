@@ -43,7 +43,7 @@ def owned(*hosts: Host) -> list[set[int]]:
     return [{one.partition for one in host.processing} for host in hosts]
 
 
-def test_an_assignor_of_the_members_counts_when_all_offer_it() -> None:
+def test_an_assignor_of_the_members_is_used_if_all_offer_it() -> None:
     world = World({"t": 4})
     one = world.consumer("one", "t", assignors=[FirstTakesAll()])
     world.run(10_000)
@@ -59,7 +59,7 @@ def test_an_assignor_of_the_members_counts_when_all_offer_it() -> None:
     assert owned(one) == [{0, 1, 2, 3, 4, 5}]
 
 
-def test_what_a_cooperative_assignor_keeps_for_a_second_rebalance_is_moved_by_the_first() -> None:
+def test_partitions_withheld_by_a_cooperative_assignor_move_in_the_first_rebalance() -> None:
     world = World({"t": 4})
     one = world.consumer("one", "t", assignors=["cooperative-sticky"])
     world.run(10_000)
@@ -120,7 +120,7 @@ def test_nonsense_is_refused_with_the_reason_and_the_last_good_target_stays(kind
     assert not any("the last target stays in force" in (world.consumer_group.why(one) or "") for one in ("one", "two"))
 
 
-def test_a_target_that_counts_ends_what_was_wrong_with_the_last() -> None:
+def test_an_accepted_target_clears_the_last_error() -> None:
     world = World({"t": 2})
     assignor = Scripted(lambda ids: {})
     one = world.consumer("one", "t", assignors=[assignor])
@@ -170,7 +170,7 @@ def test_after_a_failover_members_offer_again() -> None:
     assert owned(first, one) == [{0, 1, 2, 3}, set()]
 
 
-def test_a_target_for_an_older_group_epoch_is_refused_and_computed_anew() -> None:
+def test_a_target_for_an_older_group_epoch_is_rejected_and_computed_again() -> None:
     world = World({"t": 2})
     met: list[list[str]] = []
 
@@ -225,7 +225,7 @@ def test_an_operator_drains_a_member_where_a_member_computes() -> None:
     assert owned(one, two) == [{0, 1}, {2, 3}]
 
 
-def test_where_all_members_are_drained_nobody_computes_and_nobody_gets_anything() -> None:
+def test_if_all_members_are_drained_nothing_is_computed_or_assigned() -> None:
     world = World({"t": 2})
     asked = Scripted(lambda ids: {ids[0]: [TopicPartition("t", 0), TopicPartition("t", 1)]})
     one = world.consumer("one", "t", assignors=[asked], weight=0)
@@ -237,7 +237,7 @@ def test_where_all_members_are_drained_nobody_computes_and_nobody_gets_anything(
     assert (asked.asked, owned(one)) == (1, [{0, 1}])
 
 
-def test_what_a_member_is_drained_of_by_its_own_assignor_is_checked_as_well() -> None:
+def test_assignments_to_drained_members_are_checked_too() -> None:
     world = World({"t": 2})
     stubborn = Scripted(lambda ids: {"one": [TopicPartition("t", 0), TopicPartition("t", 1)]})
     one = world.consumer("one", "t", assignors=[stubborn], max_poll_interval_ms=60_000)

@@ -58,7 +58,7 @@ def said(heartbeat: ConsumerGroupHeartbeatRequest) -> set[str]:
 ALL_FIELDS = {"rebalance_timeout_ms", "subscribed_topic_names", "topic_partitions"}
 
 
-def test_the_only_member_gets_everything_and_says_so() -> None:
+def test_the_only_member_gets_everything_and_acknowledges_it() -> None:
     world = World({"t": 3})
     one = world.consumer("one", "t")
     world.settle()
@@ -71,7 +71,7 @@ def test_the_only_member_gets_everything_and_says_so() -> None:
     assert len(one.heartbeats) == 2 + 60 // 5
 
 
-def test_what_moves_is_given_up_before_another_gets_it() -> None:
+def test_moving_partitions_are_revoked_before_another_member_gets_them() -> None:
     world = World({"t": 4})
     one = world.consumer("one", "t", callback_ms=20_000)
     world.run_until(lambda: one.is_settled)
@@ -99,7 +99,7 @@ def test_a_target_that_changes_while_the_application_is_busy_is_reconciled_next(
     assert one.told[1:] == ["revoked 3,4,5", "assigned 3,4,5"]
 
 
-def test_after_a_lost_answer_a_heartbeat_says_everything() -> None:
+def test_after_a_lost_answer_a_heartbeat_is_complete() -> None:
     world = World({"t": 2})
     one = world.consumer("one", "t")
     world.settle()
@@ -123,7 +123,7 @@ def test_a_lost_answer_to_a_join_is_asked_for_again_and_leaves_no_ghost() -> Non
     assert list(world.consumer_group.members) == ["one"]
 
 
-def test_who_asks_for_something_else_while_its_join_is_under_way_says_so_afterwards() -> None:
+def test_a_subscription_changed_during_the_join_is_sent_afterwards() -> None:
     # Found by the simulation: a second heartbeat at epoch 0 told only what had changed, and was refused for good.
     world = World({"t": 1, "u": 1})
     one = world.consumer("one", "t")
@@ -134,7 +134,7 @@ def test_who_asks_for_something_else_while_its_join_is_under_way_says_so_afterwa
     assert [heartbeat.member_epoch > 0 for heartbeat in one.heartbeats[:2]] == [False, True]
 
 
-def test_who_leaves_before_its_join_was_answered_takes_it_back() -> None:
+def test_a_member_that_leaves_before_its_join_is_answered_withdraws_it() -> None:
     world = World({"t": 2})
     one = world.consumer("one", "t")
     world.run_until(lambda: len(one.heartbeats) == 1)
@@ -237,7 +237,7 @@ def test_an_instance_id_in_use_ends_the_second_member() -> None:
     assert phase_of(second) is Phase.FATAL
 
 
-def test_a_topic_without_a_name_waits_for_metadata_while_the_rest_goes_on() -> None:
+def test_a_topic_without_a_name_waits_for_metadata_while_the_others_continue() -> None:
     world = World({"t": 2})
     one = world.consumer("one", expression="t|u")
     world.settle()
@@ -252,7 +252,7 @@ def test_a_topic_without_a_name_waits_for_metadata_while_the_rest_goes_on() -> N
     assert one.processing == tps("t", 0, 1) | tps("u", 0, 1)
 
 
-def test_partitions_of_a_topic_that_was_made_anew_are_lost_and_won() -> None:
+def test_partitions_of_a_recreated_topic_are_lost_and_assigned_again() -> None:
     world = World({"t": 1, "u": 1})
     one = world.consumer("one", "t", "u")
     world.settle()
@@ -264,7 +264,7 @@ def test_partitions_of_a_topic_that_was_made_anew_are_lost_and_won() -> None:
     assert one.processing == tps("t", 0) | tps("u", 0)
 
 
-def test_a_changed_subscription_is_said_at_once_and_alone() -> None:
+def test_a_changed_subscription_is_sent_at_once_without_other_fields() -> None:
     world = World({"t": 1, "u": 1})
     one = world.consumer("one", "t")
     world.settle()
@@ -291,7 +291,7 @@ def test_an_expression_that_is_none_ends_the_member_with_the_brokers_sentence() 
     assert error.sentence != error.code.sentence
 
 
-def test_a_commit_goes_out_in_the_middle_of_a_reconciliation() -> None:
+def test_a_commit_is_sent_in_the_middle_of_a_reconciliation() -> None:
     world = World({"t": 4})
     one = world.consumer("one", "t")
     world.settle()
@@ -323,7 +323,7 @@ def joined(epoch: int = 5) -> ConsumerMember:
     return member
 
 
-def test_a_commit_that_is_stale_goes_out_again_with_the_epoch_of_the_next_heartbeat() -> None:
+def test_a_stale_commit_is_repeated_with_the_epoch_of_the_next_heartbeat() -> None:
     member = joined(epoch=5)
     asked = CommitRequested(1, {TopicPartition("t", 0): OffsetAndMetadata(7)}, 10_000)
     [commit] = member.handle(asked, 200).send
@@ -337,7 +337,7 @@ def test_a_commit_that_is_stale_goes_out_again_with_the_epoch_of_the_next_heartb
     assert again.message.generation_id_or_member_epoch == 6
 
 
-def test_a_change_is_said_though_the_coordinator_holds_a_heartbeat() -> None:
+def test_a_change_is_sent_although_a_heartbeat_is_held() -> None:
     member = joined()
     [held] = member.handle(Subscribe(frozenset({"t"})), 5_200).send
     [second] = member.handle(Subscribe(frozenset({"t", "u"})), 5_300).send
@@ -352,7 +352,7 @@ def test_a_change_is_said_though_the_coordinator_holds_a_heartbeat() -> None:
     assert member.phase is Phase.JOINING
 
 
-def test_a_broker_that_does_not_speak_the_protocol_ends_the_member_with_what_to_do() -> None:
+def test_a_broker_without_the_protocol_ends_the_member_with_advice() -> None:
     member = ConsumerMember(ConsumerMemberConfig(group_id="g", member_id="m"))
     member.handle(Subscribe(frozenset({"t"})), 100)
     [send] = member.handle(CoordinatorFound(), 100).send
@@ -367,7 +367,7 @@ def test_every_phase_can_be_left_and_entered(phase: Phase) -> None:
     assert any(phase in before for before in BEFORE.values())
 
 
-def test_a_classic_member_keeps_what_it_has_while_its_group_migrates_there_and_back_and_there() -> None:
+def test_a_classic_member_keeps_its_partitions_while_its_group_migrates_repeatedly() -> None:
     # The group is a classic one again before the classic member heard that it should give something up.
     world = World({"t": 4})
     classic = world.host("classic", "t")
@@ -425,7 +425,7 @@ def asked_to_compute(assignor: str = "range") -> ConsumerGroupHeartbeatResponse:
     )
 
 
-def test_a_member_that_is_asked_computes_for_the_whole_group_and_says_so_at_once() -> None:
+def test_a_member_asked_to_compute_answers_for_the_whole_group_at_once() -> None:
     member, join = computing(find_assignor("range"))
     assert isinstance(join.message, ConsumerGroupHeartbeatRequest)
     assert [one.name for one in join.message.offered_assignors or []] == ["range"]
@@ -441,7 +441,7 @@ def test_a_member_that_is_asked_computes_for_the_whole_group_and_says_so_at_once
     assert told.message.offered_assignors == join.message.offered_assignors  # whoever coordinates now hears it, too
 
 
-def test_a_member_whose_assignor_fails_says_why_and_goes_on() -> None:
+def test_a_member_whose_assignor_fails_reports_the_reason_and_continues() -> None:
     class Failing(RangeAssignor):
         def assign(self, *arguments: object, **more: object) -> NoReturn:
             raise ZeroDivisionError("division by zero")
@@ -455,7 +455,7 @@ def test_a_member_whose_assignor_fails_says_why_and_goes_on() -> None:
     assert member.generation == 5
 
 
-def test_a_broker_that_lets_no_member_compute_is_told_apart_at_once() -> None:
+def test_a_broker_without_client_side_assignors_is_detected_at_once() -> None:
     member, join = computing(find_assignor("range"))
     answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=5, assignment=Assignment())
     error = member.handle(Responded(join.request, answer), 110).error
@@ -463,7 +463,7 @@ def test_a_broker_that_lets_no_member_compute_is_told_apart_at_once() -> None:
     assert "remove group_local_assignors" in error.sentence
 
 
-def test_what_does_not_count_is_a_warning() -> None:
+def test_a_rejected_target_is_a_warning() -> None:
     member, join = computing(find_assignor("range"))
     [told] = member.handle(Responded(join.request, asked_to_compute()), 110).send
     answer = ConsumerGroupHeartbeatResponse(

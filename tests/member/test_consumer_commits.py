@@ -25,7 +25,7 @@ def outside() -> ConsumerByHand:
     return hand
 
 
-def test_a_consumer_that_is_no_member_commits_outside_of_any_epoch() -> None:
+def test_a_consumer_that_is_not_a_member_commits_without_an_epoch() -> None:
     hand = outside()
     [(_, commit)] = hand.commits
     assert (commit.member_id, commit.generation_id_or_member_epoch) == ("", -1)
@@ -40,7 +40,7 @@ def test_a_commit_outside_of_any_epoch_that_is_stale_fails_at_once() -> None:
     assert hand.settled == {1: {T0: ErrorCode.STALE_MEMBER_EPOCH}}
 
 
-def test_a_commit_that_waits_for_the_coordinator_goes_out_although_the_consumer_subscribes_meanwhile() -> None:
+def test_a_commit_that_waits_for_the_coordinator_is_sent_although_the_consumer_subscribes_meanwhile() -> None:
     hand = ConsumerByHand()
     number = hand.commit(T0)
     hand.start("t")
@@ -69,7 +69,7 @@ def test_a_commit_before_the_join_is_answered_fails_at_once() -> None:
     assert hand.settled == {number: {T0: ErrorCode.FENCED_MEMBER_EPOCH}}
 
 
-def test_a_commit_of_a_member_that_left_because_nobody_polled_says_that_the_group_does_not_know_it() -> None:
+def test_a_commit_after_max_poll_interval_is_an_unknown_member_error() -> None:
     hand = stable(T0, max_poll_interval_ms=10_000)
     hand.handle(PollEnded())
     hand.wait(10_000, MemberTimer.POLL)
@@ -78,7 +78,7 @@ def test_a_commit_of_a_member_that_left_because_nobody_polled_says_that_the_grou
     assert hand.settled == {number: {T0: ErrorCode.UNKNOWN_MEMBER_ID}}
 
 
-def test_the_next_commit_goes_out_with_the_answer_to_the_one_before() -> None:
+def test_the_next_commit_is_sent_when_the_previous_one_is_answered() -> None:
     hand = stable(T0)
     first, second = hand.commit(T0, offset=5), hand.commit(T0, offset=6)
     assert len(hand.commits) == 1  # a retried older one could overwrite a newer one
@@ -107,7 +107,7 @@ def test_a_commit_while_the_coordinator_loads_is_sent_again_after_a_pause_that_g
 
 
 @pytest.mark.parametrize("code", GONE)
-def test_a_commit_that_the_coordinator_does_not_take_any_more_goes_to_the_next_one(code: ErrorCode) -> None:
+def test_a_commit_rejected_by_the_old_coordinator_is_sent_to_the_next_one(code: ErrorCode) -> None:
     hand = stable(T0)
     hand.commit(T0)
     hand.answer_commit({T0: code})
@@ -117,7 +117,7 @@ def test_a_commit_that_the_coordinator_does_not_take_any_more_goes_to_the_next_o
     assert (phase_of(hand), hand.member.generation) == (Phase.STABLE, 5)
 
 
-def test_a_commit_for_a_topic_that_does_not_exist_is_tried_five_times_beside_the_rest() -> None:
+def test_a_commit_for_a_missing_topic_is_tried_five_times_beside_the_others() -> None:
     hand = stable(T0, T1)
     hand.commit(T0, T1)
     hand.answer_commit({T0: ErrorCode.NONE, T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -146,7 +146,7 @@ def test_an_error_of_one_commit_ends_that_commit_alone(code: ErrorCode) -> None:
     "code",
     [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND],
 )
-def test_what_a_commit_of_an_older_epoch_is_refused_for_does_not_fence_the_member(code: ErrorCode) -> None:
+def test_an_error_of_a_commit_of_an_older_epoch_does_not_fence_the_member(code: ErrorCode) -> None:
     hand = stable(T0)
     hand.commit(T0)
     hand.wait(5_000)
@@ -162,7 +162,7 @@ def test_what_a_commit_of_an_older_epoch_is_refused_for_does_not_fence_the_membe
     "code",
     [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND],
 )
-def test_what_a_commit_of_the_present_epoch_is_refused_for_fences_the_member(code: ErrorCode) -> None:
+def test_an_error_of_a_commit_of_the_current_epoch_fences_the_member(code: ErrorCode) -> None:
     hand = stable(T0)
     hand.commit(T0)
     assert hand.answer_commit({T0: code}).lost == frozenset({T0})
@@ -181,7 +181,7 @@ def test_a_stale_commit_of_an_older_epoch_is_sent_again_at_once_with_the_present
     assert hand.commits[0][1].generation_id_or_member_epoch == 6
 
 
-def test_after_the_goodbye_no_commit_goes_out() -> None:
+def test_after_the_leave_request_no_commit_is_sent() -> None:
     # The coordinator reads the goodbye first: it would refuse the commit, or take it while another owns the partition.
     hand = stable(T0)
     hand.handle(Leave())

@@ -30,7 +30,7 @@ GONE = [
 ]
 
 
-def test_a_join_says_everything_and_the_next_heartbeat_only_what_changed() -> None:
+def test_a_join_is_complete_and_the_next_heartbeat_has_only_changes() -> None:
     hand = ConsumerByHand(
         instance_id="i", rack_id="r", server_assignor="uniform", max_poll_interval_ms=60_000, weight=2.0
     )
@@ -53,7 +53,7 @@ def test_a_join_says_everything_and_the_next_heartbeat_only_what_changed() -> No
     assert (hand.heartbeat.weight, owned_in(hand.heartbeat), hand.heartbeat.offered_assignors) == (-1.0, None, None)
 
 
-def test_a_change_counts_as_told_only_when_the_heartbeat_that_said_it_is_answered() -> None:
+def test_a_change_counts_as_sent_only_when_its_heartbeat_is_answered() -> None:
     hand = stable(T0)
     assert hand.member.is_answered
     hand.wait(5_000)
@@ -66,7 +66,7 @@ def test_a_change_counts_as_told_only_when_the_heartbeat_that_said_it_is_answere
     assert hand.member.is_answered
 
 
-def test_a_change_that_was_told_to_a_member_that_is_fenced_meanwhile_counts_as_not_told() -> None:
+def test_a_change_sent_by_a_member_that_is_fenced_meanwhile_counts_as_not_sent() -> None:
     hand = stable()
     hand.handle(Subscribe(frozenset({"t", "u"})))
     hand.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
@@ -75,7 +75,7 @@ def test_a_change_that_was_told_to_a_member_that_is_fenced_meanwhile_counts_as_n
     assert (phase_of(hand), hand.member.is_answered) == (Phase.STABLE, True)
 
 
-def test_after_a_refusal_everything_is_said_once_what_is_under_way_is_answered() -> None:
+def test_after_a_rejection_a_complete_heartbeat_follows_the_one_in_flight() -> None:
     hand = stable(T0)
     hand.wait(5_000)
     hand.handle(Subscribe(frozenset({"t", "u"})))
@@ -114,7 +114,7 @@ def test_a_heartbeat_that_reaches_no_coordinator_is_sent_to_the_next_one_as_soon
     assert (hand.heartbeat.member_epoch, owned_in(hand.heartbeat)) == (5, {T0})
 
 
-def test_a_commit_that_reaches_no_coordinator_has_the_next_one_told_at_once_of_the_member() -> None:
+def test_a_commit_that_reaches_no_coordinator_makes_the_member_contact_the_next_one_at_once() -> None:
     # The session may be nearly over when the next coordinator is found.
     hand = stable(T0)
     hand.commit(T0)
@@ -152,7 +152,7 @@ def test_the_coordinator_sets_the_interval_and_leaves_it_as_it_is_by_saying_noth
     assert actions.timers[MemberTimer.HEARTBEAT] == hand.now + 1_000
 
 
-def test_an_answer_without_an_epoch_lets_nobody_in() -> None:
+def test_an_answer_without_an_epoch_does_not_complete_a_join() -> None:
     hand = ConsumerByHand()
     hand.start("t")
     hand.beat([T0], member_epoch=0)
@@ -188,7 +188,7 @@ def test_a_member_that_leaves_computes_no_target() -> None:
     assert hand.heartbeat.computed is None
 
 
-def test_a_member_that_leaves_before_its_join_is_answered_says_nothing_but_its_goodbye() -> None:
+def test_a_member_that_leaves_before_its_join_is_answered_sends_only_the_leave_request() -> None:
     hand = ConsumerByHand()
     hand.commit(T0)  # as a consumer without a group, whose answer it waits for
     hand.start("t")
@@ -212,7 +212,7 @@ def test_a_join_waits_until_the_application_has_given_up_what_it_owned() -> None
     assert (hand.heartbeat.member_epoch, owned_in(hand.heartbeat)) == (0, set())
 
 
-def test_a_group_that_was_deleted_takes_the_member_in_anew() -> None:
+def test_a_member_joins_a_deleted_group_again() -> None:
     hand = stable(T0)
     hand.wait(5_000)
     assert hand.refuse(ErrorCode.GROUP_ID_NOT_FOUND).lost == frozenset({T0})
@@ -255,7 +255,7 @@ def _offering() -> ConsumerByHand:
     return hand
 
 
-def test_every_heartbeat_says_what_the_assignor_tells_of_the_member_as_it_is() -> None:
+def test_every_heartbeat_has_the_current_user_data() -> None:
     hand = ConsumerByHand(client_assignors=(Telling(),))
     hand.start("t")
     [offer] = hand.heartbeat.offered_assignors or []
@@ -266,7 +266,7 @@ def test_every_heartbeat_says_what_the_assignor_tells_of_the_member_as_it_is() -
     assert offer.user_data == f"['t'] {[T0]} 5".encode()
 
 
-def test_what_an_assignor_tells_goes_out_at_once_when_it_changed_and_asks_for_a_target_if_it_should() -> None:
+def test_changed_user_data_is_sent_at_once_and_requests_a_target_if_asked() -> None:
     hand = _offering()
     hand.handle(Rejoin(None))
     assert (hand.heartbeat.asks_anew, len(hand.heartbeat.offered_assignors or [])) == (None, 1)

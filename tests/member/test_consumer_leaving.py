@@ -41,7 +41,7 @@ def leaving() -> ConsumerByHand:
 # The application leaves
 
 
-def test_a_member_gives_everything_up_before_it_says_goodbye() -> None:
+def test_a_member_revokes_everything_before_it_sends_its_leave_request() -> None:
     hand = stable(T0)
     assert hand.handle(Leave()).revoke == HERE
     assert (phase_of(hand), len(hand.heartbeats)) == (Phase.PREPARE_LEAVING, 0)
@@ -79,7 +79,7 @@ def test_a_commit_that_was_refused_once_gets_its_last_chance_ahead_of_the_goodby
     assert hand.settled == {1: {T0: ErrorCode.REBALANCE_IN_PROGRESS, U0: ErrorCode.UNKNOWN_MEMBER_ID}}
 
 
-def test_who_never_joined_says_no_goodbye() -> None:
+def test_a_member_that_never_joined_sends_no_leave_request() -> None:
     hand = ConsumerByHand()
     hand.handle(Subscribe(frozenset({"t"})))
     hand.handle(Leave())
@@ -99,7 +99,7 @@ def test_a_member_that_was_fenced_gives_up_what_it_lost_once() -> None:
 
 
 @pytest.mark.parametrize("code", GONE)
-def test_a_goodbye_that_reaches_no_coordinator_is_said_to_the_next_one(code: ErrorCode) -> None:
+def test_a_leave_request_that_reaches_no_coordinator_is_sent_to_the_next_one(code: ErrorCode) -> None:
     hand = leaving()
     hand.refuse(code)
     assert hand.wait(100, MemberTimer.RETRY).find_coordinator
@@ -109,7 +109,7 @@ def test_a_goodbye_that_reaches_no_coordinator_is_said_to_the_next_one(code: Err
     assert phase_of(hand) is Phase.UNSUBSCRIBED
 
 
-def test_a_goodbye_while_the_coordinator_loads_is_said_again_after_a_pause() -> None:
+def test_a_leave_request_to_a_loading_coordinator_is_repeated_after_a_pause() -> None:
     hand = leaving()
     hand.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert not hand.heartbeats
@@ -117,7 +117,7 @@ def test_a_goodbye_while_the_coordinator_loads_is_said_again_after_a_pause() -> 
     assert hand.heartbeat.member_epoch == -1
 
 
-def test_a_goodbye_that_is_lost_is_said_again() -> None:
+def test_a_lost_leave_request_is_repeated() -> None:
     hand = leaving()
     hand.lose_heartbeat()
     hand.wait(100, MemberTimer.RETRY)
@@ -148,7 +148,7 @@ def test_a_member_that_subscribes_by_an_expression_while_it_leaves_joins_when_it
     assert (hand.heartbeat.member_epoch, hand.heartbeat.subscribed_topic_regex) == (0, "u.*")
 
 
-def test_who_left_keeps_nothing_of_the_group_when_it_joins_again() -> None:
+def test_a_member_that_left_joins_again_without_old_state() -> None:
     hand = leaving()
     hand.beat(member_epoch=-1)
     hand.start("t")
@@ -179,7 +179,7 @@ def test_a_member_whose_application_does_not_poll_leaves_with_a_warning() -> Non
     assert hand.heartbeat.member_epoch == -1
 
 
-def test_the_goodbye_of_a_member_that_is_stuck_is_said_only_where_it_can_be() -> None:
+def test_a_stuck_member_sends_its_leave_request_only_if_it_can() -> None:
     hand = stuck()
     hand.commit(T0)
     hand.answer_commit({T0: ErrorCode.NOT_COORDINATOR})
@@ -188,7 +188,7 @@ def test_the_goodbye_of_a_member_that_is_stuck_is_said_only_where_it_can_be() ->
     assert hand.settled == {1: {T0: ErrorCode.UNKNOWN_MEMBER_ID}}
 
 
-def test_a_member_that_never_joined_and_is_stuck_says_no_goodbye() -> None:
+def test_a_stuck_member_that_never_joined_sends_no_leave_request() -> None:
     hand = ConsumerByHand(max_poll_interval_ms=10_000)
     hand.commit(U0)
     hand.handle(CoordinatorFound())
@@ -285,7 +285,7 @@ def test_a_commit_whose_answer_is_lost_goes_to_the_next_coordinator() -> None:
     assert len(hand.commits) == 1 and not hand.settled
 
 
-def test_an_answer_that_nobody_waits_for_any_more_changes_nothing() -> None:
+def test_an_answer_that_is_no_longer_awaited_changes_nothing() -> None:
     hand = stable(T0)
     actions = hand.handle(RequestFailed(99))
     assert not actions.find_coordinator and hand.member.link.known

@@ -11,7 +11,7 @@ from tests.member.consumer_by_hand import IDS, T0, T1, U0, ConsumerByHand, owned
 NOTHING: frozenset[object] = frozenset()
 
 
-def test_what_is_given_up_is_acknowledged_before_anything_is_taken() -> None:
+def test_a_revocation_is_acknowledged_before_partitions_are_assigned() -> None:
     hand = stable(T0)
     hand.wait(5_000)
     assert hand.beat([T1]).revoke == frozenset({T0})
@@ -36,7 +36,7 @@ def test_nothing_is_taken_while_a_heartbeat_that_does_not_list_it_is_under_way()
     assert hand.last.assign == frozenset({T0})
 
 
-def test_after_a_refusal_nothing_is_taken_before_everything_was_said() -> None:
+def test_after_a_rejection_nothing_is_assigned_before_a_complete_heartbeat() -> None:
     hand = stable(T0)
     hand.wait(5_000)
     hand.beat([])
@@ -121,7 +121,7 @@ def test_a_topic_that_metadata_forgets_stays_owned() -> None:
     assert phase_of(hand) is Phase.STABLE
 
 
-def test_a_topic_made_anew_is_taken_when_the_old_one_is_given_up() -> None:
+def test_a_recreated_topic_is_assigned_when_the_old_one_is_revoked() -> None:
     new = UUID(int=99)
     hand = stable(T0)
     hand.name_topics({"t": new})
@@ -163,7 +163,7 @@ def losing_t_and_giving_u_up() -> ConsumerByHand:
     return hand
 
 
-def test_what_is_lost_and_what_is_given_up_is_acknowledged_once() -> None:
+def test_lost_and_revoked_partitions_are_acknowledged_once() -> None:
     hand = losing_t_and_giving_u_up()
     assert hand.done().revoke == frozenset({U0})
     assert not hand.heartbeats
@@ -171,7 +171,7 @@ def test_what_is_lost_and_what_is_given_up_is_acknowledged_once() -> None:
     assert owned_in(hand.heartbeat) == set()
 
 
-def test_what_waits_to_be_given_up_is_lost_when_the_member_is_fenced() -> None:
+def test_partitions_to_be_revoked_are_lost_when_the_member_is_fenced() -> None:
     hand = losing_t_and_giving_u_up()
     hand.commit(U0)
     hand.answer_commit({U0: ErrorCode.UNKNOWN_MEMBER_ID})
@@ -198,7 +198,7 @@ def test_a_member_that_is_fenced_by_a_commit_waits_for_no_report_and_no_answer_o
     assert hand.member.is_answered
 
 
-def test_a_fenced_member_takes_the_same_target_anew() -> None:
+def test_a_fenced_member_accepts_the_same_target_again() -> None:
     hand = stable(T0)
     hand.wait(5_000)
     assert hand.refuse(ErrorCode.FENCED_MEMBER_EPOCH).lost == frozenset({T0})
@@ -209,7 +209,7 @@ def test_a_fenced_member_takes_the_same_target_anew() -> None:
     assert owned_in(hand.heartbeat) == {T0}
 
 
-def test_a_member_that_is_fenced_while_it_reports_reports_anew_only_after_the_next_callback() -> None:
+def test_a_member_fenced_while_it_reports_reports_again_only_after_the_next_callback() -> None:
     hand = stable(T0)
     hand.wait(5_000)
     hand.beat([T0, T1])

@@ -43,7 +43,7 @@ def fault(assignor: FirstTakesAll, given: Given, owned: Given | None = None) -> 
         ({"stranger": [0, 1, 2]}, "it assigns t-0 and 2 more to no member, so no member reads it"),
     ],
 )
-def test_partitions_that_are_given_to_nobody(given: Given, expected: str | None) -> None:
+def test_partitions_without_an_owner(given: Given, expected: str | None) -> None:
     assert fault(FirstTakesAll(), given) == expected
 
 

@@ -39,7 +39,7 @@ def test_news_that_change_nothing_start_no_rebalance() -> None:
     assert world.generation == generation
 
 
-def test_who_has_no_rack_does_not_look_after_others() -> None:
+def test_a_leader_without_a_rack_ignores_racks_of_replicas() -> None:
     world, *_ = world_with("range", None, None)
     generation = world.generation
     world.move_replicas(SWAPPED)

@@ -37,7 +37,7 @@ class Stateful:
 
 
 @pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
-def test_a_member_gets_its_share_when_it_says_that_it_has_copies(protocol: str) -> None:
+def test_a_member_gets_its_share_when_it_reports_copies(protocol: str) -> None:
     world, plans = World({"t": 4}), list[Plan]()
     a = Stateful(world, "a", protocol, plans)
     world.run(10_000)
@@ -51,7 +51,7 @@ def test_a_member_gets_its_share_when_it_says_that_it_has_copies(protocol: str) 
 
 
 @pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
-def test_a_standby_that_is_told_without_a_rebalance_goes_on_when_the_owner_leaves(protocol: str) -> None:
+def test_a_standby_assigned_without_a_rebalance_takes_over_when_the_owner_leaves(protocol: str) -> None:
     world, plans = World({"t": 6}), list[Plan]()
     members = [Stateful(world, name, protocol, plans) for name in "abc"]
     for _ in range(3):
@@ -73,7 +73,7 @@ def test_a_standby_that_is_told_without_a_rebalance_goes_on_when_the_owner_leave
         assert len(one.host.processing) == 3
 
 
-def test_nobody_but_who_computes_can_ask_for_it_anew() -> None:
+def test_only_members_that_compute_can_ask_for_a_new_target() -> None:
     world = World({"t": 2})
     a = world.consumer("a", "t")
     world.run(10_000)

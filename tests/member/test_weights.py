@@ -37,7 +37,7 @@ def test_a_canary_gets_the_part_that_it_states() -> None:
     assert shares(*old, canary) == [19, 19, 19, 19, 19, 5]
 
 
-def test_a_member_that_says_nothing_counts_as_one() -> None:
+def test_a_member_without_a_weight_has_weight_1() -> None:
     world = weighted_world(12)
     plain, double = world.consumer("plain", "t"), world.consumer("double", "t", weight=2)
     world.run(30_000)
@@ -67,7 +67,7 @@ def test_a_drained_member_stays_and_gets_nothing_under_any_assignor(assignor: st
     assert shares(a, b) == [2, 2]
 
 
-def test_the_log_keeps_weights_so_that_a_failover_moves_nothing() -> None:
+def test_the_log_stores_weights_so_that_a_failover_moves_nothing() -> None:
     world = weighted_world(12)
     a, b = world.consumer("a", "t", weight=3), world.consumer("b", "t", weight=0)
     world.run(30_000)
@@ -78,7 +78,7 @@ def test_the_log_keeps_weights_so_that_a_failover_moves_nothing() -> None:
     assert shares(a, b, c) == [9, 0, 3]
 
 
-def test_a_member_that_comes_back_says_its_weight_again() -> None:
+def test_a_returning_member_sends_its_weight_again() -> None:
     world = weighted_world(12)
     a, b = world.consumer("a", "t", weight=2), world.consumer("b", "t", weight=1)
     world.run(30_000)
@@ -89,7 +89,7 @@ def test_a_member_that_comes_back_says_its_weight_again() -> None:
     assert shares(again, b) == [8, 4]
 
 
-def test_what_an_operator_says_goes_before_what_the_member_says() -> None:
+def test_a_weight_set_by_an_operator_precedes_the_members_own() -> None:
     world = weighted_world(12, weights=Weights((("a", 1.0),)))
     a, b = world.consumer("a", "t", weight=5), world.consumer("b", "t", weight=2)
     world.run(30_000)
@@ -133,20 +133,20 @@ def answer(*, takes_weights: bool, epoch: int = 1) -> ConsumerGroupHeartbeatResp
     )
 
 
-def test_a_broker_that_knows_no_weights_is_a_warning_and_the_member_goes_on() -> None:
+def test_a_broker_without_weights_is_a_warning_and_the_member_continues() -> None:
     member, join = joining(0.05)
     actions = member.handle(Responded(join.request, answer(takes_weights=False)), 110)
     assert "does not support weights" in str(actions.warning) and "0.05" in str(actions.warning)
     assert member.generation == 1 and actions.error is None
 
 
-def test_no_weight_and_no_warning_where_nobody_asks_for_one() -> None:
+def test_no_weight_and_no_warning_unless_requested() -> None:
     member, join = joining(None)
     assert isinstance(join.message, ConsumerGroupHeartbeatRequest) and join.message.weight == -1
     assert member.handle(Responded(join.request, answer(takes_weights=False)), 110).warning is None
 
 
-def test_a_weight_is_said_once_and_again_only_when_it_changes() -> None:
+def test_a_weight_is_sent_once_and_when_it_changes() -> None:
     member, join = joining(2.0)
     assert isinstance(join.message, ConsumerGroupHeartbeatRequest) and join.message.weight == 2
     assert member.handle(Responded(join.request, answer(takes_weights=True)), 110).warning is None

@@ -45,7 +45,7 @@ def first_member(journal: Journal) -> RebalanceRecord:
     return record
 
 
-def test_the_first_member_takes_what_nobody_had() -> None:
+def test_the_first_member_gets_unowned_partitions() -> None:
     record = first_member(Journal())
     assert (record.generation, record.cause, record.protocol, record.wall_ms) == (2, "first member", "uniform", 0)
     assert (record.came, record.went, record.moved) == ((A,), (), ())
@@ -73,7 +73,7 @@ def test_a_partition_is_dark_from_the_report_to_the_first_read() -> None:
     assert change.dark_ms == 2_300
 
 
-def test_a_first_read_counts_before_the_others_have_arrived() -> None:
+def test_the_first_read_of_a_partition_ends_its_dark_time_before_the_others() -> None:
     journal = Journal()
     first_member(journal)
     journal.observe(MemberCame("g", B), 2_000)
@@ -90,7 +90,7 @@ def test_a_first_read_counts_before_the_others_have_arrived() -> None:
     ]
 
 
-def test_what_a_dead_member_had_is_dark_since_it_was_removed() -> None:
+def test_partitions_of_a_dead_member_are_dark_since_its_removal() -> None:
     journal = Journal()
     first_member(journal)
     journal.observe(MemberCame("g", B), 2_000)
@@ -125,7 +125,7 @@ def test_a_static_member_that_returns_was_away_since_it_left() -> None:
     ]
 
 
-def test_what_nobody_asks_for_any_more_is_said_once() -> None:
+def test_unsubscribed_partitions_are_recorded_once() -> None:
     journal = Journal()
     first_member(journal)
     journal.observe(GroupEpochBumped("g", 3, Cause.SUBSCRIPTION_CHANGED, "a-1", None), 2_000)
@@ -182,7 +182,7 @@ def test_a_large_group_is_not_named_for_one_that_came() -> None:
     assert RebalanceRecord.from_json(record.to_json()) == record
 
 
-def test_a_member_that_had_nothing_leaves_a_group_that_goes_on() -> None:
+def test_a_member_without_partitions_leaves_and_the_group_continues() -> None:
     journal = Journal()
     first_member(journal)
     journal.observe(MemberCame("g", B), 2_000)
@@ -208,7 +208,7 @@ def test_a_classic_group_that_migrates_keeps_who_has_what() -> None:
     assert [(c.previous_owner, c.owner, c.dark_ms) for c in record.partitions] == [("a-1", "b-1", 1_100)]
 
 
-def test_what_the_assignor_weighed_is_on_record() -> None:
+def test_the_record_has_the_weights_of_the_assignor() -> None:
     journal = Journal()
     first_member(journal)
     weighed = (Weighed("a-1", "1 partitions; its fair share by weight 1 is 1.0"),)

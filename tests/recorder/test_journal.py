@@ -204,7 +204,7 @@ def test_a_member_that_is_removed_leaves_its_partitions_dark_from_then_on() -> N
     assert record.gone == (Trigger("session expired", "a-id"),)
 
 
-def test_a_group_that_becomes_empty_says_so_at_once_and_what_it_had_stays_dark() -> None:
+def test_a_group_that_becomes_empty_is_recorded_at_once_and_its_partitions_stay_dark() -> None:
     told = Told()
     first_member(told)
     told.take()
@@ -223,7 +223,7 @@ def test_a_group_that_becomes_empty_says_so_at_once_and_what_it_had_stays_dark()
     assert shown(record.partitions) == ["0 a>b dark 700", "1 a>b dark 700", "2 a>b dark 700"]
 
 
-def test_what_is_unread_when_the_next_rebalance_begins_ends_in_that_one() -> None:
+def test_partitions_unread_when_the_next_rebalance_begins_are_part_of_it() -> None:
     told = Told()
     first_member(told, owned="")
     told.take()
@@ -342,7 +342,7 @@ def test_a_static_member_that_takes_over_its_earlier_life_needs_no_rebalance() -
     assert shown(record.moved) == ["0 a>a2 dark 100", "1 a>a2 dark 100", "2 a>a2 dark 100"]
 
 
-def test_after_a_failover_cooperative_members_tell_what_they_own() -> None:
+def test_after_a_failover_cooperative_members_report_owned_partitions() -> None:
     told = Told()
     told.begin(1000, Cause.MEMBER_LEFT, "b", 7)
     told.join(1000, "a", "0 1")

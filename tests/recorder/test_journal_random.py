@@ -67,7 +67,9 @@ def check(record: RebalanceRecord) -> None:
 
 @steady
 @given(st.lists(st.one_of(events, reads, pauses), max_size=40))
-def test_whatever_it_is_told_its_records_are_sound(steps: list[GroupEvent | tuple[str, TopicPartition] | int]) -> None:
+def test_records_are_valid_for_any_sequence_of_events(
+    steps: list[GroupEvent | tuple[str, TopicPartition] | int],
+) -> None:
     journal, now, written = Journal(), 1_000, list[RebalanceRecord]()
     assignments_told = 0
     for step in steps:

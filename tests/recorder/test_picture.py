@@ -35,7 +35,7 @@ def test_a_partition_that_is_to_be_revoked_is_still_processed() -> None:
     assert spans(records, 0, 100)[0] == Span(ONE, "a", 20, 50)
 
 
-def test_a_partition_that_nobody_takes_stays_dark_to_the_end() -> None:
+def test_a_partition_without_a_new_owner_stays_dark_to_the_end() -> None:
     records = [
         record(1, 10, PartitionChange(*ONE, None, "a", None, 10, 20)),
         record(2, 60, PartitionChange(*ONE, "a", None, 50)),
@@ -43,7 +43,7 @@ def test_a_partition_that_nobody_takes_stays_dark_to_the_end() -> None:
     assert gaps(spans(records, 0, 100), 100) == [(50, 100)]
 
 
-def test_who_had_a_partition_before_the_journal_began_is_drawn_from_the_beginning() -> None:
+def test_owners_from_before_the_journal_are_drawn_from_its_beginning() -> None:
     records = [record(8, 60, PartitionChange(*ONE, "a", "b", 50, 60, 70))]
     assert spans(records, 0, 100) == [Span(ONE, "a", 0, 50), Span(ONE, "b", 70, 100)]
 
@@ -73,6 +73,6 @@ def test_a_large_group_fits_into_a_picture_too(tmp_path: Path) -> None:
     assert drawn.startswith("<?xml")
 
 
-def test_nothing_to_draw_is_said() -> None:
+def test_an_empty_journal_is_reported() -> None:
     with pytest.raises(KohortError, match="nothing to draw"):
         draw([], Path("never.png"))

@@ -17,7 +17,7 @@ def rendered(what: RenderableType) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def test_a_line_says_why_who_how_many_moved_and_how_long_it_was_dark() -> None:
+def test_a_line_has_cause_members_moves_and_dark_time() -> None:
     header, *lines = rendered(rebalances_table(a_day()))
     assert header.split() == ["time", "gen", "took", "why", "members", "moved", "median", "longest"]
     # Without the time of day, which depends on where the test runs.
@@ -31,7 +31,7 @@ def test_a_line_says_why_who_how_many_moved_and_how_long_it_was_dark() -> None:
     ]
 
 
-def test_several_groups_are_told_apart() -> None:
+def test_several_groups_are_distinguished() -> None:
     record = RebalanceRecord("other", 1, None, 5)
     lines = rendered(rebalances_table([*a_day(), record]))
     assert lines[0].startswith("group") and lines[1].startswith("delays") and lines[-1].startswith("other")
@@ -47,7 +47,7 @@ def test_partitions_have_their_darkness_as_bars_on_one_scale() -> None:
     assert len(lines) == 7
 
 
-def test_what_the_assignor_weighed_stands_beside_who_it_was() -> None:
+def test_the_weights_of_the_assignor_are_printed_beside_the_member() -> None:
     member = MemberFacts("app-1-id", "app-1", "/a")
     weighed = (Weighed("app-1-id", "5 partitions; its fair share by weight 5 is 5.0"),)
     record = RebalanceRecord("g", 3, 1_000, 2_000, protocol="weighted", after=(member,), weighed=weighed)
@@ -102,7 +102,7 @@ def test_durations_have_three_places() -> None:
     ]
 
 
-def test_a_target_that_does_not_count_is_told_with_its_reason() -> None:
+def test_a_rejected_target_is_printed_with_its_reason() -> None:
     member = MemberFacts("app-1-id", "app-1", "/a")
     by_member = Refused("mine", "app-1-id", "it assigns orders-0 to no member")
     by_broker = Refused("theirs", None, "The assignor 'theirs' failed.")

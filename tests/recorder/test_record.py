@@ -12,7 +12,7 @@ def test_a_record_survives_its_json(assignor: str) -> None:
         assert RebalanceRecord.from_json(record.to_json()) == record
 
 
-def test_json_tells_the_derived_figures_too() -> None:
+def test_json_contains_derived_figures() -> None:
     last = a_day("range")[-1]
     told = json.loads(last.to_json())
     assert (told["cause"], told["moved"], told["wall_ms"]) == ("session expired", len(last.moved), last.wall_ms)
@@ -25,7 +25,7 @@ def test_an_observer_may_leave_out_what_it_cannot_know() -> None:
     assert (record.wall_ms, record.cause, record.came, record.partitions) == (None, None, (), ())
 
 
-def test_a_newer_writer_may_say_more() -> None:
+def test_fields_of_a_newer_writer_are_ignored() -> None:
     text = '{"group_id": "g", "generation": 3, "ended_at": 5, "mood": 1, "triggers": [{"cause": "x", "mood": 2}]}'
     assert RebalanceRecord.from_json(text).cause == "x"
 

@@ -11,7 +11,7 @@ def refused(member_id: str = "", reason: str = "no assignor in common", client_i
     return MemberRefused("g", facts, "INCONSISTENT_GROUP_PROTOCOL", reason)
 
 
-def test_a_refusal_is_told_once_until_it_is_old_or_has_another_reason() -> None:
+def test_a_refusal_is_logged_once_until_it_is_old_or_has_another_reason() -> None:
     journal = Journal()
     (first,) = journal.observe(refused(), 1_000)
     assert RebalanceRecord.from_json(first.to_json()) == first
@@ -31,7 +31,7 @@ def test_a_refusal_is_printed_and_not_counted_as_a_rebalance() -> None:
     assert "generation" not in headline(record, {}).plain
 
 
-def test_what_is_remembered_of_refusals_is_bounded() -> None:
+def test_the_memory_of_refusals_is_bounded() -> None:
     journal = Journal()
     for number in range(1_500):
         journal.observe(refused(client_id=f"app-{number}"), 1_000)

@@ -231,7 +231,7 @@ def kafka_says(request: pytest.FixtureRequest) -> dict[str, Played]:
         "group.consumer.migration.policy": "disabled",
     }
     with running_kafka(config) as kafka:
-        return play_all(kafka.bootstrap, chosen_for(test_kafka_says_the_same, request))
+        return play_all(kafka.bootstrap, chosen_for(test_kafka_answers_the_same, request))
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +240,7 @@ def our_broker_says(request: pytest.FixtureRequest) -> dict[str, Played]:
     # Each heartbeat is answered before the next line is played, and each request has a connection of its own.
     settings |= {"group_heartbeat_hold_ms": "0", "group_disconnect_grace_ms": "0"}
     with running_kohort(**settings, group_consumer_migration_policy="disabled") as broker:
-        return play_all(broker.bootstrap, chosen_for(test_our_broker_says_the_same, request))
+        return play_all(broker.bootstrap, chosen_for(test_our_broker_answers_the_same, request))
 
 
 def check(played: Played, remark: Callable[[str], None]) -> None:
@@ -254,7 +254,7 @@ def check(played: Played, remark: Callable[[str], None]) -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", list(playable()))
-def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: Callable[[str], None]) -> None:
+def test_kafka_answers_the_same(name: str, kafka_says: dict[str, Played], remark: Callable[[str], None]) -> None:
     played = kafka_says[name]
     check(played, remark)
     if name in DIFFERENT:
@@ -272,7 +272,9 @@ def test_kafka_says_the_same(name: str, kafka_says: dict[str, Played], remark: C
         for name in playable()
     ],
 )
-def test_our_broker_says_the_same(name: str, our_broker_says: dict[str, Played], remark: Callable[[str], None]) -> None:
+def test_our_broker_answers_the_same(
+    name: str, our_broker_says: dict[str, Played], remark: Callable[[str], None]
+) -> None:
     played = our_broker_says[name]
     check(played, remark)
     if not played.is_same:

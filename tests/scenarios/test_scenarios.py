@@ -50,7 +50,7 @@ def test_the_transcript_is_what_happens(name: str, pytestconfig: pytest.Config) 
         pytest.fail(explained(name, text, now), pytrace=False)
 
 
-def test_a_transcript_that_says_otherwise_fails() -> None:
+def test_a_transcript_that_differs_fails() -> None:
     text = "heartbeat a\n----\na heartbeat: ok\n"
     assert played(text) == "heartbeat a\n----\na heartbeat: UNKNOWN_MEMBER_ID\n"
 
@@ -69,5 +69,5 @@ def test_a_failure_shows_its_first_difference_first_and_then_the_whole_diff() ->
     assert {"-a: gone", "+a: away", "-a heartbeat: ok"} <= set(diff.splitlines())
 
 
-def test_there_are_transcripts() -> None:
+def test_transcripts_exist() -> None:
     assert len(SCENARIOS) > 20

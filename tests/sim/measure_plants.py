@@ -14,8 +14,8 @@ from pytest import MonkeyPatch
 
 from kohort.sim import World, draw
 from kohort.sim.runs.exploring import Exploring, plan_of
-from tests.sim import test_plants
 from tests.sim.planting import PLANTS
+from tests.sim.worlds import test_plants
 from tests.sim.worlds.test_worlds import SHORT
 
 assert test_plants  # it fills PLANTS

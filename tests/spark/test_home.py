@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_pyspark_is_imported_from_there_with_its_bytecode() -> None:
+def test_pyspark_is_imported_from_the_directory_with_bytecode() -> None:
     made = worker_environment.made()
     assert made is not None
     path = [str(made / "python/lib/pyspark.zip"), *map(str, (made / "python/lib").glob("py4j-*-src.zip"))]
@@ -38,7 +38,7 @@ def test_programs_that_start_at_once_share_it(cache: Path) -> None:
     assert list((cache / "kohort").iterdir()) == [worker_environment.made()], "drafts are left"
 
 
-def test_where_nothing_can_be_kept_there_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_directory_there_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cache / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "file"))
     assert worker_environment.made() is None

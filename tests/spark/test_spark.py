@@ -123,7 +123,7 @@ def test_a_wrong_option_is_one_sentence(spark: SparkSession, new_topic: NewTopic
         source(spark, topic, subscribe="nowhere").count()
 
 
-def test_available_now_ends_with_no_lag_and_a_restart_goes_on(
+def test_available_now_ends_without_lag_and_a_restart_continues(
     spark: SparkSession, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, group = new_topic(5), "available-now"
@@ -141,7 +141,7 @@ def test_available_now_ends_with_no_lag_and_a_restart_goes_on(
     assert sum(counted(spark, other).values()) == 700
 
 
-def test_a_query_of_spark_sql_kafka_goes_on_as_a_member_where_it_stopped(
+def test_a_query_of_spark_sql_kafka_continues_as_a_member(
     spark: SparkSession, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, group = new_topic(2), f"taken-over-{uuid.uuid4().hex[:8]}"

@@ -17,7 +17,7 @@ print(gc.get_freeze_count())
 """
 
 
-def test_what_is_imported_by_the_first_task_is_out_of_the_collectors_sight() -> None:
+def test_modules_imported_by_the_first_task_are_frozen() -> None:
     done = subprocess.run([sys.executable, "-c", SETTLES], check=True, capture_output=True, text=True)
     before, after = map(int, done.stdout.split())
     assert before == 0, "a process that runs no task is its user's"

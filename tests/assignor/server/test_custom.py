@@ -86,7 +86,7 @@ def test_a_users_assignor_is_found_by_where_its_class_is(name: str) -> None:
         (":Mine", "cannot be loaded"),
     ],
 )
-def test_what_cannot_be_used_is_said_when_the_broker_starts(name: str, said: str) -> None:
+def test_an_unusable_assignor_is_reported_when_the_broker_starts(name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         find_server_assignor(name)
 
@@ -103,7 +103,7 @@ def test_a_list_of_assignors_names_each_once(names: list[str], said: str) -> Non
         find_server_assignors(names)
 
 
-def test_it_is_told_what_members_have_and_not_of_those_that_are_drained() -> None:
+def test_it_receives_owned_partitions_but_no_drained_members() -> None:
     own = ToTheFirst()
     group = group_of(own)
     group.update()
@@ -159,7 +159,7 @@ def test_nonsense_is_refused_with_its_reason_and_the_last_targets_stay(what: str
     assert group.targets == last
 
 
-def test_what_is_reported_as_left_out_does_not_depend_on_the_order_of_a_set() -> None:
+def test_the_partition_reported_as_unassigned_does_not_depend_on_set_order() -> None:
     # These ids have one hash, so a set of them has the order in which it was made.
     ids = [topic(number) for number in (0, sys.hash_info.modulus)]
     shapes = dict.fromkeys(ids, TopicShape(1))

@@ -29,7 +29,7 @@ def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(
 @every_assignor
 @steady
 @given(data=st.data())
-def test_nothing_is_said_when_nothing_happened(assignor: ServerAssignor, data: st.DataObject) -> None:
+def test_an_update_without_changes_returns_nothing(assignor: ServerAssignor, data: st.DataObject) -> None:
     group = data.draw(histories(assignor, racks=True))
     group.update()
     assert group.update() == {}
@@ -43,7 +43,9 @@ def test_nothing_is_said_when_nothing_happened(assignor: ServerAssignor, data: s
 @every_assignor
 @steady
 @given(data=st.data())
-def test_the_next_coordinator_goes_on_where_the_last_one_was(assignor: ServerAssignor, data: st.DataObject) -> None:
+def test_the_next_coordinator_continues_from_the_last_ones_targets(
+    assignor: ServerAssignor, data: st.DataObject
+) -> None:
     group = data.draw(histories(assignor, racks=True))
     group.update()
     group.fail_over()
@@ -70,7 +72,7 @@ def test_the_same_changes_give_the_same_targets(assignor: ServerAssignor, data: 
 @every_assignor
 @steady
 @given(data=st.data())
-def test_targets_that_were_told_do_not_change_any_more(assignor: ServerAssignor, data: st.DataObject) -> None:
+def test_returned_targets_are_immutable(assignor: ServerAssignor, data: st.DataObject) -> None:
     group = data.draw(histories(assignor))
     group.update()
     copies = {member_id: dict(target) for member_id, target in group.targets.items()}
@@ -129,7 +131,7 @@ def test_a_static_member_may_come_back_under_an_id_that_another_had(assignor: Se
 
 
 @every_assignor
-def test_a_member_that_the_plan_was_not_told_of_may_get_another_id(assignor: ServerAssignor) -> None:
+def test_an_unknown_member_may_get_another_id(assignor: ServerAssignor) -> None:
     # It came and came back before the next target was due (KIP-1263).
     group = Group(assignor)
     group.plan.rename_member("m", "n")
@@ -166,7 +168,7 @@ def test_a_topic_waits_until_somebody_may_have_it(assignor: ServerAssignor) -> N
 
 
 @every_assignor
-def test_a_topic_made_anew_is_another_topic(assignor: ServerAssignor) -> None:
+def test_a_recreated_topic_is_another_topic(assignor: ServerAssignor) -> None:
     group = Group(assignor)
     group.set_topic(0, 2)
     group.join("m", 0)
@@ -178,7 +180,7 @@ def test_a_topic_made_anew_is_another_topic(assignor: ServerAssignor) -> None:
 
 
 @every_assignor
-def test_a_member_that_left_and_came_back_is_told_its_target_again(assignor: ServerAssignor) -> None:
+def test_a_member_that_left_and_returned_gets_its_target_again(assignor: ServerAssignor) -> None:
     # Its record in the log is gone, even if what it gets is what it had.
     group = Group(assignor)
     group.set_topic(0, 2)
@@ -204,7 +206,7 @@ def test_every_member_has_a_reason(assignor: ServerAssignor, data: st.DataObject
 
 
 @every_assignor
-def test_a_member_that_the_plan_was_not_told_of_has_no_reason(assignor: ServerAssignor) -> None:
+def test_an_unknown_member_has_no_reason(assignor: ServerAssignor) -> None:
     group = Group(assignor)
     group.join("m", 0)
     group.leave("m")
@@ -213,7 +215,7 @@ def test_a_member_that_the_plan_was_not_told_of_has_no_reason(assignor: ServerAs
 
 
 @every_assignor
-def test_who_has_claims_that_contradict_each_other_is_settled_on_restoring(assignor: ServerAssignor) -> None:
+def test_contradicting_claims_are_resolved_on_restoring(assignor: ServerAssignor) -> None:
     group = Group(assignor)
     group.set_topic(0, 4)
     group.join("a", 0)

@@ -113,7 +113,7 @@ def test_nothing_moves_where_no_partition_would_be_nearer() -> None:
     )
 
 
-def test_who_has_one_more_may_change_for_a_nearer_partition() -> None:
+def test_a_member_with_one_more_partition_may_exchange_it_for_a_nearer_one() -> None:
     group = Group(RACK)
     group.set_topic(0, 3, ["A", "A", "B"])
     joined(group, "AB")

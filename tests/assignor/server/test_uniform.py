@@ -109,7 +109,7 @@ def test_partitions_of_every_topic_are_spread_over_the_members() -> None:
     assert all(len(numbers) == 1 for target in group.targets.values() for numbers in target.values())
 
 
-def test_who_leaves_a_group_of_different_subscriptions_leaves_it_balanced() -> None:
+def test_a_group_of_different_subscriptions_stays_balanced_when_a_member_leaves() -> None:
     group = Group(UNIFORM)
     group.set_topic(0, 2)
     group.set_topic(1, 9)

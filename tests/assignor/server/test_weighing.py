@@ -36,7 +36,7 @@ def borne(group: Group, member_id: str, loads: Mapping[int, float]) -> float:
 
 
 @loaded
-def test_what_costs_most_is_shared_first(assignor: ServerAssignor) -> None:
+def test_the_largest_loads_are_shared_first(assignor: ServerAssignor) -> None:
     loads = {0: 800, 1: 500, 2: 300, 3: 5, 4: 5}
     group = of_two(assignor, 8, loads)
     assert sorted(borne(group, member_id, loads) for member_id in "ab") == [805, 805]
@@ -49,14 +49,14 @@ def test_idle_partitions_are_shared_like_any(assignor: ServerAssignor) -> None:
 
 
 @loaded
-def test_nothing_moves_while_nobody_is_far_off(assignor: ServerAssignor) -> None:
+def test_nothing_moves_while_all_loads_are_within_the_tolerance(assignor: ServerAssignor) -> None:
     group = of_two(assignor, 8, dict.fromkeys(range(8), 100))
     tell(group, dict.fromkeys(group.targets["a"][topic(0)], 120))
     assert group.update() == {}
 
 
 @loaded
-def test_who_is_far_off_is_relieved_by_few_moves(assignor: ServerAssignor) -> None:
+def test_an_overloaded_member_is_relieved_by_few_moves(assignor: ServerAssignor) -> None:
     group = of_two(assignor, 8, dict.fromkeys(range(8), 100))
     busy = sorted(group.targets["a"][topic(0)])
     before = dict(group.targets)
@@ -225,7 +225,7 @@ def test_weighted_ends_where_no_single_move_brings_two_members_nearer(data: st.D
 
 
 @loaded
-def test_one_update_moves_a_thousand_partitions_and_the_next_goes_on(assignor: ServerAssignor) -> None:
+def test_one_update_moves_a_thousand_partitions_and_the_next_continues(assignor: ServerAssignor) -> None:
     # All that it could move at once would hold up an event loop for half a second in a group of 100,000 partitions.
     group = Group(assignor)
     group.set_topic(0, 6_000)

@@ -143,7 +143,7 @@ async def test_the_older_request_replaces_everything(peer: Peer, broker: Broker,
         (resource(99, "x", ("y", SET, "1")), ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_changed_is_refused_as_a_whole_and_hurts_no_other(
+async def test_a_rejected_change_changes_nothing_and_does_not_affect_other_resources(
     peer: Peer, broker: Broker, wanted: Resource, code: ErrorCode
 ) -> None:
     broker.topics.create("clicks", 1)
@@ -210,7 +210,7 @@ async def timestamps(peer: Peer, offset: int) -> list[int]:
     ],
     ids=["topic", "broker", "all brokers"],
 )
-async def test_a_smaller_largest_batch_counts_at_once(peer: Peer, wanted: Resource) -> None:
+async def test_a_smaller_max_batch_size_applies_at_once(peer: Peer, wanted: Resource) -> None:
     assert (await store(peer, b"x" * 2000)).error_code == ErrorCode.NONE
     assert await alter(peer, wanted) == [ErrorCode.NONE]
     assert (await store(peer, b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -224,7 +224,7 @@ async def test_a_smaller_largest_batch_counts_at_once(peer: Peer, wanted: Resour
     ],
     ids=["topic", "broker"],
 )
-async def test_with_log_append_time_the_brokers_clock_counts(peer: Peer, broker: Broker, wanted: Resource) -> None:
+async def test_with_log_append_time_the_brokers_clock_is_used(peer: Peer, broker: Broker, wanted: Resource) -> None:
     assert (await store(peer, b"a")).log_append_time_ms == -1
     assert await timestamps(peer, 0) == [THEN]
     assert await alter(peer, wanted) == [ErrorCode.NONE]
@@ -235,7 +235,7 @@ async def test_with_log_append_time_the_brokers_clock_counts(peer: Peer, broker:
     assert await timestamps(peer, stored.base_offset) == [stored.log_append_time_ms]
 
 
-async def test_a_setting_of_kafka_that_means_nothing_here_is_taken_told_and_logged_once(
+async def test_a_setting_of_kafka_without_effect_is_accepted_returned_and_logged_once(
     broker: Broker, peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = str(broker.node_id)

@@ -66,7 +66,7 @@ async def test_every_version_adds_partitions_that_can_be_written(peer: Peer, bro
     ],
     ids=lambda value: value.name if isinstance(value, ErrorCode) else f"{value.name}-{value.count}",
 )
-async def test_what_cannot_be_is_refused_with_its_reason_and_hurts_no_other(
+async def test_an_impossible_change_is_rejected_with_a_reason_and_does_not_affect_others(
     peer: Peer, broker: Broker, wanted: CreatePartitionsTopic, code: ErrorCode
 ) -> None:
     broker.topics.create("clicks", 1)
@@ -93,7 +93,7 @@ async def test_validating_adds_nothing(peer: Peer, broker: Broker) -> None:
     assert partitions(broker) == 2
 
 
-async def test_added_partitions_are_there_after_a_restart(start_broker: MakeBroker, tmp_path: Path) -> None:
+async def test_added_partitions_survive_a_restart(start_broker: MakeBroker, tmp_path: Path) -> None:
     options = BrokerOptions(port=0, data=tmp_path / "data")
     first = await start_broker(options)
     first.topics.create("orders", 2)

@@ -64,7 +64,7 @@ async def test_every_version_moves_the_start_and_what_lies_before_is_gone(
     assert await read(peer, 4) == ErrorCode.NONE
 
 
-async def test_the_start_never_goes_back_and_minus_one_is_the_end(peer: Peer, broker: Broker) -> None:
+async def test_the_start_offset_never_decreases_and_minus_one_is_the_end(peer: Peer, broker: Broker) -> None:
     await fill(peer, broker)
     assert await delete(peer, 6) == (ErrorCode.NONE, 6)
     assert await delete(peer, 2) == (ErrorCode.NONE, 6)
@@ -84,7 +84,7 @@ async def test_the_start_never_goes_back_and_minus_one_is_the_end(peer: Peer, br
         (END, "__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_what_cannot_be_deleted_is_refused_and_all_stays(
+async def test_a_rejected_deletion_of_records_deletes_nothing(
     peer: Peer, broker: Broker, offset: int, topic: str, partition: int, code: ErrorCode
 ) -> None:
     await fill(peer, broker)
@@ -126,7 +126,7 @@ async def test_many_partitions_are_deleted_and_others_are_answered_meanwhile(
     assert {(one.error_code, one.low_watermark) for one in found.partitions} == {(ErrorCode.NONE, 0)}
 
 
-async def test_who_goes_away_leaves_the_rest_undeleted_and_the_broker_unharmed(
+async def test_a_client_that_disconnects_leaves_the_rest_undeleted(
     peer: Peer, connect: Connect, broker: Broker
 ) -> None:
     await fill(peer, broker)

@@ -48,7 +48,7 @@ async def test_every_version_names_this_broker_and_the_cluster(peer: Peer, broke
     assert answer.cluster_authorized_operations == NOT_ASKED
 
 
-async def test_who_asks_is_told_what_it_may_do(peer: Peer) -> None:
+async def test_authorized_operations_are_returned_on_request(peer: Peer) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=True)
     answer = await peer.ask(request, 2, DescribeClusterResponse)
     assert answer.cluster_authorized_operations == ALL_OF_A_CLUSTER
@@ -57,7 +57,7 @@ async def test_who_asks_is_told_what_it_may_do(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
-async def test_this_is_no_controllers_address(peer: Peer, endpoint: int, code: ErrorCode) -> None:
+async def test_the_address_is_not_a_controllers(peer: Peer, endpoint: int, code: ErrorCode) -> None:
     answer = await peer.ask(DescribeClusterRequest(endpoint_type=endpoint), 2, DescribeClusterResponse)
     assert (answer.error_code, bool(answer.error_message), answer.brokers) == (code, True, [])
 
@@ -98,7 +98,7 @@ async def test_a_topic_is_described_with_its_leaders_and_what_one_may_do(peer: P
     assert all(p.replica_nodes == p.isr_nodes == here and p.offline_replicas == [] for p in topic.partitions)
 
 
-async def test_pages_follow_one_another_until_every_partition_was_told_once(peer: Peer) -> None:
+async def test_pages_return_every_partition_once(peer: Peer) -> None:
     told: list[tuple[str, int]] = []
     cursor: tuple[str, int] | None = None
     for _ in range(100):
@@ -122,7 +122,7 @@ async def test_pages_follow_one_another_until_every_partition_was_told_once(peer
         (-1, ([("clicks", 0, [0])], ("clicks", 1))),
     ],
 )
-async def test_a_page_ends_where_its_limit_says(peer: Peer, limit: int, expected: Page) -> None:
+async def test_a_page_has_at_most_the_requested_number_of_partitions(peer: Peer, limit: int, expected: Page) -> None:
     assert await page(peer, "orders", "clicks", limit=limit) == expected
 
 
@@ -131,7 +131,7 @@ async def test_a_cursor_may_name_what_is_gone(peer: Peer) -> None:
     assert await page(peer, cursor=("z-last", 77)) == ([("z-last", 0, [])], None)
 
 
-async def test_unknown_topics_are_told_among_the_known(peer: Peer) -> None:
+async def test_unknown_topics_are_returned_among_the_known(peer: Peer) -> None:
     assert (await page(peer, "z-last", "nobody", "no good", "z-last"))[0] == [
         ("no good", ErrorCode.INVALID_TOPIC_EXCEPTION, []),
         ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
@@ -155,14 +155,14 @@ async def directory(peer: Peer, version: int, *topics: tuple[str, list[int]] | N
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_every_version_tells_the_size_of_every_log(peer: Peer, broker: Broker, version: int) -> None:
+async def test_every_version_returns_the_size_of_every_log(peer: Peer, broker: Broker, version: int) -> None:
     found = await directory(peer, version)
     sizes = {one.name: [p.partition_size for p in one.partitions] for one in found.topics}
     assert sizes == {"clicks": [0] * 5, "orders": [0] * 4, "z-last": [0] * 2, "__consumer_offsets": [0] * 50}
     assert (found.error_code, found.log_dir) == (ErrorCode.NONE, "memory")
 
 
-async def test_what_is_not_here_is_left_out(peer: Peer) -> None:
+async def test_unknown_partitions_are_omitted(peer: Peer) -> None:
     found = await directory(peer, 4, ("orders", [1, 0, 1, 99, -1]), ("nobody", [0]), ("clicks", [99]))
     assert [(one.name, [p.partition_index for p in one.partitions]) for one in found.topics] == [("orders", [0, 1])]
     assert (await directory(peer, 4, None)).topics == []
@@ -204,7 +204,7 @@ async def test_no_partition_ever_needs_an_election(peer: Peer, version: int) -> 
     assert (error, everything["orders"]) == (ErrorCode.NONE, []), "of all, those that need none are left out"
 
 
-async def test_there_are_two_kinds_of_elections(peer: Peer) -> None:
+async def test_the_two_types_of_elections_are_supported(peer: Peer) -> None:
     assert (await elect(peer, 2, ("orders", [0]), kind=1))[1] == {"orders": [ErrorCode.ELECTION_NOT_NEEDED]}
     refused = await elect(peer, 2, ("orders", [0]), kind=2)
     assert refused == (ErrorCode.INVALID_REQUEST, {"orders": [ErrorCode.INVALID_REQUEST]})

@@ -50,7 +50,7 @@ def sources(config: DescribeConfigsResourceResult) -> list[tuple[str, str | None
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_every_version_tells_all_configs_of_a_topic(peer: Peer, broker: Broker, version: int) -> None:
+async def test_every_version_returns_all_configs_of_a_topic(peer: Peer, broker: Broker, version: int) -> None:
     broker.topics.create("orders", 1, {"retention.ms": "60000"})
     found = await describe(peer, TOPIC, "orders", version=version)
     values = {config.name: (config.value, config.config_source, config.read_only) for config in found.configs}
@@ -73,7 +73,7 @@ async def test_a_topics_value_comes_before_the_brokers_and_the_default(start_bro
     assert (plain.value, plain.config_source, sources(plain)) == ("70000", Source.STARTED_WITH, inherited)
 
 
-async def test_types_and_documentation_are_told_to_who_asks(peer: Peer, broker: Broker) -> None:
+async def test_types_and_documentation_are_returned_on_request(peer: Peer, broker: Broker) -> None:
     broker.topics.create("orders", 1)
     found = await describe(peer, TOPIC, "orders", docs=True, synonyms=False)
     types = {config.name: config.config_type for config in found.configs}
@@ -83,7 +83,7 @@ async def test_types_and_documentation_are_told_to_who_asks(peer: Peer, broker: 
     assert all(config.documentation is None for config in (await describe(peer, TOPIC, "orders")).configs)
 
 
-async def test_documentation_says_what_has_no_effect_and_what_kafka_does(peer: Peer, broker: Broker) -> None:
+async def test_documentation_names_configs_without_effect_and_kafkas_behavior(peer: Peer, broker: Broker) -> None:
     found = await describe(peer, BROKER, str(broker.node_id), "num.io.threads", "max.request.elements", docs=True)
     assert {config.name: config.documentation for config in found.configs} == {
         "num.io.threads": "Number of threads that process requests. No effect: the broker has no thread pools.",
@@ -98,7 +98,7 @@ async def test_keys_choose_and_unknown_ones_are_left_out(peer: Peer, broker: Bro
     assert [config.name for config in found.configs] == ["retention.ms"]
 
 
-async def test_a_broker_tells_all_its_settings_and_which_can_be_changed(peer: Peer, broker: Broker) -> None:
+async def test_a_broker_returns_all_its_settings_and_which_are_dynamic(peer: Peer, broker: Broker) -> None:
     found = {config.name: config for config in (await describe(peer, BROKER, str(broker.node_id))).configs}
     told = set(SETTINGS) - ABSENT_UNLESS_SET
     assert set(found) == told | {"broker.id", "node.id", "log.dirs"}
@@ -175,7 +175,7 @@ async def test_a_group_has_what_it_sets_over_what_the_broker_gives_to_all(peer: 
         (0, "", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_has_no_configs_says_why(peer: Peer, kind: int, name: str, code: ErrorCode) -> None:
+async def test_a_resource_without_configs_gets_a_reason(peer: Peer, kind: int, name: str, code: ErrorCode) -> None:
     found = await describe(peer, kind, name)
     assert (found.error_code, bool(found.error_message), found.configs) == (code, True, [])
 
@@ -192,7 +192,7 @@ async def test_a_created_topic_is_answered_with_its_configs(peer: Peer, version:
     assert told["retention.ms"] == ("60000", Source.TOPIC)
 
 
-async def test_null_is_no_config_of_a_new_topic(peer: Peer) -> None:
+async def test_null_is_not_a_config_of_a_new_topic(peer: Peer) -> None:
     entry = CreatableTopicConfig(name="retention.ms", value=None)
     wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=[entry])
     (made,) = (await peer.ask(CreateTopicsRequest(topics=[wanted]), 7, CreateTopicsResponse)).topics

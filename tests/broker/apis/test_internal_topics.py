@@ -35,10 +35,10 @@ from kohort.wire.messages.incremental_alter_configs import (
 )
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from tests.broker.conftest import MakeBroker
-from tests.broker.peer import Peer, talking_to
-from tests.broker.groups.test_consumer_groups import AT_ONCE, beat, told
 from tests.broker.apis.test_topics import create, topic
+from tests.broker.conftest import MakeBroker
+from tests.broker.groups.test_consumer_groups import AT_ONCE, beat, told
+from tests.broker.peer import Peer, talking_to
 
 INTERNAL = ["__consumer_offsets", JOURNAL_TOPIC]
 
@@ -67,7 +67,7 @@ async def assigned(peer: Peer, group: str, response: ConsumerGroupHeartbeatRespo
     return [one.topic_id for one in found]
 
 
-async def test_clients_are_told_which_topics_are_internal(peer: Peer) -> None:
+async def test_metadata_marks_internal_topics(peer: Peer) -> None:
     metadata = await peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
     assert sorted(one.name or "" for one in metadata.topics if one.is_internal) == INTERNAL
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in [*INTERNAL, "orders"]])
@@ -76,7 +76,7 @@ async def test_clients_are_told_which_topics_are_internal(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("name", INTERNAL)
-async def test_nobody_can_write_to_an_internal_topic(broker: Broker, peer: Peer, name: str) -> None:
+async def test_clients_cannot_write_to_an_internal_topic(broker: Broker, peer: Peer, name: str) -> None:
     data = PartitionProduceData(index=0, records=bytes(encode_batch([Record(0, 0, b"k", b"v", ())])))
     request = ProduceRequest(acks=-1, timeout_ms=0, topic_data=[TopicProduceData(name=name, partition_data=[data])])
     (answer,) = (await peer.ask(request, 9, ProduceResponse)).responses
@@ -90,7 +90,7 @@ async def test_nobody_can_write_to_an_internal_topic(broker: Broker, peer: Peer,
 
 
 @pytest.mark.parametrize("name", INTERNAL)
-async def test_nobody_can_delete_an_internal_topic_or_its_records(broker: Broker, peer: Peer, name: str) -> None:
+async def test_clients_cannot_delete_an_internal_topic_or_its_records(broker: Broker, peer: Peer, name: str) -> None:
     delete = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)])
     (refused,) = (await peer.ask(delete, 6, DeleteTopicsResponse)).responses
     assert refused.error_code == ErrorCode.INVALID_REQUEST
@@ -102,7 +102,7 @@ async def test_nobody_can_delete_an_internal_topic_or_its_records(broker: Broker
 
 
 @pytest.mark.parametrize("name", INTERNAL)
-async def test_nobody_can_give_an_internal_topic_more_partitions(peer: Peer, name: str) -> None:
+async def test_clients_cannot_add_partitions_to_an_internal_topic(peer: Peer, name: str) -> None:
     wish = CreatePartitionsTopic(name=name, count=99, assignments=None)
     (refused,) = (await peer.ask(CreatePartitionsRequest(topics=[wish]), 3, CreatePartitionsResponse)).results
     assert refused.error_code == ErrorCode.INVALID_REQUEST

@@ -61,7 +61,7 @@ async def test_a_long_poll_outlives_the_deletion_of_another_topic(peer: Peer, co
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_what_may_be_done_is_told_to_whom_asks(peer: Peer) -> None:
+async def test_authorized_operations_are_returned_if_requested(peer: Peer) -> None:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name="orders")] * 2,
         include_topic_authorized_operations=True,

@@ -48,7 +48,7 @@ async def end_of(
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-async def test_every_version_tells_where_the_leaders_own_epoch_ends(peer: Peer, broker: Broker, version: int) -> None:
+async def test_every_version_returns_the_end_of_the_leaders_own_epoch(peer: Peer, broker: Broker, version: int) -> None:
     broker.topics.create("orders", 1)
     assert await end_of(peer, 0, version=version) == (ErrorCode.NONE, 0, 0)
     await store(peer, 3)
@@ -91,14 +91,14 @@ async def test_each_start_of_a_broker_is_an_epoch_and_each_epochs_end_is_found(
         ("orders", 0, 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-async def test_what_cannot_be_told_says_why(
+async def test_a_failed_lookup_has_a_reason(
     peer: Peer, broker: Broker, topic: str, partition: int, current: int, code: ErrorCode
 ) -> None:
     broker.topics.create("orders", 1)
     assert await end_of(peer, 0, topic=topic, partition=partition, current=current) == (code, -1, -1)
 
 
-async def test_who_knows_an_older_leader_only_is_fenced(start_broker: MakeBroker, tmp_path: Path) -> None:
+async def test_a_client_with_an_older_leader_epoch_is_fenced(start_broker: MakeBroker, tmp_path: Path) -> None:
     options = BrokerOptions(port=0, data=tmp_path / "data")
     first = await start_broker(options)
     first.topics.create("orders", 1)
@@ -133,7 +133,7 @@ async def test_a_partition_names_its_idempotent_producers(peer: Peer, broker: Br
         ("no good", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_producers_of_what_is_not_here_are_not_told(
+async def test_producers_of_missing_partitions_are_errors(
     peer: Peer, broker: Broker, topic: str, code: ErrorCode
 ) -> None:
     broker.topics.create("orders", 1)
@@ -141,9 +141,7 @@ async def test_producers_of_what_is_not_here_are_not_told(
     assert (found.error_code, bool(found.error_message), found.active_producers) == (code, True, [])
 
 
-async def test_who_stands_in_a_gap_of_a_compacted_log_is_not_told_of_a_loss(
-    start_broker: MakeBroker, tmp_path: Path
-) -> None:
+async def test_a_position_in_a_gap_of_a_compacted_log_is_not_a_loss(start_broker: MakeBroker, tmp_path: Path) -> None:
     options = BrokerOptions(port=0, data=tmp_path / "data", settings={"log.cleaner.enable": "false"})
     configs = {"cleanup.policy": "compact", "segment.bytes": "1024", "min.cleanable.dirty.ratio": "0.01"}
     for epoch in range(3):

@@ -145,7 +145,7 @@ async def test_a_batch_keeps_its_bytes_but_for_its_place(peer: Peer) -> None:
         (produce(batch(b"a")[:-1] + b"!"), ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-async def test_what_cannot_be_stored_is_refused_and_nothing_of_it_kept(
+async def test_invalid_batches_are_rejected_and_not_stored(
     peer: Peer, broker: Broker, request_: ProduceRequest, code: ErrorCode
 ) -> None:
     answer = (await peer.ask(request_, 9, ProduceResponse)).responses[0].partition_responses[0]
@@ -191,14 +191,14 @@ async def test_the_first_batch_is_given_whole_whatever_the_limit(peer: Peer) -> 
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(10_000, ErrorCode.UNKNOWN_LEADER_EPOCH)])
-async def test_a_fetch_with_another_leader_epoch_is_told_so(peer: Peer, epoch: int, code: ErrorCode) -> None:
+async def test_a_fetch_with_another_leader_epoch_is_fenced(peer: Peer, epoch: int, code: ErrorCode) -> None:
     request = fetch()
     request.topics[0].partitions[0].current_leader_epoch = epoch
     answer = await peer.ask(request, 11, FetchResponse)
     assert answer.responses[0].partitions[0].error_code == code
 
 
-async def test_an_unknown_topic_id_is_told_apart_from_an_unknown_name(peer: Peer) -> None:
+async def test_an_unknown_topic_id_has_another_error_than_an_unknown_name(peer: Peer) -> None:
     request = fetch()
     request.topics[0].topic_id = UUID(int=9)
     answer = await peer.ask(request, 13, FetchResponse)
@@ -226,7 +226,7 @@ async def test_a_repetition_that_is_still_on_its_way_to_disk_waits_for_it(peer: 
     assert [answer.responses[0].partition_responses[0].base_offset for answer in answers] == [0, 0]
 
 
-async def test_transactions_are_refused_in_so_many_words(peer: Peer) -> None:
+async def test_transactions_are_rejected_with_a_reason(peer: Peer) -> None:
     answer = await peer.ask(InitProducerIdRequest(transactional_id="t"), 4, InitProducerIdResponse)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 

@@ -48,7 +48,7 @@ FETCH_MANY = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_every_version_can_say_it(request_: Message, versions: range) -> None:
+def test_every_version_can_express_the_refusal(request_: Message, versions: range) -> None:
     for version in versions:
         refused = encode(refusal(request_, version, ErrorCode.NOT_COORDINATOR), version)
         assert ErrorCode.NOT_COORDINATOR.to_bytes(2, "big") in refused

@@ -95,7 +95,7 @@ async def test_each_of_them_can_be_set(peer: Peer, name: str) -> None:
 @pytest.mark.parametrize(
     "config", [{"remote_storage_enable": "true"}, {"flush_ms": "soon"}, {"preallocate": "1"}, {"flush_messages": "0"}]
 )
-async def test_what_cannot_be_is_refused_all_the_same(peer: Peer, config: dict[str, str]) -> None:
+async def test_impossible_configs_are_rejected_even_in_validate_only(peer: Peer, config: dict[str, str]) -> None:
     assert await create(peer, **config) == ErrorCode.INVALID_CONFIG
 
 
@@ -115,7 +115,7 @@ async def test_records_may_be_an_hour_ahead_and_as_old_as_they_like(peer: Peer, 
     assert await produced(peer, now, now + DAY // 12) == ErrorCode.INVALID_TIMESTAMP
 
 
-async def test_a_topic_says_how_old_its_records_may_be_each_of_them(peer: Peer, broker: Broker) -> None:
+async def test_a_topic_limits_how_old_each_record_may_be(peer: Peer, broker: Broker) -> None:
     await create(peer, message_timestamp_before_max_ms=str(DAY))
     now = broker.now()
     assert await produced(peer, now - DAY // 2, now) == ErrorCode.NONE
@@ -124,7 +124,7 @@ async def test_a_topic_says_how_old_its_records_may_be_each_of_them(peer: Peer, 
     assert await produced(peer, -1) == ErrorCode.NONE
 
 
-async def test_a_topic_says_how_far_ahead_they_may_be(peer: Peer, broker: Broker) -> None:
+async def test_a_topic_limits_how_far_ahead_records_may_be(peer: Peer, broker: Broker) -> None:
     await create(peer, message_timestamp_after_max_ms=str(DAY))
     now = broker.now()
     assert await produced(peer, now + DAY // 2) == ErrorCode.NONE

@@ -121,6 +121,6 @@ async def test_a_deleted_topic_is_gone_and_may_be_made_again_under_another_id(pe
         (DeleteTopicState(name="__consumer_offsets"), ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_deleted_says_why(peer: Peer, wanted: DeleteTopicState, code: ErrorCode) -> None:
+async def test_a_rejected_deletion_has_a_reason(peer: Peer, wanted: DeleteTopicState, code: ErrorCode) -> None:
     answer = await peer.ask(DeleteTopicsRequest(topics=[wanted]), 6, DeleteTopicsResponse)
     assert [(found.error_code, bool(found.error_message)) for found in answer.responses] == [(code, True)]

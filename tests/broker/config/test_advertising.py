@@ -19,7 +19,7 @@ WILDCARDS = ["0.0.0.0", "::", "0", "0:0:0:0:0:0:0:0"]
 
 
 @pytest.mark.parametrize("host", WILDCARDS)
-def test_a_broker_that_listens_on_a_wildcard_address_must_be_told_what_to_advertise(host: str) -> None:
+def test_a_broker_on_a_wildcard_address_needs_advertised_listeners(host: str) -> None:
     # Apache Kafka 4.3.1 refuses 0.0.0.0, too; clients would connect to themselves.
     with pytest.raises(ConfigError, match=f"No client can connect to {host}.*--set advertised.listeners=HOST:9092.*"):
         Broker(BrokerOptions(host=host))
@@ -50,7 +50,7 @@ def test_an_address_has_a_port_and_brackets_where_its_host_has_colons(text: str,
         assert address_text(parts[0], int(parts[1])) == text
 
 
-def test_the_brackets_of_an_ipv6_address_are_no_part_of_it() -> None:
+def test_the_brackets_of_an_ipv6_address_are_not_part_of_it() -> None:
     # Metadata has host and port as two fields: a client would look up "[::1]" as a name.
     assert parse_advertised("PLAINTEXT://[fd00::1]:9092") == ("fd00::1", 9092)
 
@@ -61,7 +61,7 @@ async def told(address: str) -> list[tuple[str, int]]:
     return [(node.host, node.port) for node in metadata.brokers]
 
 
-async def test_clients_are_told_the_advertised_listener(
+async def test_clients_receive_the_advertised_listener(
     start_broker: MakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "kohort.broker")

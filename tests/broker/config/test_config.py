@@ -52,7 +52,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_what_consumer_groups_get_lies_between_the_bounds_for_what_they_may_set(name: str) -> None:
+def test_defaults_of_consumer_groups_are_within_their_bounds(name: str) -> None:
     low, high = BOUNDS[name]
     default = int(parse_config().values[name])
     with pytest.raises(ConfigError, match=f"{low} .* must not be larger than {name}"):

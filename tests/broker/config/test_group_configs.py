@@ -8,9 +8,9 @@ from kohort.broker import BrokerOptions
 from kohort.broker.config.groups import check_group_configs, group_number
 from kohort.broker.config.static import parse_config
 from kohort.errors import ConfigError, ErrorCode
+from tests.broker.apis.test_alter_configs import DELETE, GROUP, SET, alter, replace, resource
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
-from tests.broker.apis.test_alter_configs import DELETE, GROUP, SET, alter, replace, resource
 
 SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 

@@ -16,7 +16,7 @@ from tests.broker.conftest import MakeBroker
 NAME = "message.max.bytes"
 
 
-def test_the_brokers_own_change_counts_before_that_for_all_before_what_it_was_started_with() -> None:
+def test_the_brokers_own_change_precedes_that_for_all_brokers_and_the_start_options() -> None:
     config = DynamicConfig({NAME: "1"})
     config.change(Source.ALL_BROKERS, {NAME: "2"})
     assert config.current.number(NAME) == 2
@@ -52,7 +52,7 @@ def test_a_change_that_cannot_be_made_changes_nothing(changes: dict[str, str], s
 
 
 @pytest.mark.parametrize("source", [Source.BROKER, Source.ALL_BROKERS])
-async def test_what_was_changed_counts_after_a_restart_over_what_the_start_says(
+async def test_changed_settings_precede_start_options_after_a_restart(
     start_broker: MakeBroker, tmp_path: Path, source: Source
 ) -> None:
     options = BrokerOptions(port=0, data=tmp_path / "data", settings={NAME: "5000"})

@@ -35,7 +35,7 @@ async def asks_where_to_begin(peer: Peer, client_id: str) -> None:
     await peer.answer(OffsetFetchResponse)
 
 
-async def test_who_asks_where_to_begin_can_fetch_there_soon(broker: Broker, connect: Connect) -> None:
+async def test_a_client_that_asks_for_a_starting_offset_can_fetch_soon(broker: Broker, connect: Connect) -> None:
     fetching, asking = await connect(), await connect()
     await fetches(broker, fetching, "a")
     await asks_where_to_begin(asking, "a")

@@ -21,9 +21,9 @@ from kohort.wire.messages.delete_records import (
 )
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from tests.broker.apis.test_records import batch, store
 from tests.broker.conftest import Connect, MakeBroker
 from tests.broker.peer import Peer, talking_to, until
-from tests.broker.apis.test_records import batch, store
 from tests.broker.virtual import VirtualBroker, eventually, in_virtual_time
 
 V = 12
@@ -127,14 +127,14 @@ async def test_a_partition_that_was_forgotten_can_be_fetched_again(peer: Peer) -
 
 
 @pytest.mark.parametrize("epoch", [0x7FFF_FFFF, 5, 2])
-async def test_a_session_goes_on_with_its_next_epoch_alone(peer: Peer, epoch: int) -> None:
+async def test_a_session_accepts_only_its_next_epoch(peer: Peer, epoch: int) -> None:
     session = await begin(peer, 0)
     answer = await peer.ask(request([], session, epoch), V, FetchResponse)
     assert answer.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert answered(await peer.ask(request([], session, 1), V, FetchResponse)) == []
 
 
-async def test_a_session_hears_that_a_partition_begins_later(peer: Peer) -> None:
+async def test_a_session_returns_a_new_start_offset(peer: Peer) -> None:
     for _ in range(2):
         await store(peer, batch(b"old"))
     session = (await peer.ask(request(wanted(0, offset=2)), V, FetchResponse)).session_id
@@ -201,7 +201,7 @@ async def test_a_session_that_forgets_everything_ends(peer: Peer, broker: Broker
     assert len(broker.fetch_sessions) == 0
 
 
-async def test_a_session_hears_that_a_topic_is_gone_while_it_waits(peer: Peer, connect: Connect) -> None:
+async def test_a_waiting_session_fetch_returns_the_deletion_of_its_topic(peer: Peer, connect: Connect) -> None:
     waiting = await connect()
     session = await begin(waiting, 0, 1)
     waiting.send(request([], session, 1, wait_ms=60_000), V)
@@ -210,7 +210,7 @@ async def test_a_session_hears_that_a_topic_is_gone_while_it_waits(peer: Peer, c
     assert {one.error_code for one in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_the_later_of_two_requests_of_a_session_counts(broker: Broker, peer: Peer) -> None:
+async def test_the_later_of_two_requests_of_a_session_wins(broker: Broker, peer: Peer) -> None:
     # A client that gave up waiting, and whose first request was only late.
     session = await begin(peer, 0)
     peer.send(request([], session, 1, wait_ms=60_000), V)
@@ -226,7 +226,7 @@ async def test_a_session_of_names_cannot_go_on_with_ids(peer: Peer) -> None:
     assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-async def test_a_session_hears_that_a_topic_was_made_anew(broker: Broker, peer: Peer) -> None:
+async def test_a_session_returns_that_its_topic_was_recreated(broker: Broker, peer: Peer) -> None:
     topic = broker.topics.named("orders")
     assert topic is not None
     asked = [FetchTopic(topic_id=topic.topic_id, partitions=wanted(0)[0].partitions)]
@@ -248,7 +248,7 @@ async def test_a_session_outlives_its_connection(connect: Connect, broker: Broke
     assert (await second.ask(request([], session, 2), V, FetchResponse)).session_id == session
 
 
-async def test_where_no_slot_is_free_nothing_is_remembered(start_broker: MakeBroker) -> None:
+async def test_without_a_free_slot_no_session_is_created(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings={"max.incremental.fetch.session.cache.slots": "1"}))
     broker.topics.create("orders", 2)
     async with talking_to(broker) as peer:
@@ -369,7 +369,7 @@ def test_a_session_is_old_or_idle_only_after_two_minutes() -> None:
     assert opened(kept, 10, 4 * MINUTE + 2) == 3
 
 
-def test_a_session_may_have_the_last_place_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_may_take_the_last_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.broker.fetch.sessions._MOST_PLACES", 3)
     kept = sessions(5)
     assert opened(kept, 2, 0) == 1
@@ -383,13 +383,13 @@ def test_a_session_has_an_id_of_its_own_which_is_not_0() -> None:
     assert (opened(kept, 1, 0), opened(kept, 1, 0)) == (5, 7)
 
 
-async def test_a_partition_without_records_is_told_when_a_session_gets_it(peer: Peer) -> None:
+async def test_an_empty_partition_is_returned_when_a_session_adds_it(peer: Peer) -> None:
     session = await begin(peer, 0)
     assert answered(await peer.ask(request(wanted(1), session, 1), V, FetchResponse)) == [1]
     assert answered(await peer.ask(request([], session, 2), V, FetchResponse)) == []
 
 
-async def test_a_session_by_ids_tells_topics_apart(peer: Peer, broker: Broker) -> None:
+async def test_a_session_with_topic_ids_distinguishes_topics(peer: Peer, broker: Broker) -> None:
     ids = [broker.topics.create(name, 1).topic_id for name in ("one", "two")]
 
     def by_id(*topic_ids: UUID) -> list[FetchTopic]:

@@ -47,7 +47,9 @@ async def grow(peer: Peer) -> None:
     assert result.error_code == ErrorCode.NONE
 
 
-async def test_a_fetch_that_waits_is_answered_so_at_once_and_the_next_as_ever(broker: Broker, connect: Connect) -> None:
+async def test_a_waiting_fetch_is_answered_with_the_error_at_once_and_the_next_as_usual(
+    broker: Broker, connect: Connect
+) -> None:
     reader, admin = await connect(), await connect()
     reader.send(fetch(max_wait_ms=15_000), 12)
     await until(lambda: broker.waiting_fetches.count == 1)
@@ -57,7 +59,7 @@ async def test_a_fetch_that_waits_is_answered_so_at_once_and_the_next_as_ever(br
     assert set(codes(await reader.ask(fetch(), 12, FetchResponse)).values()) == {ErrorCode.NONE}
 
 
-async def test_so_is_the_next_fetch_of_a_session(broker: Broker, connect: Connect) -> None:
+async def test_the_next_fetch_of_a_session_gets_the_error(broker: Broker, connect: Connect) -> None:
     reader, admin = await connect(), await connect()
     began = await reader.ask(fetch(session_epoch=0), 12, FetchResponse)
     assert began.session_id
@@ -68,7 +70,7 @@ async def test_so_is_the_next_fetch_of_a_session(broker: Broker, connect: Connec
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER not in after.values()
 
 
-async def test_a_client_that_connects_later_need_not_be_told(broker: Broker, connect: Connect) -> None:
+async def test_a_client_that_connects_later_gets_no_error(broker: Broker, connect: Connect) -> None:
     await grow(await connect())
     later = await connect()
     assert set(codes(await later.ask(fetch(), 12, FetchResponse)).values()) == {ErrorCode.NONE}

@@ -57,7 +57,7 @@ def test_a_partition_stirs_when_its_log_moves(parked: WaitingFetches, logs: list
     assert list(session.stirring.values()) == [second]
 
 
-def test_a_topic_that_was_made_anew_has_other_logs(parked: WaitingFetches, logs: list[PartitionLog]) -> None:
+def test_a_recreated_topic_has_other_logs(parked: WaitingFetches, logs: list[PartitionLog]) -> None:
     session, (place,) = session_of(parked, 0)
     before, now, _ = logs
     session.looked(place, before)
@@ -74,7 +74,7 @@ def test_a_topic_that_was_made_anew_has_other_logs(parked: WaitingFetches, logs:
     session.looked(place, None)
 
 
-def test_what_a_session_forgets_is_not_watched(parked: WaitingFetches, logs: list[PartitionLog]) -> None:
+def test_forgotten_partitions_of_a_session_are_not_watched(parked: WaitingFetches, logs: list[PartitionLog]) -> None:
     session, (first, second) = session_of(parked, 0, 1)
     session.looked(first, logs[0])
     session.looked(second, logs[1])
@@ -87,7 +87,7 @@ def test_what_a_session_forgets_is_not_watched(parked: WaitingFetches, logs: lis
     assert not parked._open and not parked._watches
 
 
-def test_a_place_that_was_told_says_again_only_what_is_new() -> None:
+def test_a_partition_of_a_session_returns_only_changes() -> None:
     place = FetchedPartition(("orders", 0), FetchTopic(topic="orders"), FetchPartition())
     told = PartitionData(high_watermark=5, log_start_offset=2, preferred_read_replica=LEADER, records=[])
     assert place.has_changed(told)
@@ -126,7 +126,7 @@ async def test_a_fetch_that_is_woken_for_too_little_waits_on(parked: WaitingFetc
     assert not parked._open and not parked._watches and not parked._of_client
 
 
-async def test_of_two_fetches_of_a_client_one_waits_on_when_the_other_is_answered(
+async def test_one_of_two_fetches_of_a_client_keeps_waiting_when_the_other_is_answered(
     parked: WaitingFetches, logs: list[PartitionLog]
 ) -> None:
     watches, looks = [LogWatch(parked), LogWatch(parked)], [Looks(), Looks()]

@@ -12,7 +12,7 @@ from tests.broker.conftest import QUICK, MakeBroker
 AT_ONCE = {**QUICK, "group.consumer.assignment.interval.ms": "0"}
 
 
-async def test_clients_are_told_the_rack(start_broker: MakeBroker) -> None:
+async def test_metadata_contains_the_rack(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings={**QUICK, "broker.rack": "zone-a"}))
     async with Admin(bootstrap_servers=f"127.0.0.1:{broker.port}") as admin:
         await admin.create_topics([NewTopic("orders", 2)])
@@ -23,7 +23,7 @@ async def test_clients_are_told_the_rack(start_broker: MakeBroker) -> None:
         assert set(cluster.metadata.racks_of(["orders"]).values()) == {frozenset(["zone-a"])}
 
 
-async def test_a_broker_that_was_told_no_rack_has_none(start_broker: MakeBroker) -> None:
+async def test_a_broker_without_a_rack_setting_has_no_rack(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings=QUICK))
     async with Admin(bootstrap_servers=f"127.0.0.1:{broker.port}") as admin:
         assert [one.rack for one in (await admin.describe_cluster()).brokers.values()] == [None]

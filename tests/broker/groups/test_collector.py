@@ -33,14 +33,14 @@ def test_it_is_back_after_an_error() -> None:
     assert gc.isenabled()
 
 
-def test_who_runs_without_a_collector_goes_on_without() -> None:
+def test_a_process_that_disabled_the_collector_keeps_it_disabled() -> None:
     gc.disable()
     with without_collector():
         pass
     assert not gc.isenabled()
 
 
-def test_much_that_was_made_is_frozen_and_still_freed_when_nobody_holds_it() -> None:
+def test_many_new_objects_are_frozen_and_freed_when_unreferenced() -> None:
     class Made:
         pass
 

@@ -51,7 +51,9 @@ async def broker(start_broker: MakeBroker) -> Broker:
     return await start_broker(BrokerOptions(port=0, settings=AT_ONCE))
 
 
-async def test_members_hear_of_topics_that_come_grow_go_and_come_again(broker: Broker, peer: Peer) -> None:
+async def test_members_learn_of_topics_that_are_created_grow_are_deleted_and_recreated(
+    broker: Broker, peer: Peer
+) -> None:
     epoch = (await beat(peer)).member_epoch
     topic = broker.topics.create("orders", 1)
     response = await beat(peer, "g", "a", epoch)
@@ -117,7 +119,7 @@ async def test_a_topic_deleted_while_the_broker_was_down_is_noticed(start_broker
         assert told(await beat(peer, "g", "a", joined.member_epoch, topic_partitions=[])) == []
 
 
-async def test_a_groups_own_interval_is_told_at_the_next_heartbeat(broker: Broker, peer: Peer) -> None:
+async def test_a_groups_own_interval_is_returned_by_the_next_heartbeat(broker: Broker, peer: Peer) -> None:
     joined = await beat(peer)
     assert joined.heartbeat_interval_ms == 5_000
     broker.change_group_configs("g", {"consumer.heartbeat.interval.ms": "7000"})
@@ -127,7 +129,7 @@ async def test_a_groups_own_interval_is_told_at_the_next_heartbeat(broker: Broke
     assert (await beat(peer, "g", "a", joined.member_epoch)).heartbeat_interval_ms == 5_000
 
 
-async def test_a_shorter_session_counts_at_once(start_broker: MakeBroker) -> None:
+async def test_a_shorter_session_timeout_applies_at_once(start_broker: MakeBroker) -> None:
     least = {"group.consumer.min.session.timeout.ms": "1", "group.consumer.min.heartbeat.interval.ms": "1"}
     broker = await start_broker(BrokerOptions(port=0, settings=least))
     async with talking_to(broker) as peer:

@@ -6,9 +6,9 @@ import pytest
 
 from kohort.broker.groups.coordinator import group_partition, java_string_hash
 from kohort.errors import ErrorCode
-from tests.broker.peer import Peer
 from tests.broker.groups.test_leading_again import Waiter, committing
 from tests.broker.groups.test_shard import ask, code_of
+from tests.broker.peer import Peer
 from tests.broker.virtual import VirtualBroker, eventually, in_virtual_time
 
 

@@ -58,7 +58,7 @@ ASKED: tuple[tuple[Message, int, type[Message]], ...] = (
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-async def test_while_a_group_loads_whoever_asks_waits_but_heartbeats_are_taken(
+async def test_while_a_group_loads_requests_wait_but_heartbeats_are_accepted(
     tmp_path: Path, start_broker: MakeBroker
 ) -> None:
     options = BrokerOptions(port=0, data=tmp_path, settings=QUICK)

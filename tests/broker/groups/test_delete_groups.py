@@ -101,7 +101,7 @@ async def test_every_version_deletes_groups_each_by_its_own_shard(peer: Peer, ve
     assert await committed(peer, "g0") == {}
 
 
-async def test_what_cannot_be_deleted_says_why_and_hurts_no_other(peer: Peer) -> None:
+async def test_a_rejected_deletion_has_a_reason_and_does_not_affect_others(peer: Peer) -> None:
     await commit(peer, "empty", "orders")
     await join(peer, "busy", "orders")
     assert await delete(peer, "busy", "nobody", "empty", "nobody", "") == [
@@ -146,14 +146,14 @@ async def test_offsets_of_a_topic_that_a_member_wants_stay(peer: Peer) -> None:
     assert await committed(peer, "g") == {"orders": {0: 5, 1: 5}}
 
 
-async def test_offsets_of_what_does_not_exist_are_refused_beside_the_others(peer: Peer) -> None:
+async def test_offsets_of_missing_partitions_are_rejected_and_the_others_deleted(peer: Peer) -> None:
     await commit(peer, "g", "orders")
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await forget(peer, "g", orders=[0, 9], nobody=[0]) == (OK, {"orders": [OK, code], "nobody": [code]})
     assert await forget(peer, "g", nobody=[0]) == (OK, {"nobody": [code]})
 
 
-async def test_an_error_of_the_group_stands_alone(peer: Peer) -> None:
+async def test_an_error_of_the_group_has_no_partition_results(peer: Peer) -> None:
     assert await forget(peer, "missing", orders=[0], nobody=[0]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
     assert await forget(peer, "missing", nobody=[0]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
     assert await forget(peer, "missing") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
@@ -165,7 +165,7 @@ async def test_an_error_of_the_group_stands_alone(peer: Peer) -> None:
 # A topic is deleted
 
 
-async def test_with_a_topic_goes_what_groups_committed_for_it(start_broker: MakeBroker, tmp_path: Path) -> None:
+async def test_deleting_a_topic_deletes_its_committed_offsets(start_broker: MakeBroker, tmp_path: Path) -> None:
     # KAFKA-19154: who makes the topic anew would else be told to begin at the old one's offset.
     options = BrokerOptions(port=0, data=tmp_path / "data", settings=QUICK)
     first = await start_broker(options)

@@ -67,7 +67,7 @@ async def test_a_member_that_does_not_come_back_is_removed(broker: Broker, conne
     await until(lambda: members(broker, "g") == {"alive"})
 
 
-async def test_so_is_a_classic_member(broker: Broker, connect: Connect) -> None:
+async def test_a_classic_member_is_removed_after_its_grace_period(broker: Broker, connect: Connect) -> None:
     peer = await connect()
     member_id, _ = await classic_member(peer, "g")
     assert members(broker, "g") == {member_id}
@@ -75,7 +75,7 @@ async def test_so_is_a_classic_member(broker: Broker, connect: Connect) -> None:
     await until(lambda: members(broker, "g") == set())
 
 
-async def test_one_that_is_heard_of_on_another_connection_stays(broker: Broker, connect: Connect) -> None:
+async def test_a_member_that_uses_another_connection_stays(broker: Broker, connect: Connect) -> None:
     first, second = await connect(), await connect()
     member_id, generation = await classic_member(first, "g")
     first.writer.close()
@@ -119,7 +119,7 @@ async def test_members_keep_their_sessions_when_a_gateway_closes_all_connections
     assert sum(len(members(broker, f"g{group}")) for group in range(4)) == 12
 
 
-async def test_with_a_grace_of_zero_only_the_session_counts(start_broker: MakeBroker) -> None:
+async def test_with_a_grace_of_zero_only_the_session_timeout_applies(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings={**SETTINGS, "group.disconnect.grace.ms": "0"}))
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     member_id, _ = await classic_member(Peer(reader, writer), "g")

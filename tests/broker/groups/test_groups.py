@@ -170,7 +170,7 @@ async def test_a_parked_join_is_answered_and_what_was_asked_behind_it_follows_in
     peer.writer.close()
 
 
-async def test_groups_and_offsets_survive_a_restart_and_the_member_goes_on(
+async def test_groups_and_offsets_survive_a_restart_and_the_member_continues(
     tmp_path: Path, start_broker: MakeBroker
 ) -> None:
     options = BrokerOptions(port=0, data=tmp_path, settings=QUICK)

@@ -137,7 +137,9 @@ async def leaves(peer: Peer, member: Member) -> None:
     await peer.ask(LeaveGroupRequest(group_id="g", members=[identity]), 5, LeaveGroupResponse)
 
 
-async def test_members_of_a_cooperative_assignor_are_told_at_once(broker: Broker, stable: Stable, peer: Peer) -> None:
+async def test_members_of_a_cooperative_assignor_are_notified_at_once(
+    broker: Broker, stable: Stable, peer: Peer
+) -> None:
     a, b, c = await stable("cooperative-sticky", 3)
     await held(broker, a)
     await leaves(peer, c)
@@ -146,7 +148,7 @@ async def test_members_of_a_cooperative_assignor_are_told_at_once(broker: Broker
     assert await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-async def test_members_of_an_eager_assignor_are_told_together(broker: Broker, stable: Stable, peer: Peer) -> None:
+async def test_members_of_an_eager_assignor_are_notified_together(broker: Broker, stable: Stable, peer: Peer) -> None:
     a, b, c = await stable("range", 3)
     await held(broker, a)
     await leaves(peer, c)
@@ -156,7 +158,7 @@ async def test_members_of_an_eager_assignor_are_told_together(broker: Broker, st
     assert await a.heard() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-async def test_a_member_of_an_eager_assignor_that_must_be_released_hears_with_the_others_by_its_next_heartbeat(
+async def test_an_eager_member_whose_heartbeat_is_released_is_notified_with_the_others_by_its_next_heartbeat(
     broker: Broker, stable: Stable, peer: Peer
 ) -> None:
     a, b, c = await stable("range", 3)
@@ -186,14 +188,14 @@ async def test_a_member_whose_commit_cuts_a_hold_short_is_asked_for_its_next_hea
     assert await a.heard() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_nobody_else_is(broker: Broker, stable: Stable) -> None:
+async def test_other_members_are_not_refused(broker: Broker, stable: Stable) -> None:
     (a,) = await stable("range", 1, "aiokafka")
     await held(broker, a)
     a.peer.send(ListGroupsRequest(), 4)
     assert await a.heard() == ErrorCode.NONE
 
 
-async def test_a_java_member_that_must_be_released_while_the_group_waits_to_be_told_together_comes_back(
+async def test_a_java_member_that_is_released_during_the_joint_notification_returns(
     broker: Broker, stable: Stable, peer: Peer
 ) -> None:
     a, b, c = await stable("range", 3, "apache-kafka-java")
@@ -207,7 +209,7 @@ async def test_a_java_member_that_must_be_released_while_the_group_waits_to_be_t
     assert await a.heard() == await b.heard() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-async def test_nobody_waits_for_a_member_that_is_overdue(broker: Broker, stable: Stable, peer: Peer) -> None:
+async def test_the_notification_does_not_wait_for_an_overdue_member(broker: Broker, stable: Stable, peer: Peer) -> None:
     a, b, c = await stable("range", 3)
     b.beat()
     await until(lambda: holding(broker) == 1)
@@ -231,7 +233,7 @@ async def test_a_heartbeat_behind_another_of_the_same_member_takes_its_place(bro
         await until(lambda: holding(broker) == 1)
 
 
-async def test_what_moves_between_members_of_a_cooperative_assignor_waits_for_no_heartbeat(
+async def test_partitions_that_move_between_cooperative_members_wait_for_no_heartbeat(
     broker: Broker, stable: Stable, connect: Connect
 ) -> None:
     a, b = await stable("cooperative-sticky", 2)
@@ -280,7 +282,7 @@ async def test_a_broker_that_stops_lets_no_classic_member_wait(broker: Broker, s
     assert await a.heard() == await b.heard() == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_member_that_is_removed_hears_it_though_others_are_waited_for(
+async def test_a_removed_member_is_notified_while_others_are_awaited(
     broker: Broker, stable: Stable, peer: Peer
 ) -> None:
     a, b, c = await stable("range", 3)

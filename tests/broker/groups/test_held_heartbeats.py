@@ -157,7 +157,7 @@ def numbers(partitions: list[TopicPartitions]) -> list[int]:
     return sorted(number for one in partitions for number in one.partitions)
 
 
-async def test_a_member_hears_at_once_that_another_has_joined(broker: Broker, join: Join) -> None:
+async def test_a_member_is_notified_at_once_that_another_joined(broker: Broker, join: Join) -> None:
     broker.topics.create("orders", 2)
     a = await join("a")
     await held(broker, a)
@@ -202,7 +202,7 @@ async def test_a_client_that_never_acknowledges_what_it_was_given_is_held_all_th
     await held(broker, a)
 
 
-async def test_new_partitions_and_topics_are_told_at_once(broker: Broker, join: Join) -> None:
+async def test_members_are_notified_of_new_partitions_and_topics_at_once(broker: Broker, join: Join) -> None:
     topic = broker.topics.create("orders", 1)
     a = await join("a")
     await held(broker, a)
@@ -247,7 +247,7 @@ async def test_a_hold_ends_when_the_next_heartbeat_would_come(start_broker: Make
     assert 0.5 < loop.time() - began < 5.0
 
 
-async def test_a_member_that_is_removed_hears_it_at_once(broker: Broker, join: Join, peer: Peer) -> None:
+async def test_a_removed_member_is_notified_at_once(broker: Broker, join: Join, peer: Peer) -> None:
     a = await join("a")
     await held(broker, a)
     identity = MemberIdentity(member_id="a", reason="member was removed by an admin")
@@ -255,7 +255,7 @@ async def test_a_member_that_is_removed_hears_it_at_once(broker: Broker, join: J
     assert (await a.hear()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_broker_that_stops_lets_nobody_wait(broker: Broker, join: Join) -> None:
+async def test_a_stopping_broker_answers_all_held_requests(broker: Broker, join: Join) -> None:
     a = await join("a")
     await held(broker, a)
     await broker.stop()
@@ -313,7 +313,7 @@ async def test_a_java_member_that_waits_for_what_others_have_is_back_soon(
     assert got.assignment is not None and len(numbers(got.assignment.topic_partitions)) == 1
 
 
-async def test_more_members_than_are_told_in_one_turn_all_hear_each_time(
+async def test_more_members_than_one_turn_notifies_are_all_notified_each_time(
     broker: Broker, join: Join, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.broker.groups.shard._SLICES_PER_TURN", 2)

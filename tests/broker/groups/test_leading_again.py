@@ -66,7 +66,7 @@ def test_a_heartbeat_that_is_held_ends_though_one_was_held_before_the_broker_led
 
 
 @pytest.mark.parametrize("was_held", [True, False])
-def test_so_does_a_classic_members(was_held: bool) -> None:
+def test_a_classic_members_held_heartbeat_ends_after_the_broker_leads_again(was_held: bool) -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         protocols = [JoinGroupRequestProtocol(name="p", metadata=b"")]
         join = JoinGroupRequest(
@@ -242,7 +242,7 @@ def committing(offset: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[at])])
 
 
-def test_what_was_committed_for_a_topic_that_is_deleted_while_the_coordinator_loads_is_forgotten() -> None:
+def test_offsets_of_a_topic_that_is_deleted_while_the_coordinator_loads_are_deleted() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         topic = world.broker.topics.create("t", 1)
         answer = await peer.ask(committing(5), 5, OffsetCommitResponse)
@@ -289,7 +289,7 @@ def test_while_the_disk_is_full_a_coordinator_loads_five_times_a_second_at_most(
     world.play(world.broker.stop())
 
 
-def test_the_heartbeat_that_is_held_last_is_the_one_with_which_all_hear_of_a_rebalance() -> None:
+def test_the_last_held_heartbeat_completes_the_joint_notification() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         async with connected(f"127.0.0.1:{PORT}") as second, connected(f"127.0.0.1:{PORT}") as third:
             join = JoinGroupRequest(
@@ -325,7 +325,7 @@ def test_the_heartbeat_that_is_held_last_is_the_one_with_which_all_hear_of_a_reb
     in_virtual_time(steps)
 
 
-def test_what_was_committed_for_a_topic_that_is_deleted_is_forgotten() -> None:
+def test_offsets_of_a_deleted_topic_are_deleted() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         world.broker.topics.create("t", 1)
         await peer.ask(committing(5), 5, OffsetCommitResponse)
@@ -337,7 +337,7 @@ def test_what_was_committed_for_a_topic_that_is_deleted_is_forgotten() -> None:
     in_virtual_time(steps)
 
 
-def test_a_shard_that_never_led_has_no_members_and_nobody_waits() -> None:
+def test_a_shard_that_never_led_has_no_members_and_no_waiting_requests() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         shard = Shard(world.broker, 0)
         assert not shard.waiting and not shard.members("g") and not shard.weighed_topics

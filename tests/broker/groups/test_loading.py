@@ -38,7 +38,7 @@ def load(log: PartitionLog) -> tuple[int, GroupShard]:
 @pytest.mark.parametrize("window", [1, 3, 100_000])
 @given(batches=st.lists(st.lists(COMMITS | GENERATIONS, min_size=1, max_size=6), max_size=8))
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_it_is_the_shard_that_lived_through_all(
+def test_the_loaded_shard_equals_the_shard_that_never_stopped(
     window: int, batches: list[list[tuple[Message, Message | None]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -111,9 +111,7 @@ def commit(partition: int, offset: int = 5) -> tuple[Message, Message | None]:
 
 
 @pytest.mark.parametrize("said", [(1, 2), (1 << 40, 2 << 40)], ids=["its offset is right", "its offset is damaged"])
-def test_what_lies_behind_a_batch_that_the_log_does_not_serve_is_loaded(
-    said: tuple[int, int], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_records_behind_an_unserved_batch_are_loaded(said: tuple[int, int], caplog: pytest.LogCaptureFixture) -> None:
     log = log_of([commit(0)], [commit(1)], [commit(2)])
 
     class Damaged:

@@ -17,10 +17,10 @@ from kohort.errors import ConfigError
 from kohort.model import UUID
 from kohort.wire.batches.records import Record, encode_batch
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from tests.broker.conftest import MakeBroker
-from tests.broker.peer import Peer, talking_to, until
 from tests.broker.apis.test_alter_configs import GROUP, SET, alter, resource
+from tests.broker.conftest import MakeBroker
 from tests.broker.groups.test_consumer_groups import beat, partitions
+from tests.broker.peer import Peer, talking_to, until
 
 ASSIGNOR, WEIGHTS = "consumer.assignor", "consumer.member.weights"
 SETTINGS = {"group.consumer.assignment.interval.ms": "0", "group.consumer.load.interval.ms": "20"}
@@ -122,7 +122,7 @@ class Forgetful(LastOne):
         return {max(members): {topic_id: range(left, topic.partitions) for topic_id, topic in topics.items()}}
 
 
-async def test_what_a_users_assignor_does_wrong_is_told_and_the_last_target_counts_on(
+async def test_an_invalid_assignment_of_a_custom_assignor_is_reported_and_the_last_target_stays(
     start_broker: MakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def warned() -> list[logging.LogRecord]:
@@ -155,7 +155,7 @@ async def test_what_a_users_assignor_does_wrong_is_told_and_the_last_target_coun
         (WEIGHTS, "a=1,b=nan", "must be a list of ID=WEIGHT"),
     ],
 )
-def test_what_a_group_cannot_have_is_refused(name: str, text: str, said: str) -> None:
+def test_invalid_group_configs_are_rejected(name: str, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_group_configs({name: text}, parse_config())
 

@@ -10,9 +10,9 @@ from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.broker.peer import Peer, connected
 from tests.broker.groups.test_consumer_groups import beat
 from tests.broker.groups.test_disconnect_grace import classic_member, consumer_member, members
+from tests.broker.peer import Peer, connected
 from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
 
 AT = f"127.0.0.1:{PORT}"
@@ -114,7 +114,7 @@ def test_ten_members_of_three_groups_that_are_lost_at_once_are_taken_for_a_gatew
     in_virtual_time(steps, SETTINGS)
 
 
-def test_a_member_of_two_groups_on_one_connection_is_lost_to_the_one_that_it_was_last_heard_of_in() -> None:
+def test_a_member_of_two_groups_on_one_connection_is_lost_to_the_group_of_its_last_request() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         async with connected(AT) as first:
             await consumer_member(first, "before", "m")
@@ -127,7 +127,7 @@ def test_a_member_of_two_groups_on_one_connection_is_lost_to_the_one_that_it_was
     in_virtual_time(steps, SETTINGS)
 
 
-def test_a_connection_of_nobody_closes_like_any_other() -> None:
+def test_a_connection_without_members_closes_like_any_other() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         await consumer_member(peer, "g", "m")
         assert (await beat(peer, "g", "m", -1)).error_code == ErrorCode.NONE

@@ -12,8 +12,8 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from tests.broker.conftest import MakeBroker
-from tests.broker.peer import Peer, talking_to
 from tests.broker.groups.test_consumer_groups import AT_ONCE, beat
+from tests.broker.peer import Peer, talking_to
 
 TOPICS = [f"{number:0249}" for number in range(4_500)]
 """1.1 MB of names."""

@@ -23,9 +23,9 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-from tests.broker.peer import Peer, connected
 from tests.broker.groups.test_leading_again import HOLD_S, Full, Waiter, classic_member, committing, lead_again
 from tests.broker.groups.test_loading import log_of
+from tests.broker.peer import Peer, connected
 from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
 
 ONE_SHARD = {"offsets.topic.num.partitions": "1"}

@@ -87,7 +87,7 @@ async def commit(peer: Peer, group: str) -> int:
     return answer.topics[0].partitions[0].error_code
 
 
-async def test_groups_of_a_stopped_shard_are_told_to_look_elsewhere(broker: Broker, fail: Fail) -> None:
+async def test_groups_of_a_stopped_shard_get_not_coordinator(broker: Broker, fail: Fail) -> None:
     other = next(name for name in map(str, range(100)) if group_partition(name, 50) != group_partition("g", 50))
     async with talking_to(broker) as peer:
         assert await commit(peer, "g") == ErrorCode.NONE

@@ -55,7 +55,7 @@ async def test_a_timer_may_set_another_while_it_fires() -> None:
     timers.close()
 
 
-async def test_what_is_set_again_and_again_does_not_pile_up() -> None:
+async def test_setting_a_timer_repeatedly_keeps_one_entry() -> None:
     timers = Timers(asyncio.get_running_loop(), lambda: 0)
     for round_ in range(1_000):
         for key in range(10):
@@ -108,7 +108,7 @@ def test_each_timer_fires_at_its_time() -> None:
     assert not world.timers._due
 
 
-def test_what_is_due_fires_before_what_fires_may_set() -> None:
+def test_due_timers_fire_before_timers_that_they_set() -> None:
     world = Virtual()
     world.timers.set("one", world.now() + 10, lambda now: world.set("later", 10))
     world.set("two", 20)
@@ -194,7 +194,7 @@ def test_timers_that_are_set_again_and_again_take_no_other_along(seed: int) -> N
     assert [at for _, at in world.fired] == sorted(last.values())
 
 
-def test_what_is_overdue_fires_at_once() -> None:
+def test_overdue_timers_fire_at_once() -> None:
     world = Virtual()
     world.set("now", 0)
     world.set("before", -1_000)

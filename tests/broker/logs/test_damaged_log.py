@@ -51,7 +51,7 @@ async def broker_of_five_batches(start_broker: MakeBroker, data: Path, size: int
 
 
 @pytest.mark.parametrize("size", [10, 100_000])  # through memory, and by sendfile
-async def test_what_is_damaged_is_an_error_and_the_rest_is_served(
+async def test_damaged_batches_are_errors_and_the_rest_is_served(
     start_broker: MakeBroker, tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     again = await broker_of_five_batches(start_broker, tmp_path, size, lambda end: end // 2)  # in the third batch
@@ -67,7 +67,7 @@ async def test_what_is_damaged_is_an_error_and_the_rest_is_served(
     )
 
 
-async def test_who_asks_for_a_time_behind_a_damaged_size_is_told(start_broker: MakeBroker, tmp_path: Path) -> None:
+async def test_looking_up_a_time_behind_a_damaged_size_is_an_error(start_broker: MakeBroker, tmp_path: Path) -> None:
     broker = await broker_of_five_batches(start_broker, tmp_path, 10, lambda end: end // 5 * 2 + 8)
     async with talking_to(broker) as peer:
         for time, expected in ((1, (ErrorCode.NONE, 1)), (4, (ErrorCode.CORRUPT_MESSAGE, -1))):

@@ -8,8 +8,8 @@ from kohort.broker import Broker
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tests.broker.peer import Peer
 from tests.broker.apis.test_topics import create, look_up, topic
+from tests.broker.peer import Peer
 
 
 def fails(*_: object) -> None:

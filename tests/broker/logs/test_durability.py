@@ -51,7 +51,7 @@ def append(log: PartitionLog) -> None:
     log.append(encode_batch([Record(0, 0, None, b"x", ())]), log.leader_epoch)
 
 
-async def test_what_is_appended_while_a_sync_runs_shares_the_next_one(store: Slow, log: PartitionLog) -> None:
+async def test_appends_during_a_sync_share_the_next_one(store: Slow, log: PartitionLog) -> None:
     writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     acknowledged: list[int] = []
     for number in range(3):
@@ -123,9 +123,7 @@ async def test_a_writer_that_is_closed_leaves_no_thread(store: Slow, log: Partit
     assert set(threading.enumerate()) <= before
 
 
-async def test_what_is_appended_at_the_last_moment_fails_with_the_sync_before_it(
-    store: Slow, log: PartitionLog
-) -> None:
+async def test_appends_during_a_failing_sync_fail_with_it(store: Slow, log: PartitionLog) -> None:
     # Were it written after the failure, a restart would find what was refused.
     writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     append(log)
@@ -146,7 +144,7 @@ async def test_what_is_appended_at_the_last_moment_fails_with_the_sync_before_it
     assert log.stable_offset == 1
 
 
-async def test_a_mistake_of_ours_in_a_sync_is_reported_and_is_no_answer(store: Slow, log: PartitionLog) -> None:
+async def test_a_bug_in_a_sync_is_reported_and_not_answered(store: Slow, log: PartitionLog) -> None:
     # Whether the records are on disk is not known, so the requests that wait get neither a success nor an error.
     mistake = ValueError("a mistake of ours")
     reported: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -162,7 +160,7 @@ async def test_a_mistake_of_ours_in_a_sync_is_reported_and_is_no_answer(store: S
     assert told == []
 
 
-async def test_one_who_cannot_be_told_keeps_nobody_else_waiting(store: Slow, log: PartitionLog) -> None:
+async def test_a_failing_callback_does_not_block_other_requests(store: Slow, log: PartitionLog) -> None:
     writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
     told = asyncio.Event()
 
@@ -178,7 +176,7 @@ async def test_one_who_cannot_be_told_keeps_nobody_else_waiting(store: Slow, log
     await writer.close()
 
 
-async def test_a_finished_commit_keeps_nobody_alive(store: Slow) -> None:
+async def test_a_finished_commit_keeps_no_references(store: Slow) -> None:
     # Whoever waits for a commit may hold it: were the two to keep each other, only the collector could free them.
     writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
 
@@ -218,7 +216,7 @@ async def test_the_commit_of_a_divided_sync_is_finished_after_its_last_part(tmp_
     store.close()
 
 
-async def test_the_rest_of_what_nobody_waits_for_is_not_taken_for_a_later_commit(tmp_path: Path) -> None:
+async def test_the_rest_of_an_append_without_waiters_is_not_taken_for_a_later_commit(tmp_path: Path) -> None:
     # An append whose request failed afterwards has asked for no commit, and is in the sync of a group's.
     store = FileStore(tmp_path)
     topic = Topic(UUID(int=1), "wide", 2 * NEW_FILES)

@@ -103,7 +103,7 @@ def state(broker: Broker) -> dict[str, tuple[int, dict[str, str]]]:
     ],
     ids=["create", "auto-create", "partitions", "configs", "delete"],
 )
-async def test_a_full_disk_is_told_and_nothing_changes(
+async def test_a_full_disk_is_an_error_and_nothing_changes(
     start_broker: MakeBroker, request_: Message, version: int, kind: type[Message], code: Callable[[Message], int]
 ) -> None:
     store = Disk()
@@ -120,7 +120,9 @@ async def test_a_full_disk_is_told_and_nothing_changes(
     assert state(broker) != before
 
 
-async def test_who_gives_a_group_away_while_the_disk_is_full_does_not_take_it_back(start_broker: MakeBroker) -> None:
+async def test_a_group_that_is_handed_over_while_the_disk_is_full_stays_with_the_new_broker(
+    start_broker: MakeBroker,
+) -> None:
     store = Disk()
     broker = await start_broker(BrokerOptions(port=0, settings=QUICK), store)
     broker.topics.create("t", 1)

@@ -131,7 +131,7 @@ async def test_a_slow_reader_gets_everything_in_the_order_of_its_requests(broker
     writer.close()
 
 
-async def test_a_reader_that_goes_away_leaves_nothing_open(broker: Broker) -> None:
+async def test_a_reader_that_disconnects_leaves_no_file_open(broker: Broker) -> None:
     async with talking_to(broker) as peer:
         await peer.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
         before = descriptors()

@@ -96,7 +96,7 @@ def test_time_in_which_the_broker_reads_nothing_does_not_count(topics: int) -> N
 
 
 @pytest.mark.parametrize("topics", [1, 1_000], ids=["a small request", "a request larger than a read"])
-def test_the_clock_begins_anew_when_the_broker_reads_again(topics: int) -> None:
+def test_the_time_limit_restarts_when_the_broker_reads_again(topics: int) -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         whole = request(1, topics)
         peer.writer.write(whole[: 3 * len(whole) // 4])

@@ -110,7 +110,7 @@ async def test_large_answers_count_from_when_they_are_made_until_they_have_left(
         assert box.held == 0
 
 
-async def test_of_a_connection_that_is_gone_nothing_counts() -> None:
+async def test_answers_of_a_closed_connection_are_not_counted() -> None:
     box, _ = outbox()
     box.hold(8)
     box.add([b"head", b"body"])

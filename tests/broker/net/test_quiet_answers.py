@@ -22,9 +22,9 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from tests.broker.conftest import QUICK, Connect, MakeBroker
-from tests.broker.peer import Peer, until
 from tests.broker.groups.test_consumer_groups import beat
 from tests.broker.groups.test_groups import codes, commit_request, join
+from tests.broker.peer import Peer, until
 
 
 class SlowDisk(MemoryStore):
@@ -98,7 +98,7 @@ SILENT = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch
 NOTHING = ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=5, heartbeat_interval_ms=50)
 
 
-def test_another_epoch_an_assignment_and_an_error_tell_something() -> None:
+def test_a_new_epoch_an_assignment_and_an_error_are_news() -> None:
     assert has_no_news(SILENT, NOTHING)
     for answer in (
         ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=6, heartbeat_interval_ms=50),
@@ -109,6 +109,6 @@ def test_another_epoch_an_assignment_and_an_error_tell_something() -> None:
     assert not has_no_news(HeartbeatRequest(), HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def test_the_answer_to_a_report_tells_that_it_counts() -> None:
+def test_the_answer_to_a_report_is_news() -> None:
     report = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=5, topic_partitions=[])
     assert not has_no_news(report, NOTHING)

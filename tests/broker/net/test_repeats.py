@@ -121,7 +121,7 @@ async def test_another_version_of_the_same_heartbeat_is_answered_in_its_own(brok
         assert decode(HeartbeatResponse, version, answer[position:]).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_who_comes_back_to_its_first_client_id_is_known_by_it(broker: Broker, peer: Peer) -> None:
+async def test_a_client_that_returns_to_its_first_client_id_is_recognized(broker: Broker, peer: Peer) -> None:
     join = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="a", rebalance_timeout_ms=60_000, subscribed_topic_names=[], topic_partitions=[]
     )

@@ -40,7 +40,7 @@ async def test_topics_come_and_go(admin: Admin, fresh: str) -> None:
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_what_cannot_be_created_is_refused(admin: Admin, fresh: str) -> None:
+async def test_invalid_topics_are_rejected(admin: Admin, fresh: str) -> None:
     for topic, code in (
         (NewTopic("no/topic"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic(fresh, 0), ErrorCode.INVALID_PARTITIONS),

@@ -47,7 +47,7 @@ async def test_groups_have_configs_too(admin: Admin, fresh: str) -> None:
     assert raised.value.code is ErrorCode.INVALID_CONFIG
 
 
-async def test_what_a_broker_was_started_with_is_no_topics_own(admin: Admin, new_topic: NewTopicName) -> None:
+async def test_a_start_option_of_the_broker_is_not_a_topics_own_config(admin: Admin, new_topic: NewTopicName) -> None:
     (node,) = (await admin.describe_cluster()).brokers
     started = await admin.describe_configs(ConfigKind.BROKER, str(node))
     assert started["group.initial.rebalance.delay.ms"].source is ConfigSource.STARTED_WITH
@@ -92,7 +92,9 @@ def test_plain_threads_can_do_it_too(any_broker: Broker) -> None:
         assert admin.remove_all_members("no-such-group") == ()
 
 
-async def test_the_producers_of_a_partition_are_told(admin: Admin, any_broker: Broker, new_topic: NewTopicName) -> None:
+async def test_the_producers_of_a_partition_are_described(
+    admin: Admin, any_broker: Broker, new_topic: NewTopicName
+) -> None:
     used, unused = (TopicPartition(topic, n) for topic in [await new_topic(2)] for n in (0, 1))
     await written(any_broker, used.topic, 1, 3)
     found = await admin.describe_producers([used, unused])
@@ -106,7 +108,7 @@ async def test_the_producers_of_a_partition_are_told(admin: Admin, any_broker: B
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_leader_that_is_there_need_not_be_elected(admin: Admin, new_topic: NewTopicName) -> None:
+async def test_electing_the_current_leader_is_not_needed(admin: Admin, new_topic: NewTopicName) -> None:
     here = TopicPartition(await new_topic(), 0)
     missing = TopicPartition(here.topic, 7)
     assert await admin.elect_leaders([here, missing]) == {
@@ -116,7 +118,7 @@ async def test_a_leader_that_is_there_need_not_be_elected(admin: Admin, new_topi
     assert here not in await admin.elect_leaders()  # of all, those that need none are left out
 
 
-async def test_what_has_configs_is_listed(admin: Admin, new_topic: NewTopicName, fresh: str) -> None:
+async def test_resources_with_configs_are_listed(admin: Admin, new_topic: NewTopicName, fresh: str) -> None:
     topic = await new_topic()
     await admin.alter_configs(ConfigKind.GROUP, fresh, {"consumer.session.timeout.ms": "50000"})
     (node,) = (await admin.describe_cluster()).brokers

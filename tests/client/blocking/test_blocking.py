@@ -14,7 +14,7 @@ from kohort.client import ClosedError
 from tests.interop.broker import Broker
 
 
-def test_what_is_sent_is_read_and_committed(any_broker: Broker, fresh: str) -> None:
+def test_sent_records_are_read_and_committed(any_broker: Broker, fresh: str) -> None:
     told: list[tuple[str, int, bool]] = []
     here = threading.current_thread()
 

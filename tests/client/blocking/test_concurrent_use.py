@@ -27,7 +27,7 @@ METHODS: dict[str, Callable[[blocking.Consumer, str], object]] = {
 }
 
 
-def test_a_second_thread_in_a_consumer_is_told_at_once_and_the_first_goes_on(any_broker: Broker, fresh: str) -> None:
+def test_a_second_thread_in_a_consumer_fails_at_once_and_the_first_continues(any_broker: Broker, fresh: str) -> None:
     inside, done = threading.Event(), threading.Event()
 
     def assigned(partitions: object) -> None:
@@ -106,7 +106,7 @@ FORK = """
     """
 
 
-def test_a_client_is_of_no_use_after_a_fork_and_its_parent_goes_on(any_broker: Broker, fresh: str) -> None:
+def test_a_client_raises_after_a_fork_and_its_parent_continues(any_broker: Broker, fresh: str) -> None:
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", textwrap.dedent(FORK)]
     ran = subprocess.run([*command, any_broker.bootstrap, fresh], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stderr) == (0, "")

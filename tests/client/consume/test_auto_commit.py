@@ -10,8 +10,8 @@ import pytest
 from kohort import Admin, Consumer, TopicPartition
 from kohort.client import CommitFailedError
 from tests.client.conftest import NewTopicName, eventually
-from tests.client.link import linked_broker
 from tests.client.consume.test_consumer import consumer_of, fill, take
+from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 from tests.interop.mixed.offsets_log import java_hash
 
@@ -48,7 +48,7 @@ async def test_an_idle_consumer_writes_no_commits(any_broker: Broker, new_topic:
         assert (await consumer.end_offsets([log]))[log] == before[log] + 1
 
 
-async def test_what_the_application_set_back_is_committed_again(
+async def test_a_position_that_the_application_set_back_is_committed_again(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic()
@@ -159,7 +159,7 @@ async def test_a_callback_that_takes_longer_than_closing_may_take_is_waited_for_
         assert link.asked[LEAVE_GROUP] == 1
 
 
-async def test_a_commit_that_was_under_way_when_the_partition_went_says_nothing_when_it_is_back() -> None:
+async def test_a_commit_in_flight_when_the_partition_was_revoked_is_void_after_it_returns() -> None:
     here = TopicPartition("t", 0)
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)

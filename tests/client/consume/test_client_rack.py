@@ -15,8 +15,8 @@ from kohort import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartitio
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.client.conftest import eventually
-from tests.client.link import Link, another_link, linked_broker
 from tests.client.consume.test_consumer import fill, take
+from tests.client.link import Link, another_link, linked_broker
 from tests.conftest import need_jars
 from tests.interop.kafka import free_ports, running_kafka_pair
 

@@ -95,7 +95,7 @@ async def test_an_auto_commit_has_only_what_moved_since_the_last_commit() -> Non
         assert [one and one.offset for one in found.values()] == [3, 5]
 
 
-async def test_what_is_given_to_an_auto_commit_counts_and_not_where_the_consumer_is_by_then() -> None:
+async def test_an_auto_commit_uses_the_positions_at_its_start() -> None:
     async with reading() as here:
         before: Positions = {ZERO: OffsetAndMetadata(2)}
         here.read_to(9, 9)
@@ -118,7 +118,7 @@ async def test_an_auto_commit_begins_once_in_each_interval_and_not_before_the_fi
         assert here.sent == [{0: 1, 1: 1}]
 
 
-async def test_what_a_later_commit_overtakes_is_not_taken_for_what_is_on_disk() -> None:
+async def test_an_overtaken_commit_is_not_taken_for_the_stored_one() -> None:
     # The first one's answer arrives last. Which of the two the broker has is not known.
     async with reading() as here:
         here.link.held[OFFSET_COMMIT] = asyncio.Event()
@@ -132,7 +132,7 @@ async def test_what_a_later_commit_overtakes_is_not_taken_for_what_is_on_disk() 
         assert here.sent == [{0: 5}, {0: 5}]
 
 
-async def test_an_auto_commit_that_fails_is_logged_once_and_repeated_and_so_is_its_end(
+async def test_a_failing_auto_commit_is_repeated_and_logged_once_and_its_end_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "kohort.client")
@@ -173,7 +173,7 @@ async def test_a_commit_that_is_asked_for_raises_what_failed() -> None:
         assert raised.value.errors == dict.fromkeys((ZERO, ONE), ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
-async def test_after_a_commit_that_failed_nobody_relies_on_the_one_before() -> None:
+async def test_a_failed_commit_invalidates_the_one_before() -> None:
     # It may have been carried out, and then the group is behind the position.
     async with reading() as here:
         here.positions = {ZERO: OffsetAndMetadata(5)}

@@ -40,7 +40,7 @@ async def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     return records
 
 
-async def test_records_come_in_order_and_where_it_stands_is_known(any_broker: Broker, new_topic: NewTopicName) -> None:
+async def test_records_arrive_in_order_and_the_position_is_known(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic()
     here = TopicPartition(topic, 0)
     await fill(any_broker.bootstrap, topic, 1000)
@@ -113,7 +113,7 @@ async def test_closing_ends_an_iteration(any_broker: Broker, new_topic: NewTopic
 
 
 @pytest.mark.parametrize("assignor", ["range", COOPERATIVE])
-async def test_each_record_counts_once_while_members_come_and_go(
+async def test_each_record_is_processed_once_while_members_join_and_leave(
     any_broker: Broker, new_topic: NewTopicName, fresh: str, assignor: str
 ) -> None:
     # Commit before revoke: what was counted is committed before another may have the partition.
@@ -154,7 +154,7 @@ async def test_each_record_counts_once_while_members_come_and_go(
     assert len(counted) == total
 
 
-async def test_callbacks_run_in_poll_and_tell_only_what_moves(
+async def test_callbacks_run_in_poll_with_moving_partitions_only(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
@@ -217,7 +217,7 @@ async def test_a_poll_that_is_cancelled_loses_nothing(any_broker: Broker, new_to
         assert seen == list(range(500))
 
 
-async def test_what_was_processed_is_committed_by_itself(
+async def test_processed_records_are_committed_automatically(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic()
@@ -264,7 +264,7 @@ async def test_without_a_committed_offset_the_policy_decides(
         assert (await take(consumer, 1))[0].offset == 0
 
 
-async def test_a_group_goes_on_where_it_was_when_its_broker_comes_back(tmp_path: Path) -> None:
+async def test_a_group_continues_when_its_broker_returns(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     broker = ("--data", str(tmp_path), "--listen", f"127.0.0.1:{port}")
     with kohort_to_kill(*broker, group_initial_rebalance_delay_ms="0") as first:
@@ -334,7 +334,7 @@ async def test_a_callback_cannot_unsubscribe_its_consumer(
     await consumer.close()
 
 
-async def test_subscribing_anew_and_to_other_topics(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+async def test_subscribing_again_and_to_other_topics(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
     one, two = await new_topic(), await new_topic()
     async with consumer_of(any_broker, one, group_id=fresh) as consumer:
         while consumer.assignment != {TopicPartition(one, 0)}:
@@ -364,7 +364,7 @@ async def test_a_topic_that_is_deleted_is_given_up(
         assert len(await take(consumer, 5)) == 5
 
 
-async def test_a_partition_that_nobody_leads_holds_no_other_up(any_broker: Broker, new_topic: NewTopicName) -> None:
+async def test_a_partition_without_a_leader_does_not_block_others(any_broker: Broker, new_topic: NewTopicName) -> None:
     one, late = await new_topic(1), await new_topic(1)
     for topic in (one, late):
         await fill(any_broker.bootstrap, topic, 5)
@@ -395,7 +395,7 @@ async def test_a_topic_made_after_subscribing_is_found(any_broker: Broker, admin
         assert len(await take(consumer, 10)) == 10
 
 
-async def test_what_makes_no_sense_is_refused(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+async def test_invalid_calls_are_rejected(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
     here = TopicPartition(await new_topic(), 0)
     async with consumer_of(any_broker) as consumer:
         with pytest.raises(ConfigError, match="group_id is missing"):
@@ -446,7 +446,7 @@ async def test_offsets_are_found_by_time(any_broker: Broker, new_topic: NewTopic
         assert await consumer.offsets_for_times({here: now}) == {here: None}
 
 
-async def test_what_was_fetched_ahead_is_bounded_while_the_application_sleeps(
+async def test_prefetched_records_are_bounded_while_the_application_sleeps(
     any_broker: Broker, new_topic: NewTopicName
 ) -> None:
     topic = await new_topic(4)

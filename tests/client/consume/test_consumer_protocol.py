@@ -53,7 +53,7 @@ async def test_the_broker_matches_a_pattern_also_topics_to_come(
             await consumer.poll(timeout=0.1)
 
 
-async def test_what_a_pattern_of_the_brokers_brings_is_in_every_refresh_of_metadata(
+async def test_topics_matched_by_the_broker_are_in_every_metadata_refresh(
     any_broker: Broker, admin: Admin, new_topic: NewTopicName, fresh: str
 ) -> None:
     # Its topics are found by id. Were they not asked for again by name, a leader that moves would never be found.
@@ -67,7 +67,7 @@ async def test_what_a_pattern_of_the_brokers_brings_is_in_every_refresh_of_metad
         assert metadata.topics[topic] is not known
 
 
-async def test_a_pattern_that_is_no_expression_is_refused_with_the_reason(
+async def test_an_invalid_pattern_is_rejected_with_the_reason(
     any_broker: Broker, new_topic: NewTopicName, fresh: str
 ) -> None:
     async with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh, **CONSUMER) as consumer:
@@ -95,7 +95,7 @@ async def test_the_brokers_assignor_is_the_members_wish(
     assert "none-such" in raised.value.sentence
 
 
-async def test_a_second_member_with_a_live_instance_id_is_told_so(
+async def test_a_second_member_with_a_live_instance_id_is_rejected(
     cluster: Cluster, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(1)
@@ -131,7 +131,7 @@ async def test_members_of_both_protocols_share_a_group_while_it_migrates(
     await new_one.leave()
 
 
-async def test_what_belongs_to_the_other_protocol_is_refused_in_a_sentence(cluster: Cluster) -> None:
+async def test_options_of_the_other_protocol_are_rejected_with_a_sentence(cluster: Cluster) -> None:
     for option, value in (
         ("session_timeout_ms", 10_000),
         ("heartbeat_interval_ms", 1_000),

@@ -18,7 +18,7 @@ from tests.client.conftest import eventually
 from tests.client.fetching import FETCH, LONG, METADATA, ONE, PRODUCE, ZERO, fetches, fetching, partitions_of, refuse
 
 
-async def test_an_answer_tells_where_the_partition_begins_and_ends() -> None:
+async def test_an_answer_has_the_start_and_end_of_the_partition() -> None:
     def told(one: PartitionData) -> None:
         one.log_start_offset, one.high_watermark, one.last_stable_offset = 0, 9, 7
 
@@ -30,7 +30,7 @@ async def test_an_answer_tells_where_the_partition_begins_and_ends() -> None:
         assert (state.start, state.end, here.lost) == (0, 9, [])
 
 
-async def test_a_broker_that_does_not_tell_the_beginning_leaves_it_unknown() -> None:
+async def test_an_answer_without_a_start_offset_leaves_it_unknown() -> None:
     async with fetching() as here:
         here.answer(lambda one: setattr(one, "log_start_offset", -1))
         (state,) = here.fetch(ZERO)
@@ -96,7 +96,7 @@ async def test_an_answer_to_a_fetch_before_a_seek_is_dropped_and_the_others_coun
         assert [record.offset for record in here.fetcher.take(3)] == [2]
 
 
-async def test_the_error_of_a_removed_partition_is_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_error_of_a_removed_partition_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     async with fetching(**LONG) as here:
         here.answer(refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         here.hold()
@@ -211,7 +211,7 @@ async def test_a_broker_without_topic_ids_is_asked_by_name() -> None:
         assert state.topic_id is None and here.requests[0].topics[0].topic == "t"
 
 
-async def test_an_answer_counts_when_metadata_has_dropped_the_topic_meanwhile() -> None:
+async def test_an_answer_is_used_if_metadata_dropped_the_topic_meanwhile() -> None:
     async with fetching() as here:
         await here.write(3)
         here.hold()
@@ -239,7 +239,7 @@ async def test_a_topic_that_metadata_drops_before_the_request_is_asked_for_witho
 
 
 @pytest.mark.parametrize("damage", ["half a batch", "no batch"])
-async def test_bytes_that_are_no_batch_are_raised_and_not_fetched_again(damage: str) -> None:
+async def test_bytes_that_are_not_a_batch_raise_and_are_not_fetched_again(damage: str) -> None:
     def broken(one: PartitionData) -> None:
         assert isinstance(one.records, bytes | bytearray | memoryview)
         one.records = bytes(one.records)[:30] if damage == "half a batch" else b"\xff" * 100

@@ -23,8 +23,8 @@ from kohort.wire.messages.fetch import FetchResponse, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from tests.client.conftest import eventually
-from tests.client.link import Link, linked_broker
 from tests.client.consume.test_consumer import fill, take
+from tests.client.link import Link, linked_broker
 
 FETCH, LIST_OFFSETS, METADATA = 1, 2, 3
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -82,7 +82,7 @@ async def test_a_damaged_batch_is_raised_by_every_poll_until_somebody_seeks_and_
             assert [record.offset for record in await take(consumer, 1)] == [1]
 
 
-async def test_what_was_fetched_before_the_error_is_handed_out_first() -> None:
+async def test_records_fetched_before_the_error_are_returned_first() -> None:
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)
         await fill(f"127.0.0.1:{link.port}", "t", 3)
@@ -365,7 +365,7 @@ async def test_a_topic_that_is_denied_while_it_is_read_is_raised() -> None:
             assert problem.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and "t-0" in str(problem)
 
 
-async def test_a_batch_of_a_format_that_nobody_knows_is_raised_instead_of_fetched_again_for_ever() -> None:
+async def test_a_batch_of_an_unknown_format_raises_instead_of_being_fetched_forever() -> None:
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)
         await fill(f"127.0.0.1:{link.port}", "t", 1)
@@ -547,7 +547,7 @@ async def test_partitions_of_one_answer_fare_each_by_its_own_code(caplog: pytest
         assert [line.split(":")[1] for line in lines if line.startswith("not fetched")] == [" t-1"]
 
 
-async def test_a_partition_without_a_leader_is_logged_unless_that_is_so_of_its_whole_topic(
+async def test_a_partition_without_a_leader_is_logged_unless_its_whole_topic_has_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     away = ErrorCode.LEADER_NOT_AVAILABLE
@@ -583,7 +583,7 @@ async def test_a_partition_that_is_given_up_and_fails_again_later_is_logged_agai
     assert not any(record.getMessage().startswith("fetched again") for record in caplog.records)
 
 
-async def test_the_leader_of_a_refused_partition_is_looked_up_anew() -> None:
+async def test_the_leader_of_a_rejected_partition_is_looked_up_again() -> None:
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)
         async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:

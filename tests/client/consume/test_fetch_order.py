@@ -179,7 +179,7 @@ async def test_a_new_leader_is_checked_before_it_is_read_from() -> None:
         assert (here.fetched(), len(here.lost)) == ([ZERO], 1)
 
 
-async def test_a_partition_whose_leader_is_not_known_has_nobody_to_check() -> None:
+async def test_a_partition_with_an_unknown_leader_is_not_checked() -> None:
     async with fetching() as here:
         (state,) = here.add(TopicPartition("u", 0))
         state.move(5, EPOCH)
@@ -230,7 +230,7 @@ async def test_nothing_is_fetched_after_closing() -> None:
         assert here.fetched() == []
 
 
-async def test_what_is_not_added_can_be_removed() -> None:
+async def test_removing_a_partition_that_was_not_added_is_allowed() -> None:
     async with fetching() as here:
         here.add(ZERO)
         here.fetcher.remove([ONE, ZERO])

@@ -94,7 +94,7 @@ async def test_a_fetch_may_take_as_long_as_it_waits_at_the_broker() -> None:
         assert (state.failures, here.link.asked[FETCH]) == (0, 2)
 
 
-async def test_after_a_broken_connection_everything_is_asked_for_anew_after_a_pause() -> None:
+async def test_after_a_broken_connection_all_partitions_are_requested_again_after_a_pause() -> None:
     async with fetching(retry_backoff_ms=1_000, retry_backoff_max_ms=1_000) as here:
         (state,) = here.fetch(ZERO)
         await here.asked(2)
@@ -119,7 +119,7 @@ async def test_a_seek_during_a_fetch_that_fails_is_not_held_up() -> None:
         assert (moved.failures, moved.retry_at) == (0, 0.0)
 
 
-async def test_a_session_that_the_broker_has_lost_is_begun_anew_at_once() -> None:
+async def test_a_session_that_the_broker_lost_is_restarted_at_once() -> None:
     def lost_once(answer: FetchResponse, client: str | None) -> None:
         answer.error_code, answer.responses = ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
         del here.link.change[FETCH]

@@ -34,7 +34,7 @@ def told(request: FetchRequest) -> tuple[int, int, dict[TopicPartition, int], li
     return request.session_id, request.session_epoch, fetched, forgotten
 
 
-def test_after_the_first_request_only_changes_are_told() -> None:
+def test_after_the_first_request_only_changes_are_sent() -> None:
     kept = session()
     assert told(kept.request({ONE: at(5), TWO: at(0)})) == (0, 0, {ONE: 5, TWO: 0}, [])
     kept.succeeded(77)
@@ -59,21 +59,21 @@ def test_the_same_is_asked_for_again_by_the_epoch_alone() -> None:
     assert told(kept.request({TWO: at(0)})) == (77, 2, {}, [(ID, 0)])
 
 
-def test_a_topic_made_anew_is_forgotten_under_its_old_id() -> None:
+def test_a_recreated_topic_is_forgotten_under_its_old_id() -> None:
     kept = session()
     kept.request({ONE: at(5)})
     kept.succeeded(77)
     assert told(kept.request({ONE: at(0, OTHER_ID)})) == (77, 1, {ONE: 0}, [(ID, 0)])
 
 
-def test_a_broker_that_keeps_no_sessions_is_told_everything_each_time() -> None:
+def test_without_sessions_each_request_has_all_partitions() -> None:
     kept = session()
     for _ in range(3):
         assert told(kept.request({ONE: at(5)})) == (0, 0, {ONE: 5}, [])
         kept.succeeded(0)
 
 
-def test_a_session_that_the_broker_lost_begins_anew() -> None:
+def test_a_session_that_the_broker_lost_restarts() -> None:
     kept = session()
     kept.request({ONE: at(5)})
     kept.succeeded(77)
@@ -86,7 +86,7 @@ def test_a_session_that_the_broker_lost_begins_anew() -> None:
     assert told(kept.request({ONE: at(5)})) == (78, 0, {ONE: 5}, [])
 
 
-def test_after_a_lost_answer_everything_is_told() -> None:
+def test_after_a_lost_answer_all_partitions_are_sent() -> None:
     kept = session()
     kept.request({ONE: at(5)})
     kept.succeeded(77)
@@ -97,7 +97,7 @@ def test_after_a_lost_answer_everything_is_told() -> None:
     assert told(kept.request({ONE: at(6)})) == (77, 0, {ONE: 6}, [])
 
 
-def test_a_broker_that_ends_its_sessions_is_told_everything_again() -> None:
+def test_a_broker_that_ends_its_sessions_gets_all_partitions_again() -> None:
     kept = session()
     kept.request({ONE: at(5)})
     kept.succeeded(77)

@@ -37,7 +37,7 @@ async def polls(consumer: Consumer, told: Told, count: int) -> None:
             await consumer.poll(timeout=0.05)
 
 
-async def test_callbacks_are_told_where_each_partition_stands(
+async def test_callbacks_receive_the_position_of_each_partition(
     any_broker: Broker, new_topic: NewTopicName, fresh: str, protocol: dict[str, Any]
 ) -> None:
     topic = await new_topic(2)

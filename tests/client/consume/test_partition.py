@@ -72,7 +72,7 @@ def test_as_many_as_asked_for_and_the_rest_later(chunk: MakeChunk) -> None:
 
 
 @both
-def test_what_compaction_took_away_is_passed_over(chunk: MakeChunk) -> None:
+def test_offsets_removed_by_compaction_are_skipped(chunk: MakeChunk) -> None:
     state = state_at(0)
     state.add(chunk(batch(2, 7) + batch(9), ()))
     assert [record.offset for record in state.take(10)] == [2, 7, 9]
@@ -131,7 +131,7 @@ def test_bytes_that_changed_on_the_way_are_refused(chunk: MakeChunk) -> None:
 
 
 @both
-def test_what_comes_before_a_damaged_batch_is_handed_out_and_nothing_is_passed_over(chunk: MakeChunk) -> None:
+def test_records_before_a_damaged_batch_are_returned_and_none_is_skipped(chunk: MakeChunk) -> None:
     # Were the damaged batch left behind when it is told of, a loop that logs errors would lose records.
     damaged = bytearray(batch(2, 3))
     damaged[-1] ^= 1
@@ -190,7 +190,7 @@ def test_the_epoch_of_the_last_record_handed_out_is_known(chunk: MakeChunk) -> N
 
 
 @both
-def test_columns_and_records_say_the_same(chunk: MakeChunk) -> None:
+def test_columns_and_records_have_the_same_content(chunk: MakeChunk) -> None:
     rows = [
         Record(5, 1_700_000_000_123, b"k", b"v", [("h", b"x"), ("h", None)]),
         Record(6, 1_700_000_000_124, None, None, ()),

@@ -57,7 +57,7 @@ async def test_a_pattern_matches_the_clusters_own_topics_only_on_demand(
         await eventually(lambda: consumer.subscription == {topic} | internal)
 
 
-def test_what_an_answer_of_all_topics_leaves_out_does_not_exist() -> None:
+def test_a_topic_missing_in_an_answer_of_all_topics_does_not_exist() -> None:
     # A consumer that waited for such a topic to be told of would ask again and again.
     metadata = (
         ClusterMetadata().merged(known("a", "gone"), of_all=True).merged(known("a"), asked={"never", "a"}, of_all=True)

@@ -26,8 +26,8 @@ from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-from tests.client.link import Link, linked_broker
 from tests.client.consume.test_consumer import fill
+from tests.client.link import Link, linked_broker
 
 LIST_OFFSETS, OFFSET_FETCH, API_VERSIONS, EPOCH_END = 2, 9, 18, 23
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -149,7 +149,7 @@ async def test_without_a_committed_offset_and_a_policy_it_is_an_error_of_that_pa
         assert "t-1 has no committed offset" in str(errors[ONE])
 
 
-async def test_the_reset_that_somebody_asked_for_goes_before_the_policy() -> None:
+async def test_a_requested_reset_precedes_the_policy() -> None:
     async with asking() as ask:
         state = PartitionState(ZERO)
         state.lose(OffsetSpec.LATEST)
@@ -218,7 +218,7 @@ async def test_the_end_of_a_log_is_what_the_isolation_level_lets_be_read(level: 
     assert levels == [isolation]
 
 
-async def test_a_duration_counts_back_from_now_and_not_beyond_the_beginning_of_time() -> None:
+async def test_a_duration_is_relative_to_now_and_not_before_the_epoch() -> None:
     times: dict[int, int] = {}
 
     def watch(request: ListOffsetsRequest) -> None:
@@ -236,7 +236,7 @@ async def test_a_duration_counts_back_from_now_and_not_beyond_the_beginning_of_t
         assert [state.position for state in ask.states.values()] == [0, 0]
 
 
-async def test_where_every_record_is_older_than_the_duration_the_end_is_asked_for_next() -> None:
+async def test_if_every_record_is_older_than_the_duration_the_end_is_requested_next() -> None:
     async with asking() as ask:
         turns = ask.of(ZERO)
         ask.link.change[LIST_OFFSETS] = no_offset
@@ -286,7 +286,7 @@ async def test_a_leader_that_has_everything_that_was_fetched_is_read_from(end: i
 
 
 @pytest.mark.parametrize("end", [5, 7])
-async def test_what_was_fetched_and_is_gone_before_it_was_handed_out_is_fetched_anew(end: int) -> None:
+async def test_records_truncated_before_they_were_returned_are_fetched_again(end: int) -> None:
     async with asking() as ask:
         state = ask.read_to(5, fetched=8)
         ask.link.change[EPOCH_END] = ends(end_offset=end)
@@ -296,7 +296,7 @@ async def test_what_was_fetched_and_is_gone_before_it_was_handed_out_is_fetched_
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-async def test_with_a_policy_the_position_goes_back_to_where_the_logs_part(policy: str) -> None:
+async def test_with_a_policy_the_position_returns_to_where_the_logs_diverge(policy: str) -> None:
     async with asking(auto_offset_reset=policy) as ask:
         state = ask.read_to(5, fetched=8)
         ask.link.change[EPOCH_END] = ends(end_offset=4)
@@ -342,7 +342,7 @@ async def test_a_check_that_gets_no_answer_is_the_callers_to_repeat() -> None:
         assert state.checked_epoch is None
 
 
-async def test_a_broker_too_old_to_say_where_epochs_end_is_read_from() -> None:
+async def test_a_broker_too_old_for_epoch_ends_is_read_without_validation() -> None:
     async with asking(too_old=True) as ask:
         state = ask.read_to(5, fetched=8)
         assert await ask.lookups.ask_epochs(ask.node, ask.of(ZERO)) == {}

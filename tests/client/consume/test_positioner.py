@@ -33,7 +33,7 @@ from tests.client.positioning import (
 # What is asked
 
 
-async def test_a_group_is_asked_first_and_only_for_what_nobody_placed() -> None:
+async def test_the_group_is_asked_first_and_only_for_partitions_without_a_position() -> None:
     async with positioning(group_id="g") as here:
         await commit_outside(here.cluster, "g", {ZERO: 3, ONE: 3})
         zero, one = here.add(ZERO, ONE)
@@ -52,7 +52,7 @@ async def test_without_a_committed_offset_the_reset_is_looked_up_next_and_then_i
         await here.asked(FETCH)
 
 
-async def test_without_a_group_nobody_is_asked_for_committed_offsets() -> None:
+async def test_without_a_group_no_committed_offsets_are_requested() -> None:
     async with positioning() as here:
         states = here.go_on(ZERO, ONE)
         await eventually(found(*states))

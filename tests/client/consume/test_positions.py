@@ -18,8 +18,8 @@ from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from tests.client.conftest import eventually
-from tests.client.link import Link, linked_broker
 from tests.client.consume.test_consumer import fill, take
+from tests.client.link import Link, linked_broker
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort_to_kill
 

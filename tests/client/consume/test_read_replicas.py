@@ -142,7 +142,7 @@ async def test_a_partition_that_is_given_up_is_read_from_its_leader_when_it_is_b
         assert here.replicas.rack_id([here.state], "b") == "b"
 
 
-async def test_when_a_follower_failed_the_cluster_is_looked_at_anew() -> None:
+async def test_a_failed_follower_makes_the_client_refresh_metadata() -> None:
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)
         async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:

@@ -31,8 +31,8 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from tests.client.link import linked_broker
 from tests.client.consume.test_consumer import fill
+from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 
 OFFSET_COMMIT, OFFSET_FETCH, HEARTBEAT = 8, 9, 68
@@ -216,9 +216,7 @@ async def test_offsets_are_asked_for_by_the_id_of_the_topic_that_has_the_name_no
         assert await committed_offsets(cluster, "g", [here]) == {here: OffsetAndMetadata(5)}
 
 
-async def test_a_topic_made_anew_is_read_from_where_the_policy_says(
-    any_broker: Broker, admin: Admin, fresh: str
-) -> None:
+async def test_a_recreated_topic_is_read_by_the_reset_policy(any_broker: Broker, admin: Admin, fresh: str) -> None:
     # Its log may already be longer than the position in the old one, which then would pass for good.
     await admin.create_topics([NewTopic(fresh, 1)])
     await fill(any_broker.bootstrap, fresh, 3)

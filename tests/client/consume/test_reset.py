@@ -33,7 +33,7 @@ def test_durations_are_read_as_java_reads_them(text: str, milliseconds: int) -> 
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1M", "P1Y", "PT1", "P1DT", "PT-1H", "PT1H ", "P1W"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="by_duration:PT1H"):
         reset_policy(f"by_duration:{text}")
 
@@ -46,7 +46,7 @@ def test_the_other_policies() -> None:
     ]
 
 
-async def test_by_duration_begins_so_far_back(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
+async def test_by_duration_begins_that_far_back(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
     topic = await new_topic(3)
     now = int(time.time() * 1000)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:

@@ -13,8 +13,8 @@ from kohort import Consumer, ErrorCode, TopicPartition
 from kohort.client.net.failure_log import FailureLog
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from tests.client.conftest import eventually
-from tests.client.link import linked_broker
 from tests.client.consume.test_consumer import fill, take
+from tests.client.link import linked_broker
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort_to_kill
 

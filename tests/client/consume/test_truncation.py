@@ -66,7 +66,7 @@ async def read_ten_and_lose_five(disk: Restored, policy: str) -> tuple[Consumer,
     return consumer, first.bootstrap
 
 
-async def test_where_a_policy_is_set_it_goes_back_to_where_the_logs_part(disk: Restored) -> None:
+async def test_with_a_policy_it_returns_to_where_the_logs_diverge(disk: Restored) -> None:
     consumer, bootstrap = await read_ten_and_lose_five(disk, "latest")
     with running_kohort(*disk.options):
         # Without the epoch it would go on at offset 10, and never see the first five of these.

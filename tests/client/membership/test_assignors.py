@@ -51,7 +51,7 @@ async def test_an_assignor_that_fails_ends_its_member_with_a_sentence(
     assert raised.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-async def test_a_group_goes_from_eager_to_cooperative_without_stopping(
+async def test_a_group_changes_from_eager_to_cooperative_without_stopping(
     cluster: Cluster, admin: Admin, new_topic: NewTopicName, fresh: str
 ) -> None:
     # KIP-429: in a first round of restarts everybody offers both, in a second only the cooperative one.

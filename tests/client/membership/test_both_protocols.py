@@ -29,7 +29,7 @@ def shared(total: int, *members: Membership) -> bool:
     return stable and sum(sizes) == total and max(sizes) - min(sizes) <= 1
 
 
-async def test_what_moves_is_given_up_committed_and_then_taken_over(
+async def test_moving_partitions_are_revoked_committed_and_then_assigned(
     cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
@@ -76,7 +76,7 @@ async def test_a_member_that_dies_is_replaced_when_its_session_is_over(
     await living.leave()
 
 
-async def test_a_static_member_that_comes_back_finds_its_partitions_and_nobody_is_bothered(
+async def test_a_returning_static_member_gets_its_partitions_without_a_rebalance(
     cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
@@ -139,7 +139,7 @@ async def test_a_member_that_was_thrown_out_loses_everything_and_comes_back(
     assert [line for line in told if line != "won 0"] == ["won 2", "lost 2", "won 2", "revoked 2"]
 
 
-async def test_who_takes_longer_than_the_rebalance_timeout_is_left_behind_and_comes_back(
+async def test_a_member_that_exceeds_the_rebalance_timeout_is_removed_and_returns(
     cluster: Cluster,
     protocol: MembershipKeywords,
     new_topic: NewTopicName,
@@ -209,7 +209,7 @@ async def test_an_application_that_does_not_poll_in_time_is_out_until_it_polls(
         await other.leave()
 
 
-async def test_a_callback_that_fails_is_told_by_poll_and_the_group_goes_on(
+async def test_a_failing_callback_is_raised_by_poll_and_the_group_continues(
     any_broker: Broker, cluster: Cluster, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(4)
@@ -288,7 +288,7 @@ async def test_a_changed_subscription_brings_and_takes_topics(
     await member.leave()
 
 
-async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
+async def test_a_recreated_topic_is_read_from_its_beginning(
     any_broker: Broker, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic(1)

@@ -213,7 +213,7 @@ async def test_a_request_that_the_broker_does_not_support_fails(
 # A coordinator that moves
 
 
-async def test_a_coordinator_that_is_found_where_it_was_goes_on(member: Member) -> None:
+async def test_a_coordinator_found_at_the_same_broker_is_kept(member: Member) -> None:
     member.broker.held[HEARTBEAT] = asyncio.Event()
     await member.find()
     beat = member.send(BEAT)
@@ -223,7 +223,7 @@ async def test_a_coordinator_that_is_found_where_it_was_goes_on(member: Member) 
     assert isinstance(event, Responded) and event.request == beat
 
 
-async def test_what_the_old_coordinator_has_not_answered_fails_when_it_moved(member: Member) -> None:
+async def test_unanswered_requests_fail_when_the_coordinator_moves(member: Member) -> None:
     member.broker.held[HEARTBEAT] = asyncio.Event()
     await member.find()
     async with another_link(member.broker) as elsewhere:
@@ -317,7 +317,7 @@ async def test_a_refused_heartbeat_is_logged_if_the_coordinator_cannot_work(
     assert said(caplog) == ["no coordinator", "the coordinator answers again"]
 
 
-async def test_a_commit_for_a_topic_that_is_unknown_says_nothing_about_the_coordinator(
+async def test_a_commit_for_an_unknown_topic_keeps_the_coordinator(
     member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
     await member.find()

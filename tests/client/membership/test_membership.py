@@ -71,7 +71,7 @@ async def test_a_callback_may_take_its_time_and_commit(cluster: Cluster, new_top
     await one.leave()
 
 
-async def test_a_failing_callback_is_told_when_leaving(cluster: Cluster, new_topic: NewTopicName, fresh: str) -> None:
+async def test_a_failing_callback_is_raised_when_leaving(cluster: Cluster, new_topic: NewTopicName, fresh: str) -> None:
     topic = await new_topic()
 
     def broken(partitions: frozenset[TopicPartition]) -> None:
@@ -84,7 +84,9 @@ async def test_a_failing_callback_is_told_when_leaving(cluster: Cluster, new_top
     await member.leave()
 
 
-async def test_a_group_that_refuses_says_why(cluster: Cluster, new_topic: NewTopicName, fresh: str) -> None:
+async def test_a_group_that_rejects_a_member_gives_the_reason(
+    cluster: Cluster, new_topic: NewTopicName, fresh: str
+) -> None:
     topic = await new_topic()
     member = await Membership.join(cluster, fresh, [topic], {"partition_assignment_strategy": "range"})
     with pytest.raises(Exception, match="assignor") as raised:
@@ -93,7 +95,7 @@ async def test_a_group_that_refuses_says_why(cluster: Cluster, new_topic: NewTop
     await member.leave()
 
 
-async def test_of_two_with_one_instance_id_the_older_ends(
+async def test_the_older_of_two_members_with_one_instance_id_ends(
     cluster: Cluster, new_topic: NewTopicName, fresh: str
 ) -> None:
     topic = await new_topic()

@@ -57,7 +57,7 @@ def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mortal]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_group_goes_on_as_it_was(mortal: Mortal, protocol: str, fresh: str) -> None:
+async def test_a_group_continues_unchanged(mortal: Mortal, protocol: str, fresh: str) -> None:
     quick: dict[str, Any] = {"reconnect_backoff_max_ms": 200, "retry_backoff_max_ms": 200}
     group: dict[str, Any] = {"group_id": fresh, "auto_offset_reset": "earliest", **PROTOCOLS[protocol], **quick}
     moved: list[str] = []

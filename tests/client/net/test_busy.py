@@ -18,7 +18,7 @@ from tests.interop.kohort import running_kohort
 SESSION_S = 2.0
 
 
-async def test_a_loop_that_stood_still_is_told_of(
+async def test_a_blocked_event_loop_is_logged(
     kohort_broker: Broker, fresh: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # With asyncio heartbeats share the loop with the application: the one thing that it must know.

@@ -58,7 +58,7 @@ async def test_requests_are_answered_in_their_order(any_broker: Broker) -> None:
     assert not connection.open
 
 
-async def test_what_waits_when_the_connection_ends_fails(any_broker: Broker) -> None:
+async def test_waiting_requests_fail_when_the_connection_ends(any_broker: Broker) -> None:
     connection = await connect(port_of(any_broker))
     answer = connection.send(MetadataRequest(topics=[]))
     await connection.close()
@@ -69,7 +69,7 @@ async def test_what_waits_when_the_connection_ends_fails(any_broker: Broker) -> 
         await connection.request(MetadataRequest(topics=[]), MetadataResponse)
 
 
-async def test_a_port_where_nobody_listens(serve: Callable[[Handler], Awaitable[int]]) -> None:
+async def test_a_port_without_a_listener(serve: Callable[[Handler], Awaitable[int]]) -> None:
     async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pass
 
@@ -80,7 +80,7 @@ async def test_a_port_where_nobody_listens(serve: Callable[[Handler], Awaitable[
         await connect(1)
 
 
-async def test_a_web_server_is_no_broker(serve: Callable[[Handler], Awaitable[int]]) -> None:
+async def test_a_web_server_is_not_a_broker(serve: Callable[[Handler], Awaitable[int]]) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -91,7 +91,7 @@ async def test_a_web_server_is_no_broker(serve: Callable[[Handler], Awaitable[in
         await connect(port)
 
 
-async def test_what_no_broker_would_send_is_no_broker(serve: Callable[[Handler], Awaitable[int]]) -> None:
+async def test_an_answer_that_no_broker_sends_is_rejected(serve: Callable[[Handler], Awaitable[int]]) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.write(b"SSH-2.0-OpenSSH_9.2p1\r\n")
@@ -102,7 +102,7 @@ async def test_what_no_broker_would_send_is_no_broker(serve: Callable[[Handler],
         await connect(port)
 
 
-async def test_a_server_that_says_nothing_is_given_up(serve: Callable[[Handler], Awaitable[int]]) -> None:
+async def test_a_server_that_does_not_answer_is_given_up(serve: Callable[[Handler], Awaitable[int]]) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -135,7 +135,7 @@ async def test_a_cluster_asks_its_other_addresses(any_broker: Broker) -> None:
     assert not connection.open
 
 
-async def test_a_cluster_that_cannot_be_reached_says_so() -> None:
+async def test_an_unreachable_cluster_is_reported() -> None:
     async with Cluster.of("127.0.0.1:1") as cluster:
         with pytest.raises(KafkaError, match=r"cannot connect to 127\.0\.0\.1:1"):
             await cluster.refresh()

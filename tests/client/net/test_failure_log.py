@@ -85,7 +85,7 @@ def test_a_log_without_a_limit_waits_for_the_end_however_long(caplog: pytest.Log
     assert len(case.lines()) == 1
 
 
-def test_what_is_forgotten_neither_ends_nor_counts_as_known(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forgotten_failure_neither_ends_nor_stays_known(caplog: pytest.LogCaptureFixture) -> None:
     case = Case(caplog)
     case.failures.failed(["a"], _MOVED, "wait")
     case.failures.forget(["a", "never failed"])

@@ -35,7 +35,7 @@ async def break_connections(clusters: list[Cluster], seed: int, broken: list[Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_every_record_counts_once_though_connections_break(
+async def test_every_record_is_processed_once_although_connections_break(
     any_broker: Broker, protocol: dict[str, Any], new_topic: NewTopicName, fresh: str, seed: int
 ) -> None:
     partitions, total = 4, 4_000

@@ -35,6 +35,6 @@ def test_partitions_are_in_the_racks_of_their_replicas_even_while_a_broker_is_go
     assert moved.racks_of(["orders"])[TopicPartition("orders", 1)] == frozenset("C")
 
 
-def test_without_racks_there_are_none() -> None:
+def test_without_racks_metadata_has_none() -> None:
     known = ClusterMetadata().merged(MetadataResponse(brokers=[broker(1, None)], topics=[ORDERS]))
     assert known.racks_of(["orders"]) == {}

@@ -127,7 +127,7 @@ def virtual(work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]
 
 
 @virtual
-async def test_a_watcher_is_told_of_its_topics_soon_and_at_each_refresh() -> None:
+async def test_a_watcher_receives_its_topics_soon_and_at_each_refresh() -> None:
     brokers, told = Answers(metadata_max_age_ms=10_000), Told()
     brokers.refresher.watch("me", topics("a", "missing"), told)
     await asyncio.sleep(1)
@@ -199,7 +199,7 @@ async def test_topics_that_another_keeps_already_cause_no_refresh() -> None:
 
 
 @virtual
-async def test_a_watcher_that_ended_is_told_nothing_and_its_topics_are_not_asked_for() -> None:
+async def test_a_closed_watcher_receives_nothing_and_its_topics_are_not_requested() -> None:
     brokers, one, two, everything = Answers(), Told(), Told(), list[ClusterMetadata]()
     brokers.refresher.watch("one", topics("a"), one, frozenset({ID}))
     brokers.refresher.watch("two", topics("b"), two)
@@ -216,7 +216,7 @@ async def test_a_watcher_that_ended_is_told_nothing_and_its_topics_are_not_asked
 
 
 @virtual
-async def test_who_watches_all_is_told_what_there_is_and_of_nothing_that_was_deleted() -> None:
+async def test_a_watcher_of_all_topics_receives_existing_topics_only() -> None:
     brokers, seen, told = Answers(), list[ClusterMetadata](), Told()
     brokers.refresher.watch_all("me", seen.append)
     brokers.refresher.watch("me", topics("a", "b"), told)
@@ -231,7 +231,7 @@ async def test_who_watches_all_is_told_what_there_is_and_of_nothing_that_was_del
 
 
 @virtual
-async def test_who_begins_to_watch_all_is_told_soon() -> None:
+async def test_a_new_watcher_of_all_topics_is_notified_soon() -> None:
     brokers, seen = Answers(), list[ClusterMetadata]()
     brokers.refresher.watch_all("me", seen.append)
     await asyncio.sleep(1)
@@ -309,7 +309,7 @@ async def test_the_pauses_between_failures_grow_and_a_success_ends_that() -> Non
 
 
 @virtual
-async def test_while_brokers_do_not_answer_watchers_are_told_what_was_known() -> None:
+async def test_while_brokers_do_not_answer_watchers_receive_the_last_metadata() -> None:
     brokers, told, seen = Answers(), Told(), list[ClusterMetadata]()
     brokers.refresher.watch("me", topics("a"), told)
     brokers.refresher.watch_all("me", seen.append)
@@ -332,7 +332,7 @@ async def test_an_error_of_the_whole_answer_is_raised() -> None:
     await brokers.refresher.close()
 
 
-def test_a_client_that_must_begin_again_forgets_its_brokers_and_says_so_once(
+def test_a_client_that_must_rebootstrap_forgets_its_brokers_and_logs_it_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # KIP-1102. Without brokers, the next request goes to a bootstrap server.
@@ -435,7 +435,7 @@ async def test_a_refresh_on_request_does_not_add_a_second_look() -> None:
 
 
 @virtual
-async def test_a_topic_that_is_added_during_a_request_is_told_with_the_next() -> None:
+async def test_a_topic_added_during_a_request_is_part_of_the_next_one() -> None:
     brokers, one, two = Answers(), Told(), Told()
     brokers.refresher.watch("one", topics("a"), one)
     brokers.refresher.watch("two", topics("b"), two)
@@ -471,7 +471,7 @@ async def test_a_watcher_that_fails_does_not_end_the_refreshes() -> None:
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_caller_that_gives_up_harms_nobody(fails: bool) -> None:
+def test_a_cancelled_caller_does_not_affect_others(fails: bool) -> None:
     async def work() -> None:
         brokers = Answers()
         brokers.answering.clear()

@@ -99,7 +99,7 @@ async def test_each_record_of_a_batch_that_is_written_has_its_offset() -> None:
     assert two.result() == ("t", 0, 8, 1234)
 
 
-async def test_what_is_written_gives_its_memory_back_and_the_queue_is_left_out_when_it_is_empty() -> None:
+async def test_written_batches_return_their_memory_and_empty_queues_are_dropped() -> None:
     case = Case()
     for _ in range(3):
         case.append()
@@ -135,7 +135,7 @@ async def test_a_record_that_cannot_be_packed_leaves_nothing_behind() -> None:
     assert (case.queue.batches(), case.taken) == ([kept._batch], _SIZE)
 
 
-async def test_a_record_that_never_fits_is_told_from_a_full_buffer() -> None:
+async def test_a_record_that_never_fits_is_distinguished_from_a_full_buffer() -> None:
     case = Case(max_request_size=_FREE)
     for too_large in (_FREE + 1, _FREE - 79):
         with pytest.raises(KafkaError) as refused:
@@ -147,7 +147,7 @@ async def test_a_record_that_never_fits_is_told_from_a_full_buffer() -> None:
     assert case.append(size=80)
 
 
-async def test_what_waits_too_long_is_taken_out_the_oldest_first() -> None:
+async def test_expired_batches_are_removed_oldest_first() -> None:
     case = Case()
     assert case.gathered.overdue(case.queue, 1e9) == []
     for _ in range(3):

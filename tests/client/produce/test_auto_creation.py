@@ -70,7 +70,7 @@ async def test_a_topic_that_was_looked_at_is_not_asked_for_again(
         assert topic not in await admin.list_topics()
 
 
-async def test_a_producer_goes_on_asking_for_its_topics(fresh: str) -> None:
+async def test_a_producer_keeps_requesting_its_topics(fresh: str) -> None:
     asked: list[set[str] | None] = []
     async with linked_broker() as (_, link):
         link.watch[_METADATA] = partial(_note, asked)

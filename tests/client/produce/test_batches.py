@@ -136,7 +136,7 @@ async def test_a_batch_that_is_sent_again_keeps_its_number() -> None:
     assert second.sequence == 3
 
 
-async def test_the_number_of_a_refused_batch_goes_to_the_next_one() -> None:
+async def test_the_sequence_number_of_a_rejected_batch_is_reused() -> None:
     one = queue(batch(3), batch(2))
     one.take(SEVEN)
     one.refused()
@@ -191,7 +191,7 @@ async def test_a_batch_that_is_over_holds_no_bytes() -> None:
 # Deliveries
 
 
-async def test_the_deliveries_of_a_batch_tell_the_offset_of_each_record() -> None:
+async def test_the_deliveries_of_a_batch_have_the_offset_of_each_record() -> None:
     made = batch(2)
     first, second = Delivery(made, 0), Delivery(made, 1)
     assert not first.done()
@@ -227,7 +227,7 @@ async def test_a_task_that_stops_waiting_leaves_the_delivery_to_the_others() -> 
     assert (await delivery).offset == 5
 
 
-async def test_the_error_of_a_batch_is_raised_by_each_delivery_which_counts_as_seen() -> None:
+async def test_the_error_of_a_batch_is_raised_by_each_delivery_and_then_counts_as_seen() -> None:
     made, failure = batch(3), failure_of(3)
     early = asyncio.ensure_future(Delivery(made, 0))
     await asyncio.sleep(0)
@@ -246,7 +246,7 @@ async def test_a_delivery_that_is_not_over_has_no_result() -> None:
         Delivery(made, 0).result()
 
 
-async def test_a_failure_that_nobody_awaits_is_left_to_the_producer_to_report(
+async def test_a_failure_that_is_not_awaited_is_reported_by_the_producer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made = batch()
@@ -256,7 +256,7 @@ async def test_a_failure_that_nobody_awaits_is_left_to_the_producer_to_report(
     assert not caplog.records
 
 
-async def test_the_first_outcome_of_a_batch_counts() -> None:
+async def test_the_first_outcome_of_a_batch_wins() -> None:
     written, failed = batch(), batch()
     written.succeed(5, None)
     written.fail(failure_of(1))

@@ -30,7 +30,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line.replace(" not written, and nobody looked at the result: topic=", " ") for line in lines]
 
 
-async def test_what_was_looked_at_is_nobodys_news(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_seen_failure_is_not_reported_again(caplog: pytest.LogCaptureFixture) -> None:
     failures = Failures()
     failure = failures.add("t", 2, LARGE)
     assert failure.see(0) is LARGE
@@ -85,7 +85,7 @@ async def test_failures_that_are_dropped_are_logged_together_by_topic_and_reason
     assert logged(caplog)[3] == f"2 records were v {LARGE}"
 
 
-async def test_what_is_logged_is_raised_by_the_next_flush_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_logged_failure_is_still_raised_by_the_next_flush(caplog: pytest.LogCaptureFixture) -> None:
     failures = Failures()
     failures.add("t", 2, LARGE)
     await eventually(lambda: len(logged(caplog)) == 1)
@@ -118,7 +118,7 @@ def test_a_failure_that_is_dropped_after_the_end_of_the_loop_is_logged_at_once(
     assert logged(caplog) == [f"2 records were t {LARGE}"]
 
 
-async def test_at_the_end_of_the_process_everything_is_logged_that_nobody_has_seen(
+async def test_unseen_failures_are_logged_when_the_process_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     failures = Failures()
@@ -131,7 +131,7 @@ async def test_at_the_end_of_the_process_everything_is_logged_that_nobody_has_se
     assert len(logged(caplog)) == 1
 
 
-async def test_what_fails_after_the_handover_is_the_callers_to_report(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures_after_the_handover_are_reported_by_the_caller(caplog: pytest.LogCaptureFixture) -> None:
     failures = Failures()
     before = failures.add("t", 2, LARGE)
     failures.hand_over()

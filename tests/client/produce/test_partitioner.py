@@ -43,7 +43,7 @@ def test_the_first_partition_is_chosen_like_any_other() -> None:
     assert len({Partitioner(8, batch_size=1000).without_key(1) for _ in range(100)}) > 1
 
 
-def test_a_topic_made_anew_with_fewer_partitions_gets_no_record_beyond_its_last() -> None:
+def test_a_recreated_topic_with_fewer_partitions_gets_no_record_beyond_its_last_one() -> None:
     for _ in range(50):
         partitioner = Partitioner(8, batch_size=1_000_000)
         partitioner.without_key(1)
@@ -104,7 +104,7 @@ async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> Non
                     chosen.add((await (await producer.send("t", b"x"))).partition)
 
 
-def test_a_topic_that_grows_maps_its_keys_anew() -> None:
+def test_a_topic_that_grows_maps_its_keys_again() -> None:
     partitioner = Partitioner(1, batch_size=1000)
     assert {partitioner.by_key(b"%d" % n) for n in range(50)} == {0}
     partitioner.resize(4)

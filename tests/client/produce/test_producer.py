@@ -28,7 +28,7 @@ async def read(bootstrap: str, topic: str, count: int) -> list[ConsumerRecord]:
 
 
 @pytest.mark.parametrize("compression_type", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_what_is_sent_can_be_read(any_broker: Broker, new_topic: NewTopicName, compression_type: str) -> None:
+async def test_sent_records_can_be_read(any_broker: Broker, new_topic: NewTopicName, compression_type: str) -> None:
     topic = await new_topic(2)
     async with Producer(bootstrap_servers=any_broker.bootstrap, compression_type=compression_type) as producer:
         sent = await producer.send(
@@ -104,7 +104,7 @@ async def test_a_full_buffer_makes_send_wait(any_broker: Broker, new_topic: NewT
         assert (await last).offset == 400 - refused - 1
 
 
-async def test_what_can_never_be_sent_is_refused_at_once(any_broker: Broker, new_topic: NewTopicName) -> None:
+async def test_records_that_can_never_be_sent_are_rejected_at_once(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic()
     async with Producer(bootstrap_servers=any_broker.bootstrap, max_request_size=1000) as producer:
         with pytest.raises(KafkaError) as raised:
@@ -135,7 +135,7 @@ async def test_a_topic_that_does_not_exist(any_broker: Broker, fresh: str) -> No
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_nobody_listens() -> None:
+async def test_no_broker_listens() -> None:
     async with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=300) as producer:
         with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1|no room"):
             await producer.send("t", b"x")

@@ -158,7 +158,7 @@ async def test_a_task_that_stops_waiting_leaves_the_search_to_the_others() -> No
         assert here.topics.count("t") == 2
 
 
-async def test_a_search_that_fails_when_nobody_waits_any_more_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lookup_that_fails_without_waiters_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     async with topics(max_block_ms=200) as here:
         waiting = asyncio.ensure_future(here.topics.find("missing"))
         await asyncio.sleep(0)

@@ -28,11 +28,11 @@ WIDE = memoryview(b"12345678").cast("q")
         (None, b"abc", [("h", bytearray(b"12"))], 16),
     ],
 )
-def test_a_record_counts_with_its_key_its_value_and_its_headers(key: Any, value: Any, headers: Any, more: int) -> None:
+def test_the_size_of_a_record_includes_key_value_and_headers(key: Any, value: Any, headers: Any, more: int) -> None:
     assert record_size(key, value, headers) - EMPTY == more
 
 
-def test_an_empty_record_counts_for_more_than_the_bytes_around_it() -> None:
+def test_the_size_of_an_empty_record_exceeds_its_overhead() -> None:
     assert EMPTY == 24
 
 
@@ -51,7 +51,7 @@ def test_an_empty_record_counts_for_more_than_the_bytes_around_it() -> None:
         (None, b"", [("\ud800", b"")], "cannot be encoded: surrogates not allowed"),
     ],
 )
-def test_what_is_not_bytes_is_refused(key: Any, value: Any, headers: Any, sentence: str) -> None:
+def test_values_other_than_bytes_are_rejected(key: Any, value: Any, headers: Any, sentence: str) -> None:
     with pytest.raises(InvalidRecordError, match=sentence):
         record_size(key, value, headers)
 
@@ -86,6 +86,6 @@ def test_while_the_topic_is_not_known_any_number_from_0_may_be_a_partition() -> 
 
 
 @pytest.mark.parametrize("count", [3, None])
-def test_what_is_no_number_is_no_partition(count: int | None) -> None:
+def test_a_partition_must_be_a_number(count: int | None) -> None:
     with pytest.raises(ConfigError, match=r"partition is 0\.5"):
         check_partition("t", 0.5, count)

@@ -98,7 +98,7 @@ async def test_a_batch_is_sent_again_after_pauses_that_grow_and_is_written_once(
         assert await here.values() == [b"a"]
 
 
-async def test_a_batch_whose_sequence_is_lost_goes_out_under_another_producer_id() -> None:
+async def test_a_batch_whose_sequence_is_lost_is_sent_under_another_producer_id() -> None:
     async with sending() as here:
         await (await here.send(b"a"))
         here.refusals = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
@@ -108,7 +108,7 @@ async def test_a_batch_whose_sequence_is_lost_goes_out_under_another_producer_id
         assert again.producer_id != first.producer_id and again.sequence == 0
 
 
-async def test_without_numbers_a_lost_sequence_is_no_reason_to_send_again() -> None:
+async def test_without_sequence_numbers_a_lost_sequence_is_not_retried() -> None:
     async with sending(enable_idempotence=False) as here:
         here.refusals = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
         with pytest.raises(KafkaError) as raised:
@@ -160,7 +160,7 @@ async def test_batches_that_exceed_the_largest_request_together_are_sent_in_two(
         assert here.requests == 2
 
 
-async def test_a_flush_hurries_only_what_there_is_when_it_begins() -> None:
+async def test_a_flush_hurries_only_the_batches_that_exist_when_it_begins() -> None:
     async with sending(linger_ms=60_000) as here:
         await here.send(b"a")
         await here.producer.flush()
@@ -173,7 +173,7 @@ async def test_a_flush_hurries_only_what_there_is_when_it_begins() -> None:
         assert [one.partition for one in here.sent] == [0, 0, 1]
 
 
-async def test_what_is_not_written_in_its_time_fails_and_what_follows_is_numbered_anew() -> None:
+async def test_expired_batches_fail_and_later_ones_are_renumbered() -> None:
     times: dict[str, Any] = {"delivery_timeout_ms": 300, "request_timeout_ms": 200, "retry_backoff_max_ms": 40}
     async with sending(**times) as here:
         here.refusals = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 1_000

@@ -142,7 +142,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
-async def test_what_a_program_sent_is_written_when_it_ends(any_broker: Broker, fresh: str, kind: str) -> None:
+async def test_sent_records_are_written_when_the_program_ends(any_broker: Broker, fresh: str, kind: str) -> None:
     ran = await asyncio.to_thread(program, PROGRAMS[kind], any_broker.bootstrap, fresh)
     assert ("ZeroDivisionError" in ran.stderr) == (kind == "failing"), ran.stderr
     assert "not written" not in ran.stderr
@@ -151,7 +151,7 @@ async def test_what_a_program_sent_is_written_when_it_ends(any_broker: Broker, f
 
 
 @pytest.mark.parametrize("kind", ["blocking", "asyncio", "asyncio_on_its_way"])
-def test_what_cannot_be_written_when_a_program_ends_is_counted_on_standard_error(kind: str) -> None:
+def test_unwritten_records_are_counted_on_standard_error_when_the_program_ends(kind: str) -> None:
     dying = {
         "blocking": "producer.flush()",
         "asyncio": "await producer.flush()",
@@ -305,7 +305,7 @@ class _Interrupts:
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of a half that has no connection yet; Python hides it
 @pytest.mark.parametrize("client", [blocking.Admin, blocking.Consumer, blocking.Producer])
-def test_a_blocking_client_whose_constructor_is_interrupted_says_nothing_and_leaves_no_thread(
+def test_a_blocking_client_whose_constructor_is_interrupted_logs_nothing_and_leaves_no_thread(
     client: type[blocking.Admin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unraisable: list[object] = []

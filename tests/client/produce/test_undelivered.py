@@ -106,7 +106,7 @@ def test_a_record_is_what_it_was_when_it_was_sent(any_broker: Broker, small: str
     assert record.timestamp <= before
 
 
-def test_flush_raises_what_nobody_looked_at_and_only_once(any_broker: Broker, small: str) -> None:
+def test_flush_raises_unseen_failures_only_once(any_broker: Broker, small: str) -> None:
     with blocking.Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=0) as producer:
         producer.send(small, b"good").result()
         producer.flush()
@@ -132,7 +132,7 @@ def test_flush_does_not_raise_what_was_looked_at(any_broker: Broker, small: str)
         producer.flush()
 
 
-async def test_the_asyncio_producer_tells_the_same(
+async def test_the_asyncio_producer_raises_the_same(
     any_broker: Broker, new_topic: NewTopicName, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await new_topic(max_message_bytes="500")
@@ -156,7 +156,7 @@ async def test_the_asyncio_producer_tells_the_same(
     assert lines(caplog) == []
 
 
-def test_failures_that_nobody_looks_at_are_logged_with_number_and_reason(
+def test_unseen_failures_are_logged_with_number_and_reason(
     any_broker: Broker, small: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with blocking.Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=50) as producer:

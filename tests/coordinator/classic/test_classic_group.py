@@ -47,7 +47,7 @@ def test_a_candidate_must_share_an_assignor_with_everybody() -> None:
     assert group.supports("consumer", {"sticky": b""})
 
 
-def test_what_a_member_supported_before_no_longer_counts() -> None:
+def test_assignors_that_a_member_supported_before_no_longer_count() -> None:
     a, b = member("a", "range", "sticky"), member("b", "range", "sticky")
     group = group_of(a, b)
     group.set_protocols(a, {"sticky": b""})
@@ -76,12 +76,12 @@ def test_a_static_member_keeps_its_place_under_a_new_id() -> None:
     assert group.check_member("i-2", "j") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_of_an_assignor_that_is_named_twice_the_first_counts() -> None:
+def test_the_first_entry_of_a_repeated_assignor_is_used() -> None:
     offered = [JoinGroupRequestProtocol(name="range", metadata=metadata) for metadata in (b"1", b"2")]
     assert protocols_of(offered) == {"range": b"1"}
 
 
-def test_subscriptions_that_nobody_can_read_count_as_subscribed_to_everything() -> None:
+def test_unreadable_subscriptions_count_as_subscribed_to_everything() -> None:
     # KIP-496: or an admin could delete the offsets that a foreign client goes by.
     readable = group_of(member("a", "range", topics=("orders",)), member("b", "range", topics=("payments",)))
     readable.protocol = "range"

@@ -23,7 +23,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("before", GroupState)
 @pytest.mark.parametrize("after", GroupState)
-def test_a_group_goes_only_where_the_table_says(before: GroupState, after: GroupState) -> None:
+def test_a_group_makes_only_transitions_of_the_table(before: GroupState, after: GroupState) -> None:
     group = ClassicGroup("g")
     group.state = before
     if (before.value, after.value) in ALLOWED:

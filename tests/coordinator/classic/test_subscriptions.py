@@ -24,7 +24,7 @@ def test_a_member_keeps_what_it_owns_only_while_all_its_assignors_are_cooperativ
     assert owned_partitions("connect", {"cooperative-sticky": metadata}) is None
 
 
-def test_what_changed() -> None:
+def test_changed_partitions_and_racks() -> None:
     before = {"cooperative-sticky": said(owned=(T0, T1))}
     assert change("consumer", before, dict(before)) is None
     assert change("consumer", before, {"cooperative-sticky": said(owned=(T0,))}) is Cause.OWNED_CHANGED
@@ -35,7 +35,7 @@ def test_what_changed() -> None:
     assert change("connect", {"x": b"1"}, {"x": b"2"}) is Cause.SUBSCRIPTION_CHANGED
 
 
-def test_the_order_of_preference_is_part_of_what_is_said() -> None:
+def test_the_order_of_preference_is_part_of_the_subscription() -> None:
     one, other = {"a": said(), "b": said()}, {"b": said(), "a": said()}
     assert change("consumer", one, other) is Cause.SUBSCRIPTION_CHANGED
 
@@ -49,7 +49,7 @@ def test_a_subscription_without_the_fields_of_its_version_is_read_as_version_0()
     assert not are_readable("consumer", {"range": short[:-5]})
 
 
-def test_only_consumers_speak_the_consumer_protocol() -> None:
+def test_only_consumers_use_the_consumer_protocol() -> None:
     assert are_readable("consumer", {"range": said()})
     assert not are_readable("consumer", {"range": said(), "sticky": b"?"})
     assert are_readable("connect", {"default": b"?"})

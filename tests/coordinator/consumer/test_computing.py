@@ -59,7 +59,7 @@ def test_an_offer_is_acknowledged_and_its_member_asked_at_its_next_heartbeat() -
     assert beat(shell, member_epoch=joined.member_epoch).computation is None  # once, unless it says everything again
 
 
-def test_what_nobody_asked_for_changes_nothing() -> None:
+def test_an_unrequested_target_changes_nothing() -> None:
     shell, joined = group_of()
     epochs = shell.shard.consumer_groups["g"].epoch, joined.member_epoch
     mine = [MemberTarget(member_id="m", topic_partitions=[TopicPartitions(topic_id=shell.topic_id("t"))])]
@@ -180,7 +180,7 @@ def test_a_member_that_offers_something_else_is_answered_and_not_held() -> None:
     assert offered(shell, "a", epoch, offered_assignors=offers) is None, "that is known now"
 
 
-def test_the_journal_is_told_by_which_assignor_of_its_members_a_group_was_assigned() -> None:
+def test_the_journal_names_the_members_assignor_that_computed_the_target() -> None:
     shell, joined = group_of(OfferedAssignor(name="mine"))
     asked = beat(shell, member_epoch=joined.member_epoch).computation
     assert asked is not None

@@ -30,7 +30,7 @@ def test_since_when_a_member_has_what_it_has_is_its_own() -> None:
     assert since(world) == quiet
 
 
-def test_after_a_failover_nobody_knows_until_the_next_step() -> None:
+def test_after_a_failover_the_reason_is_unknown_until_the_next_step() -> None:
     world = World({"t": 2})
     world.consumer("a", "t")
     world.run(10_000)

@@ -201,7 +201,7 @@ def in_a_state_of_the_future() -> Shell:
     ("owned", "code"),
     [(None, ErrorCode.FENCED_MEMBER_EPOCH), ([], ErrorCode.NONE), ([0], ErrorCode.FENCED_MEMBER_EPOCH)],
 )
-def test_a_member_in_a_state_of_the_future_goes_on_only_when_it_reports_that_it_owns_nothing(
+def test_a_member_with_an_unknown_state_continues_only_after_it_reports_no_partitions(
     owned: list[int] | None, code: ErrorCode
 ) -> None:
     shell = in_a_state_of_the_future()

@@ -34,7 +34,7 @@ def moved_group() -> ForgivingWorld:
     return world
 
 
-def test_whichever_record_is_lost_the_group_comes_to_rest_and_nobody_shares() -> None:
+def test_whichever_record_is_lost_the_group_stabilizes_without_shared_partitions() -> None:
     # A bit that flips costs its whole batch, and what is left may contradict itself: a member ahead of its group, or
     # two that have, or should have, one partition.
     for lost in range(len(moved_group().shell.log)):

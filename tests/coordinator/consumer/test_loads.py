@@ -214,13 +214,13 @@ def test_settings_that_change_while_a_target_is_awaited_need_no_epoch_of_their_o
     assert world.applied(world.shard.settings_changed(["g"], world.now)).records == []
 
 
-def test_the_first_pattern_that_fits_an_instance_id_or_a_client_id_counts() -> None:
+def test_the_first_pattern_that_matches_an_instance_id_or_client_id_applies() -> None:
     weights = Weights((("canary", 0.5), ("app-*", 2.0)))
     members = (("canary", "app-1"), (None, "app-1"), ("app-9", "x"), (None, "x"))
     assert [weights.of(*ids) for ids in members] == [0.5, 2, 2, None]
 
 
-def test_the_journal_is_told_what_was_weighed_for_those_whose_target_changed() -> None:
+def test_the_journal_has_the_weights_of_members_whose_target_changed() -> None:
     world = World(GroupSettings(assignor="weighted", weights=Weights((("b*", 3.0),)), assignment_interval_ms=0))
     world.settle("a", client_id="a")
     world.settle("b", client_id="b")

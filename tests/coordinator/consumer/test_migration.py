@@ -67,14 +67,14 @@ def newcomer(shell: Shell) -> ConsumerGroupHeartbeatResponse:
 
 
 @pytest.mark.parametrize(("said", "told"), [(None, None), (b"", b""), (b"\0\0\0\1", None), (b"\0\0\0\1", b"\0\0\0\1")])
-def test_words_that_a_leader_only_hands_back_are_no_loss(said: bytes | None, told: bytes | None) -> None:
+def test_user_data_that_a_leader_only_returns_is_not_a_loss(said: bytes | None, told: bytes | None) -> None:
     # librdkafka does so with any assignor: Kafka never migrates a group that it leads by cooperative-sticky.
     shell = classic_group(said, told)
     assert newcomer(shell).error_code == ErrorCode.NONE
     assert len(shell.shard.consumer_groups["g"].members) == 2
 
 
-def test_what_an_assignor_tells_its_members_would_be_lost_so_the_group_stays_classic() -> None:
+def test_a_group_whose_assignor_sends_user_data_stays_classic() -> None:
     shell = classic_group(b"\0\0\0\1", b"you are the standby of 7")
     answer = newcomer(shell)
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -24,7 +24,7 @@ def test_a_partition_is_its_owners_until_that_one_gives_it_up() -> None:
     assert set(owners) == {(T, 3), (U, 1)} and owners.of(T, 3) == Owner("b", 6)
 
 
-def test_nobody_has_what_was_never_given() -> None:
+def test_unassigned_partitions_have_no_owner() -> None:
     owners = Owners()
     owners.give("a", [(T, 1, 2)])
     assert [owners.of(T, n) for n in (-1, 0, 2)] == [None, None, None] and owners.of(U, 0) is None
@@ -34,7 +34,7 @@ def test_nobody_has_what_was_never_given() -> None:
     assert set(owners) == {(T, 1)}
 
 
-def test_a_topic_that_nobody_has_anything_of_takes_no_room() -> None:
+def test_a_topic_without_owners_takes_no_memory() -> None:
     owners = Owners()
     owners.give("a", [(T, 99_999, 2)])
     owners.release("a", some(T, 99_999))

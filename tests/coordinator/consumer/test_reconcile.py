@@ -45,7 +45,7 @@ def test_nothing_reported_proves_no_revocation() -> None:
     assert told.state is UNREVOKED
 
 
-def test_a_member_that_gave_up_by_itself_is_not_told_to() -> None:
+def test_a_member_that_revoked_by_itself_is_not_asked_to() -> None:
     done = reconcile(SETTLED, orders(0), target_epoch=2, owned=orders(0), taken=free)
     assert (done.state, done.epoch, done.assigned) == (STABLE, 2, orders(0))
 
@@ -92,7 +92,7 @@ def test_a_member_in_a_state_of_the_future_begins_again_once_it_owns_nothing() -
     assert (done.state, done.epoch, done.assigned) == (STABLE, 2, orders(1, 2))
 
 
-def test_what_is_no_longer_subscribed_is_owed_as_well() -> None:
+def test_unsubscribed_partitions_must_be_revoked_too() -> None:
     both = Partitions.of([(ORDERS, [0, 1]), (PAYMENTS, [0])])
     member = replace(SETTLED, state=UNREVOKED, assigned=both, revoking=orders(2))
     owes = withdraw(member, {ORDERS})
@@ -121,7 +121,7 @@ def test_a_step_never_gives_what_another_has_nor_loses_what_it_has(
 
 
 @given(assigned=partition_sets, target=partition_sets)
-def test_who_reports_truly_arrives_in_two_steps(assigned: Partitions, target: Partitions) -> None:
+def test_a_member_that_reports_correctly_converges_in_two_steps(assigned: Partitions, target: Partitions) -> None:
     member = replace(SETTLED, assigned=assigned)
     for _ in range(2):
         member = reconcile(

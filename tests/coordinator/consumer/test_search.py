@@ -51,7 +51,7 @@ def test_a_member_with_a_slow_expression_is_answered_before_it_is_looked_up() ->
     assert (answer.member_epoch, len(answer.assignment.topic_partitions)) == (2, len(TOPICS))
 
 
-def test_topics_that_change_meanwhile_begin_the_look_up_anew() -> None:
+def test_topics_that_change_meanwhile_restart_the_lookup() -> None:
     shell = Shell()
     shell.change_topics(TOPICS[:399])
     request = ConsumerGroupHeartbeatRequest(

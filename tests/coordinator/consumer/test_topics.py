@@ -30,7 +30,7 @@ def counted_anew(members: Sequence[Subscription], topics: SubscribedTopics, imag
 
 
 @given(st.data())
-def test_the_digest_that_follows_changes_is_the_one_counted_anew(data: st.DataObject) -> None:
+def test_the_incremental_hash_equals_the_recomputed_one(data: st.DataObject) -> None:
     topics, image, members = SubscribedTopics(), data.draw(images), [NO_SUBSCRIPTION] * 3
     for _ in range(data.draw(st.integers(1, 12))):
         step = data.draw(st.sampled_from(["member", "expression", "image"]))
@@ -54,7 +54,7 @@ def test_the_digest_that_follows_changes_is_the_one_counted_anew(data: st.DataOb
             assert topics.ids_of(one, image) == image.ids_of(topics.topics_of(one))
 
 
-def test_only_what_begins_or_ends_to_be_asked_for_is_told() -> None:
+def test_only_new_and_ended_subscriptions_are_returned() -> None:
     topics = SubscribedTopics()
     both, one = Subscription(frozenset({"orders", "payments"})), Subscription(frozenset({"orders"}))
     assert topics.replace(NO_SUBSCRIPTION, one) == {"orders"}
@@ -85,7 +85,7 @@ def test_a_topic_is_another_when_its_id_its_size_or_its_racks_differ() -> None:
     assert Topic("orders", UUID(int=1), TopicShape(2)).digest == topics[0].digest
 
 
-def test_images_say_what_differs() -> None:
+def test_images_return_their_differences() -> None:
     orders, payments = (Topic(name, UUID(int=n), TopicShape(2)) for n, name in enumerate(("orders", "payments"), 1))
     grown = Topic("orders", UUID(int=1), TopicShape(3))
     old = MetadataImage([orders, payments])

@@ -75,6 +75,6 @@ def test_a_static_member_has_its_session(shell: Shell) -> None:
     assert set(shell.shard.members("g")) == {"a"}
 
 
-def test_a_member_that_left_meanwhile_is_nobodys_concern(shell: Shell) -> None:
+def test_a_member_that_left_meanwhile_is_ignored(shell: Shell) -> None:
     assert shell.shard.grace_ms("g", "a") is None
     assert not gone(shell, "a")

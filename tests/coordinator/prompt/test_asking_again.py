@@ -37,7 +37,7 @@ def test_it_is_asked_after_each_commit(group: HeldGroup) -> None:
     assert {commit_after(group, 900) for _ in range(10)} == {REFUSED}
 
 
-def test_it_hears_that_all_is_well_before_its_client_takes_the_coordinator_for_lost(group: HeldGroup) -> None:
+def test_it_is_answered_without_an_error_before_its_client_considers_the_coordinator_lost(group: HeldGroup) -> None:
     # The Java client counts its session from the last heartbeat that was answered without an error.
     answers = [commit_after(group, 900) for _ in range(50)]
     assert ErrorCode.NONE in answers
@@ -56,7 +56,7 @@ def test_a_member_by_librdkafka_is_asked_twice_in_a_row_since_it_repeats_a_reque
     assert [commit_after(group, 900) for _ in range(6)] == [REFUSED, REFUSED, ErrorCode.NONE] * 2
 
 
-def test_a_generation_begins_the_clients_session_anew(group: HeldGroup) -> None:
+def test_a_generation_restarts_the_clients_session(group: HeldGroup) -> None:
     group.wait(50)
     [member_id] = group.members
     group.release(member_id)

@@ -50,7 +50,7 @@ def test_a_member_whose_hold_outlasted_its_rhythm_is_waited_for_until_its_client
     assert set(group.told()) == {late, *others}
 
 
-def test_a_member_that_does_not_come_by_then_is_waited_for_no_longer() -> None:
+def test_a_member_that_is_late_is_no_longer_awaited() -> None:
     group = group_of(ClientKind.OTHER)
     late, leaver, *others = group.members
     group.wait(3_600)
@@ -62,7 +62,7 @@ def test_a_member_that_does_not_come_by_then_is_waited_for_no_longer() -> None:
     assert set(group.told()) == set(others)
 
 
-def test_where_no_heartbeat_is_in_hand_the_first_to_come_waits_for_the_last() -> None:
+def test_without_held_heartbeats_the_first_one_waits_for_the_last() -> None:
     group = group_of(ClientKind.OTHER)
     leaver, *others = group.members
     group.release(leaver)
@@ -79,7 +79,7 @@ def test_where_no_heartbeat_is_in_hand_the_first_to_come_waits_for_the_last() ->
     assert set(group.told()) == set(others)
 
 
-def test_members_by_librdkafka_are_told_when_they_may_join_again() -> None:
+def test_librdkafka_members_are_notified_when_they_may_rejoin() -> None:
     # It sends one JoinGroup a second, and has given up everything before it finds out that it has to wait.
     group = group_of(ClientKind.LIBRDKAFKA)
     assert set(told_after_a_leave(group, 0)) == set(group.members)
@@ -103,9 +103,7 @@ def told_after_a_leave(group: HeldGroup, milliseconds: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("later_by", "hears"), [(0, ErrorCode.NONE), (300, ErrorCode.REBALANCE_IN_PROGRESS)])
-def test_a_commit_while_the_last_is_awaited_is_no_reason_to_hear_before_the_others(
-    later_by: int, hears: ErrorCode
-) -> None:
+def test_a_commit_while_the_last_is_awaited_does_not_notify_early(later_by: int, hears: ErrorCode) -> None:
     # Told now, it gives up everything and waits for the last. Its next heartbeat may be in time to be told with them.
     group = group_of(ClientKind.OTHER)
     late, leaver, commits, *others = group.members
@@ -121,7 +119,7 @@ def test_a_commit_while_the_last_is_awaited_is_no_reason_to_hear_before_the_othe
     assert group.answer_to(commits) == hears
 
 
-def test_a_member_by_our_client_sends_a_heartbeat_behind_its_commit_and_hears_by_that_one() -> None:
+def test_a_kohort_member_is_notified_by_the_heartbeat_behind_its_commit() -> None:
     group = group_of(ClientKind.KOHORT)
     late, leaver, commits, *others = group.members
     group.release(late)
@@ -145,7 +143,7 @@ def test_a_held_heartbeat_ends_with_its_generation() -> None:
     assert group.answer_to(joins) == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_nobody_waits_for_partitions_once_its_heartbeat_is_answered() -> None:
+def test_a_member_whose_heartbeat_is_answered_does_not_wait_for_partitions() -> None:
     holds = HeldHeartbeats()
     place = ("g", UUID(int=1), 0)
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
@@ -173,7 +171,7 @@ def just_joined(client: ClientKind) -> tuple[HeldGroup, str, str, list[str]]:
     return group, late, leaver, others
 
 
-def test_members_by_librdkafka_that_are_all_in_hand_are_told_when_they_may_join_again() -> None:
+def test_librdkafka_members_that_are_all_held_are_notified_when_they_may_rejoin() -> None:
     group, late, _, others = just_joined(ClientKind.LIBRDKAFKA)
     group.beat(late)
     group.wait(599)
@@ -196,7 +194,7 @@ def test_members_by_librdkafka_that_may_join_again_do_not_wait_for_one_that_is_o
     assert set(group.told()) == set(others)
 
 
-def test_a_member_that_was_overdue_is_told_by_its_next_heartbeat_though_another_is_still_overdue() -> None:
+def test_an_overdue_member_is_notified_by_its_next_heartbeat_although_another_is_overdue() -> None:
     group = group_of(ClientKind.OTHER)
     late, later, leaver, other = group.members
     group.release(late)
@@ -209,7 +207,7 @@ def test_a_member_that_was_overdue_is_told_by_its_next_heartbeat_though_another_
     assert answer == HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def test_members_of_groups_that_are_no_consumers_are_told_at_once() -> None:
+def test_members_of_groups_other_than_consumers_are_notified_at_once() -> None:
     # Whether the workers of Kafka Connect stop everything while they rebalance is not known to the coordinator.
     group = HeldGroup(protocol_type="connect").at_rest()
     late, leaver, other = group.members
@@ -271,7 +269,7 @@ def test_a_heartbeat_that_was_left_out_during_a_hold_does_not_make_the_rhythm_lo
     assert member.heartbeats.interval_ms == RHYTHM
 
 
-def test_a_generation_begins_the_count_of_refusals_anew() -> None:
+def test_a_generation_restarts_the_count_of_refusals() -> None:
     group = group_of(ClientKind.LIBRDKAFKA, members=1)
     [member_id] = group.members
     for _ in range(2):

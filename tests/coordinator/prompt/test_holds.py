@@ -88,7 +88,7 @@ def test_changes_that_come_one_by_one_count_each_at_once(shell: Shell) -> None:
     assert targets(shell, gap_ms=1_100) == 20
 
 
-def test_where_nothing_is_held_the_interval_is_kafkas() -> None:
+def test_without_holding_the_interval_is_kafkas() -> None:
     shell = Shell(GroupConfig())
     shell.set_topics({"orders": 64})
     assert targets(shell, gap_ms=30) == 1
@@ -112,7 +112,7 @@ def held_heartbeat(shell: Shell, epoch: int) -> HeldHeartbeat:
     return held
 
 
-def test_a_client_that_may_not_sleep_during_a_hold_is_held_for_less_than_the_interval_that_it_was_told(
+def test_a_client_that_may_not_sleep_is_held_for_less_than_its_interval(
     shell: Shell,
 ) -> None:
     epoch = join(shell, "a")
@@ -206,7 +206,7 @@ def acknowledge(shell: Shell, member_id: str, told: ConsumerGroupHeartbeatRespon
     return shell.handle(beat, f"{member_id} acknowledges", 1, client=client, may_hold=True)
 
 
-def test_those_for_whom_only_the_epoch_is_new_hear_it_when_the_others_have_moved(shell: Shell) -> None:
+def test_members_with_only_a_new_epoch_are_notified_when_the_others_have_moved(shell: Shell) -> None:
     shell.set_topics({"orders": 4})
     for member_id in "ab":
         join(shell, member_id)
@@ -256,7 +256,7 @@ def test_a_java_member_that_has_nothing_yet_waits_in_the_acknowledgement_of_that
     assert won is not None and len(won.topic_partitions[0].partitions) == 32
 
 
-def test_a_hold_is_no_longer_than_the_broker_allows() -> None:
+def test_a_hold_is_limited_by_the_brokers_setting() -> None:
     shell = Shell(GroupConfig(heartbeat_hold_ms=1_000))
     shell.set_topics({"orders": 1})
     epoch = join(shell, "a")
@@ -312,7 +312,7 @@ def test_a_member_that_owes_an_acknowledgement_is_asked_for_patience_twice_as_lo
     assert [getattr(answer, "heartbeat_interval_ms") for answer in answers] == [100, 200, 400, 800]  # noqa: B009
 
 
-def test_only_one_member_computes_the_target_of_which_all_are_told(shell: Shell) -> None:
+def test_only_one_member_computes_the_target_that_all_receive(shell: Shell) -> None:
     # What it brings about is on record before the next is told.
     epochs = {}
     for member_id in "abc":

@@ -16,7 +16,7 @@ def group() -> HeldGroup:
     return HeldGroup("cooperative-sticky").at_rest(members=1)
 
 
-def test_the_members_are_told_of_a_newcomer_a_moment_later(group: HeldGroup) -> None:
+def test_the_members_are_notified_of_a_new_member_after_a_short_wait(group: HeldGroup) -> None:
     (owner,) = group.members
     group.join()
     group.wait(MOMENT - 1)
@@ -38,7 +38,7 @@ def test_two_that_join_a_tenth_of_a_second_apart_are_one_rebalance(group: HeldGr
     assert (group.generation, len(group.members)) == (before + 1, 3)
 
 
-def test_who_has_asked_for_an_id_is_waited_for(group: HeldGroup) -> None:
+def test_a_client_that_asked_for_a_member_id_is_awaited(group: HeldGroup) -> None:
     # KIP-394: the id is handed out first, and the client comes back with it.
     group.join()
     group.wait(MOMENT - 1)
@@ -57,7 +57,7 @@ def test_the_first_newcomer_waits_for_two_moments_at_most_however_many_come(grou
     assert group.told() == group.members[:1]
 
 
-def test_a_member_whose_heartbeat_comes_in_that_moment_is_told_with_the_others(group: HeldGroup) -> None:
+def test_a_member_whose_heartbeat_arrives_during_the_wait_is_notified_with_the_others(group: HeldGroup) -> None:
     (owner,) = group.members
     group.release(owner)
     group.join()
@@ -67,7 +67,7 @@ def test_a_member_whose_heartbeat_comes_in_that_moment_is_told_with_the_others(g
     assert group.told() == [owner]
 
 
-def test_a_member_that_has_to_be_told_before_and_joins_again_ends_the_wait(group: HeldGroup) -> None:
+def test_a_member_that_is_notified_early_and_rejoins_ends_the_wait(group: HeldGroup) -> None:
     (owner,) = group.members
     group.join()
     group.release(owner)
@@ -77,7 +77,7 @@ def test_a_member_that_has_to_be_told_before_and_joins_again_ends_the_wait(group
     assert NotificationDue("g") not in group.shell.timers
 
 
-def test_when_a_member_leaves_meanwhile_the_others_are_told_at_once() -> None:
+def test_a_leave_during_the_wait_notifies_the_others_at_once() -> None:
     # Nobody processes what it had.
     group = HeldGroup("cooperative-sticky").at_rest()
     leaver, *others = group.members
@@ -86,7 +86,7 @@ def test_when_a_member_leaves_meanwhile_the_others_are_told_at_once() -> None:
     assert group.told() == others
 
 
-def test_who_comes_back_is_told_of_at_once() -> None:
+def test_a_returning_member_is_announced_at_once() -> None:
     # A restart: nobody else comes with it.
     group = HeldGroup("cooperative-sticky").at_rest()
     group.leave(group.members[0])
@@ -111,14 +111,14 @@ def test_a_group_that_grows_beyond_what_it_was_waits_again() -> None:
     assert not group.told()
 
 
-def test_members_of_an_eager_assignor_are_told_of_a_newcomer_at_once() -> None:
+def test_members_of_an_eager_assignor_are_notified_of_a_new_member_at_once() -> None:
     group = HeldGroup().at_rest()
     before = group.members
     group.join()
     assert group.told() == before
 
 
-def test_a_group_that_still_moves_partitions_waits_for_nobody(group: HeldGroup) -> None:
+def test_a_group_that_still_moves_partitions_does_not_wait(group: HeldGroup) -> None:
     # What was given up is dark until the next generation.
     owner, _ = group.at_rest(members=1).members
     group.shell.shard.groups["g"].rebalance.revoking_members = frozenset([owner])
@@ -126,7 +126,7 @@ def test_a_group_that_still_moves_partitions_waits_for_nobody(group: HeldGroup) 
     assert group.shell.shard.groups["g"].rebalance.notice.new_members_until is None
 
 
-def test_a_short_rebalance_timeout_removes_nobody_for_the_wait(group: HeldGroup) -> None:
+def test_the_wait_does_not_count_towards_a_short_rebalance_timeout(group: HeldGroup) -> None:
     (owner,) = group.members
     group.shell.shard.groups["g"].members[owner].rebalance_timeout_ms = MOMENT
     group.join()
@@ -136,7 +136,7 @@ def test_a_short_rebalance_timeout_removes_nobody_for_the_wait(group: HeldGroup)
     assert group.told() == [owner]
 
 
-def test_where_no_heartbeat_is_held_nobody_waits() -> None:
+def test_without_holding_there_is_no_wait() -> None:
     group = HeldGroup("cooperative-sticky")
     group.shell = Shell(GroupConfig(initial_rebalance_delay_ms=0))
     group.join()

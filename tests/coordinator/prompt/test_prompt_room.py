@@ -141,7 +141,7 @@ def test_eager_members_of_another_coordinator_learn_of_a_rebalance_together() ->
     assert out.replies == {name: HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS) for name in "ab"}
 
 
-def test_a_consumer_of_another_coordinator_is_told_when_its_partition_is_free() -> None:
+def test_a_member_of_another_coordinator_is_notified_when_its_partition_is_free() -> None:
     elsewhere = Elsewhere(consumer_group=KnownConsumerGroup("g", {"a": KnownConsumer("a", waits_for_others=True)}))
     assert elsewhere.consumer_group is not None
     elsewhere.consumer_group.waiting["a"] = [("g", TOPIC, 0)]

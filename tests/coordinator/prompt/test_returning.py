@@ -90,7 +90,7 @@ def test_it_waits_for_the_delay_while_one_is_missing_or_another_came_in_its_plac
     assert state(shell) is GroupState.PREPARING_REBALANCE
 
 
-def test_it_waits_for_the_delay_when_they_were_there_long_ago(shell: Shell) -> None:
+def test_it_waits_for_the_delay_if_the_members_left_long_ago(shell: Shell) -> None:
     begin(shell, ["a"])
     leave(shell)
     shell.now += 700_000
@@ -98,12 +98,12 @@ def test_it_waits_for_the_delay_when_they_were_there_long_ago(shell: Shell) -> N
     assert state(shell) is GroupState.PREPARING_REBALANCE
 
 
-def test_a_group_that_was_never_there_waits_for_the_delay(shell: Shell) -> None:
+def test_a_new_group_waits_for_the_delay(shell: Shell) -> None:
     join(shell, "a")
     assert state(shell) is GroupState.PREPARING_REBALANCE
 
 
-def test_where_no_heartbeat_is_held_it_waits_as_with_kafka() -> None:
+def test_without_holding_it_waits_as_kafka_does() -> None:
     shell = Shell(GroupConfig())
     begin(shell, ["a"])
     leave(shell)

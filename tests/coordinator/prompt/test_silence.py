@@ -25,7 +25,7 @@ def told(**fields: Any) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(**{"member_id": "a", "member_epoch": 3, **fields})
 
 
-def test_a_heartbeat_that_says_nothing_may_be_told_nothing() -> None:
+def test_a_heartbeat_without_news_may_get_an_empty_answer() -> None:
     assert has_no_news(said(), told())
     assert has_no_news(HeartbeatRequest(group_id="g"), HeartbeatResponse())
     assert not has_no_news(HeartbeatRequest(group_id="g"), HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
@@ -58,9 +58,9 @@ def test_any_news_in_the_answer_count(answer: ConsumerGroupHeartbeatResponse) ->
         {"offered_assignors": [OfferedAssignor(name="range")]},
     ],
 )
-def test_an_answer_to_what_the_member_says_acknowledges_it(fields: dict[str, Any]) -> None:
+def test_an_answer_to_a_report_acknowledges_it(fields: dict[str, Any]) -> None:
     assert not has_no_news(said(**fields), told())
 
 
-def test_a_member_that_joins_is_told_that_it_has() -> None:
+def test_a_joining_member_gets_a_full_answer() -> None:
     assert not has_no_news(said(member_epoch=0), told(member_epoch=0))

@@ -16,13 +16,13 @@ def group() -> HeldGroup:
     return made
 
 
-def test_the_first_leave_is_told_at_once() -> None:
+def test_the_first_leave_is_announced_at_once() -> None:
     group = HeldGroup().at_rest()
     group.leave(group.members[0])
     assert group.told() == group.members
 
 
-def test_when_one_came_back_the_next_leave_is_told_with_the_join_that_follows_it(group: HeldGroup) -> None:
+def test_after_a_successor_the_next_leave_is_announced_with_the_following_join(group: HeldGroup) -> None:
     before = group.generation
     group.leave(group.members[0])
     group.wait(RESTART)
@@ -34,13 +34,13 @@ def test_when_one_came_back_the_next_leave_is_told_with_the_join_that_follows_it
     assert (group.generation, len(group.members)) == (before + 1, 3)
 
 
-def test_the_members_are_told_as_soon_as_the_successor_asks_for_an_id(group: HeldGroup) -> None:
+def test_the_members_are_notified_when_the_successor_asks_for_an_id(group: HeldGroup) -> None:
     group.leave(group.members[0])
     group.join(version=4)
     assert group.told() == group.members
 
 
-def test_who_comes_late_is_not_waited_for_and_nor_is_the_next(group: HeldGroup) -> None:
+def test_a_late_successor_is_not_awaited_and_neither_is_the_next(group: HeldGroup) -> None:
     group.leave(group.members[0])
     group.wait(2 * RESTART)
     assert group.told() == group.members
@@ -66,7 +66,7 @@ def test_a_member_that_joins_again_by_itself_does_not_wait_for_a_successor(group
     assert set(group.told()) == set(group.members)
 
 
-def test_a_wait_that_one_member_ended_says_nothing_of_successors(group: HeldGroup) -> None:
+def test_a_wait_ended_by_one_member_does_not_count_for_successors(group: HeldGroup) -> None:
     leaver, impatient, other = group.members
     group.leave(leaver)
     group.release(impatient)
@@ -80,7 +80,7 @@ def test_a_wait_that_one_member_ended_says_nothing_of_successors(group: HeldGrou
     assert not group.told(), "a successor is expected as before"
 
 
-def test_a_wait_that_all_members_ended_says_nothing_of_successors(group: HeldGroup) -> None:
+def test_a_wait_ended_by_all_members_does_not_count_for_successors(group: HeldGroup) -> None:
     leaver, *others = group.members
     for member_id in others:
         group.release(member_id)
@@ -94,7 +94,7 @@ def test_a_wait_that_all_members_ended_says_nothing_of_successors(group: HeldGro
     assert not group.told(), "a successor is expected as before"
 
 
-def test_of_two_that_leave_both_are_waited_for(group: HeldGroup) -> None:
+def test_the_successors_of_two_leaving_members_are_both_awaited(group: HeldGroup) -> None:
     first, second, survivor = group.members
     group.leave(first)
     group.leave(second)
@@ -104,7 +104,7 @@ def test_of_two_that_leave_both_are_waited_for(group: HeldGroup) -> None:
     assert group.told() == [survivor]
 
 
-def test_when_one_member_has_to_be_told_all_are(group: HeldGroup) -> None:
+def test_if_one_member_must_be_notified_all_are(group: HeldGroup) -> None:
     # It gives up everything and waits for the others.
     leaver, impatient, other = group.members
     group.leave(leaver)
@@ -114,7 +114,7 @@ def test_when_one_member_has_to_be_told_all_are(group: HeldGroup) -> None:
     assert set(group.told()) == {impatient, other}
 
 
-def test_a_member_whose_next_heartbeat_comes_is_told_by_that_one_with_the_others(group: HeldGroup) -> None:
+def test_a_member_is_notified_with_the_others_by_its_next_heartbeat(group: HeldGroup) -> None:
     # The Java client sends them by the clock, answered or not: with ten members somebody always does.
     leaver, punctual, other = group.members
     group.leave(leaver)
@@ -126,7 +126,7 @@ def test_a_member_whose_next_heartbeat_comes_is_told_by_that_one_with_the_others
     assert set(group.told()) == {punctual, other}
 
 
-def test_members_of_a_cooperative_assignor_are_told_at_once() -> None:
+def test_members_of_a_cooperative_assignor_are_notified_at_once() -> None:
     # They go on processing what they have, so only what the one that left had would wait.
     group = HeldGroup("cooperative-sticky").at_rest()
     group.restart()
@@ -134,7 +134,7 @@ def test_members_of_a_cooperative_assignor_are_told_at_once() -> None:
     assert group.told() == group.members
 
 
-def test_a_short_rebalance_timeout_removes_nobody_who_was_not_told() -> None:
+def test_a_short_rebalance_timeout_removes_only_notified_members() -> None:
     group = HeldGroup().at_rest()
     group.restart()
     for member in group.shell.shard.groups["g"].members.values():
@@ -150,7 +150,7 @@ def test_a_short_rebalance_timeout_removes_nobody_who_was_not_told() -> None:
     assert isinstance(group.answers[f"join of {survivors[-1]} at {group.shell.now}"], JoinGroupResponse)
 
 
-def test_a_wait_that_ends_before_the_successor_is_due_says_nothing_of_it(group: HeldGroup) -> None:
+def test_a_wait_that_ends_before_the_successor_is_due_does_not_count(group: HeldGroup) -> None:
     for member in group.shell.shard.groups["g"].members.values():
         member.rebalance_timeout_ms = RESTART
     group.leave(group.members[0])
@@ -182,7 +182,7 @@ def test_a_successor_is_awaited_for_three_seconds_at_most() -> None:
     assert restarts.awaits_until(10_000) == 13_000
 
 
-def test_a_rebalance_without_a_leave_says_nothing_of_successors(group: HeldGroup) -> None:
+def test_a_rebalance_without_a_leave_does_not_count_for_successors(group: HeldGroup) -> None:
     leader = group.shell.shard.groups["g"].leader_id
     assert leader is not None
     late, other = (one for one in group.members if one != leader)

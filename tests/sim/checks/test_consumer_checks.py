@@ -22,7 +22,7 @@ def check(past: GroupHistory, group: ConsumerGroup, epoch: int, a: UUID, b: UUID
     check_consumer_group(group, past, {"a", "b"}, names, None, "uniform")
 
 
-def test_partitions_of_a_topic_that_was_created_anew_have_not_moved() -> None:
+def test_partitions_of_a_recreated_topic_have_not_moved() -> None:
     group, past = ConsumerGroup("g"), GroupHistory()
     for name in ("a", "b"):
         group.put(ConsumerMember(name))

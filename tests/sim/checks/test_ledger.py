@@ -16,7 +16,7 @@ from kohort.sim.plans.steps import MemberStart, TopicDelete
 TOPIC, ORDERS = UUID(int=1), TopicPartition("orders", 0)
 
 
-def test_a_commit_goes_back_only_where_its_client_had_given_it_up() -> None:
+def test_a_commit_decreases_only_if_its_client_had_given_it_up() -> None:
     ledger = Ledger()
     ledger.covered["g", TOPIC, ORDERS] = 110
     ledger.overtaken = {"a#9"}

@@ -35,7 +35,7 @@ def told(checks: ErrorChecks, how: str) -> None:
 
 
 @pytest.mark.parametrize(("how", "silent"), [("logged", False), ("raised", False), ("", True)])
-def test_an_error_that_lasts_is_told(how: str, silent: bool) -> None:
+def test_a_persistent_error_must_be_reported(how: str, silent: bool) -> None:
     async def life() -> None:
         checks, loop = ErrorChecks(), asyncio.get_running_loop()
         checks.begins(loop, 20.0)
@@ -82,7 +82,7 @@ def test_an_error_of_what_an_application_waits_for_is_told_or_ends(
             asyncio.run(life())
 
 
-def test_what_is_answered_now_and_then_may_come_too_late_to_count() -> None:
+def test_an_intermittent_error_need_not_be_reported() -> None:
     async def life() -> None:
         checks, loop = ErrorChecks(), asyncio.get_running_loop()
         checks.begins(loop, 20.0)

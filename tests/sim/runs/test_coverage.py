@@ -48,13 +48,13 @@ def outcomes() -> list[Outcome]:
     return [World(plan(protocol, iter(BadRequest))).run() for protocol in ("classic", "consumer")]
 
 
-def test_a_stranger_may_say_whatever_it_wants(outcomes: list[Outcome]) -> None:
+def test_a_foreign_client_may_send_anything(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert outcome.violation is None
         assert outcome.faults["send-bad-request"] == len(BadRequest)
 
 
-def test_strangers_hear_what_kafka_tells_them(outcomes: list[Outcome]) -> None:
+def test_foreign_clients_get_kafkas_answers(outcomes: list[Outcome]) -> None:
     heard = {code for outcome in outcomes for _, code in outcome.errors}
     assert heard >= {
         ErrorCode.INVALID_GROUP_ID,

@@ -48,7 +48,7 @@ def test_the_same_results_give_the_same_choices() -> None:
     assert len(set(one)) == len(one)
 
 
-def test_what_brought_a_new_order_is_varied_and_nothing_else() -> None:
+def test_only_worlds_with_new_orders_get_variants() -> None:
     first = Exploring(0, SHORT).next()
     names = chosen(Exploring(0, SHORT), {first: {"a > b"}}, 30)
     variants = [name for name in names if "." in name]

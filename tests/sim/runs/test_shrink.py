@@ -32,7 +32,7 @@ def test_a_failing_plan_is_made_small_and_still_fails_alike(name: str, monkeypat
     assert again is not None and again.invariant == violation.invariant
 
 
-def test_a_failing_world_tells_what_happened_last_in_kafkas_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_world_prints_its_last_events_in_kafkas_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS["a_load_forgets_what_was_committed"].put(monkeypatch)
     outcome = World(draw(PLANTS["a_load_forgets_what_was_committed"].hint, SHORT)).run()
     assert outcome.violation is not None
@@ -40,7 +40,7 @@ def test_a_failing_world_tells_what_happened_last_in_kafkas_words(monkeypatch: p
     assert any("Heartbeat group_id=group-" in line for line in outcome.history)
 
 
-def test_a_violation_says_in_two_lines_what_happened_and_why_that_is_wrong() -> None:
+def test_a_violation_begins_with_two_lines_event_and_reason() -> None:
     violation = Violation("S1", "a and b both have orders-0\nthe dump\nof both")
     assert str(violation).splitlines() == [
         "S1: a and b both have orders-0",

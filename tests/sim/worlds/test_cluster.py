@@ -58,7 +58,7 @@ def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(fault:
     assert max(disk.opened.values()) >= 2, "the dead broker's partitions went to others, and one came back to it"
 
 
-def test_a_broker_that_stands_still_for_a_moment_keeps_what_it_leads() -> None:
+def test_a_briefly_suspended_broker_keeps_its_partitions() -> None:
     run = world(BrokerSuspend(32.0, 1, 2.0))
     outcome = run.run()
     assert outcome.violation is None
@@ -90,7 +90,7 @@ def test_coordinators_move_by_reassignments_and_elections_and_no_group_rebalance
     assert {leadership.leader(offsets, partition).node_id for partition in range(3)} == {3}
 
 
-def test_what_a_broker_was_giving_when_it_was_called_off_is_led_again() -> None:
+def test_partitions_of_a_cancelled_handover_are_led_again() -> None:
     # The disk is slow, so leaders wait for a sync before they give anything away.
     slow = [DiskSlow(20.0, 6.0)]
     moves = [

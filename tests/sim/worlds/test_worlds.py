@@ -37,7 +37,7 @@ def test_the_same_seed_is_the_same_world_to_the_byte() -> None:
     assert World(draw(6, SHORT)).run().trace != one.trace
 
 
-def test_what_hangs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_that_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def look_for_ever(self: World) -> None:
         while True:
             pass
@@ -74,6 +74,6 @@ def test_a_plan_that_is_written_down_is_the_same_plan() -> None:
     assert World(again).run().trace == World(plan).run().trace
 
 
-def test_a_line_that_is_no_plan_is_refused_with_its_number() -> None:
+def test_a_line_that_is_not_a_plan_is_rejected_with_its_number() -> None:
     with pytest.raises(ValueError, match="line 2 is not understood: 'at noon kill'"):
         load("seed 1\nat noon kill\n")

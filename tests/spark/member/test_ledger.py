@@ -86,7 +86,7 @@ def test_a_restart_commits_what_the_checkpoint_proves() -> None:
     assert ledger.owned == {A: 25, B: 9}
 
 
-def test_what_another_query_claimed_is_not_taken_for_done() -> None:
+def test_partitions_claimed_by_another_query_do_not_count_as_done() -> None:
     # Our checkpoint says 25, but after a replay without A, which was theirs by then: they did not get to 25.
     ledger = ledger_at(ours({A: 25}))
     ledger.grant(A, GroupCommit(10, "them"), first=0)
@@ -99,14 +99,14 @@ def test_a_checkpoint_of_spark_sql_kafka_is_taken_over() -> None:
     assert told(ledger) == {A: 25}
 
 
-def test_a_checkpoint_counts_for_more_than_where_a_group_would_begin() -> None:
+def test_a_checkpoint_precedes_the_groups_starting_offset() -> None:
     # startingOffsets=latest would be behind what came while the query was down.
     ledger = ledger_at(Offset({A: 25}))
     ledger.grant(A, None, first=90)
     assert ledger.owned == {A: 25}
 
 
-def test_a_replay_reads_only_what_is_ours_and_was_nobody_elses() -> None:
+def test_a_replay_reads_only_ranges_that_this_query_still_owns() -> None:
     c = TopicPartition("flights", 2)
     start, end = ours({A: 10, B: 10, c: 10}), ours({A: 20, B: 20, c: 20})
     ledger = ledger_at(start, end)
@@ -149,7 +149,7 @@ def test_a_batch_under_way_proves_nothing_yet() -> None:
     assert told(ledger) == {}
 
 
-def test_a_partition_lost_and_won_back_goes_on_behind_the_others_work() -> None:
+def test_a_regained_partition_continues_after_the_other_members_work() -> None:
     ledger = ledger_at(Offset())
     ledger.grant(A, GroupCommit(0, US), first=0)
     first = ledger.advance(Offset(), {A: 5}, None)
@@ -201,7 +201,7 @@ def test_a_series_that_somebody_removed_from_the_group_never_begins_again_under_
     assert roots == [f"{US}.1", f"{US}.5", f"{US}-1.1", f"{US}-2.1"]
 
 
-def test_the_series_goes_on_where_the_topic_was_made_anew() -> None:
+def test_the_claim_numbers_continue_when_the_topic_is_recreated() -> None:
     # Its id tells a sink that the rows are new, and the number that the query is not the one before.
     ledger = ledger_at(Offset())
     ledger.know({A.topic: "old"})
@@ -211,14 +211,14 @@ def test_the_series_goes_on_where_the_topic_was_made_anew() -> None:
     assert ledger.commits()[A].claim == Claim(US, 6)
 
 
-def test_what_was_ours_before_is_claimed_anew() -> None:
+def test_former_partitions_are_claimed_again() -> None:
     # The group's generations may have begun anew since: the claim alone orders this stay behind the last one.
     ledger = ledger_at(ours({A: 10}))
     ledger.grant(A, GroupCommit(10, US, Claim("root", 1)), first=0)
     assert ledger.commits() == {A: GroupCommit(10, US, Claim("root", 2))}
 
 
-def test_the_answer_to_an_old_commit_says_nothing_of_a_partition_that_was_won_anew() -> None:
+def test_the_answer_to_an_old_commit_is_ignored_for_a_regained_partition() -> None:
     ledger = ledger_at(Offset())
     ledger.grant(A, None, first=7)
     sent = ledger.commits()
@@ -228,7 +228,7 @@ def test_the_answer_to_an_old_commit_says_nothing_of_a_partition_that_was_won_an
     assert told(ledger) == {A: 7}, "the claim is still to be made"
 
 
-def test_a_commits_metadata_says_all_of_it() -> None:
+def test_a_commits_metadata_has_the_whole_claim() -> None:
     for commit in (
         GroupCommit(7, US, Claim("root", 3), "ID"),
         GroupCommit(7, US, Claim("root", 3)),
@@ -241,7 +241,7 @@ def test_a_commits_metadata_says_all_of_it() -> None:
         assert GroupCommit.of(7, commit.metadata) == commit
 
 
-def test_of_a_topic_that_was_made_anew_nothing_is_known() -> None:
+def test_nothing_is_known_of_a_recreated_topic() -> None:
     other = TopicPartition("trains", 0)
     ledger = ledger_at(Offset())
     ledger.know({"flights": "old", "trains": "same"})
@@ -262,7 +262,7 @@ def test_of_a_topic_that_was_made_anew_nothing_is_known() -> None:
     assert ledger.owned == {A: 0, B: 0, other: 20}
 
 
-def test_a_checkpoint_proves_nothing_of_a_topic_that_was_made_anew() -> None:
+def test_a_checkpoint_proves_nothing_about_a_recreated_topic() -> None:
     other = TopicPartition("trains", 0)
     start = replace(ours({A: 10, other: 10}), topic_ids={"flights": "old", "trains": "same"})
     end = replace(ours({A: 20, other: 20}), topic_ids={"flights": "old", "trains": "same"})
@@ -286,7 +286,7 @@ def test_a_partition_won_at_an_earlier_offset_is_worth_no_empty_batch() -> None:
     assert ledger.advance(start, {A: 10}, None) is start
 
 
-def test_a_partition_that_was_cut_off_goes_on_from_its_end() -> None:
+def test_a_truncated_partition_continues_from_its_end() -> None:
     ledger = ledger_at(ours({A: 100}))
     ledger.grant(A, GroupCommit(100, US), first=0)
     hear(ledger)
@@ -301,7 +301,7 @@ def test_a_partition_that_was_cut_off_goes_on_from_its_end() -> None:
     assert ledger.advance(later, {A: 80}, None) is later, "once"
 
 
-def test_a_batch_that_is_done_counts_for_a_partition_that_was_won_back_meanwhile() -> None:
+def test_a_finished_batch_counts_for_a_partition_regained_meanwhile() -> None:
     ledger = Ledger(lambda: "any")
     ledger.resume(Offset())
     ledger.grant(A, GroupCommit(0, US), first=0)
@@ -313,7 +313,7 @@ def test_a_batch_that_is_done_counts_for_a_partition_that_was_won_back_meanwhile
     assert told(ledger) == {A: 5}
 
 
-def test_of_a_partition_that_is_given_up_the_group_hears_no_more() -> None:
+def test_a_revoked_partition_is_not_committed() -> None:
     ledger = ledger_at(Offset())
     ledger.grant(A, None, first=7)
     sent = ledger.commits()
@@ -346,7 +346,7 @@ def test_a_replay_keeps_the_name_for_what_is_pending_and_not_for_what_another_to
     assert ledger.query == "fresher"
 
 
-def test_what_another_took_beyond_our_last_word_leaves_the_name() -> None:
+def test_offsets_beyond_our_last_commit_remove_the_claim() -> None:
     ledger = ledger_at(ours({A: 25}))
     ledger.grant(A, GroupCommit(30, "them"), first=0)
     assert ledger.query == US
@@ -367,7 +367,7 @@ def test_the_first_batch_is_replayed_under_the_name_that_it_was_planned_with() -
     assert ledger.replay(Offset(), end) == [Range("flights", 0, 4, 20)]
 
 
-def test_the_first_batch_of_a_topic_that_was_made_anew_is_no_claim() -> None:
+def test_the_first_batch_of_a_recreated_topic_is_not_a_claim() -> None:
     ledger = Ledger(lambda: "fresh")
     ledger.know({"flights": "new"})
     ledger.resume(Offset(), replace(ours({A: 20}, {A: 4}), topic_ids={"flights": "old"}))
@@ -383,7 +383,7 @@ def test_a_checkpoint_without_topic_ids_is_believed() -> None:
     assert ledger.owned == {A: 25}
 
 
-def test_an_offset_that_tells_of_others_partitions_is_no_reason_for_a_batch() -> None:
+def test_an_offset_with_other_members_partitions_does_not_start_a_batch() -> None:
     start = ours({A: 5, B: 7})
     ledger = ledger_at(start)
     ledger.grant(A, GroupCommit(5, US), first=0)
@@ -398,7 +398,7 @@ def test_a_batch_reads_what_has_records() -> None:
     assert ledger.reading([A, B]) == [A]
 
 
-def test_what_was_lost_before_the_tasks_were_planned_is_not_read_and_proves_nothing() -> None:
+def test_partitions_lost_before_planning_are_not_read_and_prove_nothing() -> None:
     ledger = Ledger(lambda: "any")
     ledger.resume(Offset())
     ledger.grant(A, None, first=0)

@@ -90,7 +90,7 @@ async def query(broker: Broker) -> AsyncIterator[Make]:
         yield make
 
 
-async def test_what_the_next_call_proves_is_committed_before_anything_is_planned(query: Make) -> None:
+async def test_a_batch_proven_by_the_next_call_is_committed_before_planning(query: Make) -> None:
     one = query()
     await one.join()
     one.done = await one.begin()
@@ -99,7 +99,7 @@ async def test_what_the_next_call_proves_is_committed_before_anything_is_planned
     assert await one.committed() == {T0: 10, T1: 10}
 
 
-async def test_what_the_coordinator_has_is_not_committed_again(query: Make) -> None:
+async def test_committed_offsets_are_not_committed_again(query: Make) -> None:
     one = query()
     await one.join()
     await one.begin()

@@ -59,7 +59,7 @@ def test_a_thread_that_registers_writes_though_another_made_the_session(
     assert read(spark, topic).count() == 7
 
 
-def test_a_stream_goes_from_topic_to_topic(spark: SparkSession, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_a_stream_copies_from_topic_to_topic(spark: SparkSession, new_topic: NewTopic, tmp_path: Path) -> None:
     source, target = new_topic(3), new_topic(2)
     source.produce(rows(600, 3))
     broker = {"kafka.bootstrap.servers": source.bootstrap}

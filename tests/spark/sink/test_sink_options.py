@@ -18,7 +18,7 @@ def test_defaults_are_those_of_kafkas_producer() -> None:
     assert (options.request_bytes, options.memory, options.delivery_timeout_ms) == (1 << 20, 32 << 20, 120_000)
 
 
-def test_who_asks_for_less_than_all_acks_gets_no_idempotence() -> None:
+def test_idempotence_is_off_with_fewer_acks_than_all() -> None:
     assert not parse_sink_options(BROKER | {"kafka.acks": "1"}).idempotent
 
 

@@ -77,7 +77,7 @@ def test_rows_without_a_key_share_a_partition_and_the_next_batch_takes_another(n
     assert contents(topic) == [(0, None, b"a"), (0, None, None), (1, None, b"b")]
 
 
-def test_a_row_may_say_its_topic_and_its_partition(new_topic: NewTopic) -> None:
+def test_a_row_may_name_its_topic_and_partition(new_topic: NewTopic) -> None:
     one, other = new_topic(2), new_topic(2)
     rows = batch(
         [b"x"] * 4,
@@ -131,7 +131,7 @@ def number(new_topic: NewTopic) -> ProducerId:
     return made
 
 
-def test_an_attempt_after_one_that_failed_goes_on_behind_it(new_topic: NewTopic, number: ProducerId) -> None:
+def test_an_attempt_after_a_failed_one_continues_behind_it(new_topic: NewTopic, number: ProducerId) -> None:
     topic = new_topic(3)
     tight = options(topic, kafka_max_request_size="16384", kafka_buffer_memory="40000")
     batches = [numbered(1_000, first) for first in range(0, 8_000, 1_000)]

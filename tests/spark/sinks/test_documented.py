@@ -86,7 +86,7 @@ def test_the_example_of_a_sink_writes_each_record_once(
     assert store.read() == dict.fromkeys(topic.written, 1)
 
 
-def test_the_sink_of_the_example_is_made_as_it_says(dsn: str) -> None:
+def test_the_documented_sink_is_created(dsn: str) -> None:
     block = block_with("docs/spark.md", "python", "from pyspark_kohort.sinks import exactly_once")
     lines = [line for line in block.splitlines() if line.startswith(("from", "sink ="))]
     space: dict[str, Any] = {}

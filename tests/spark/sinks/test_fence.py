@@ -78,7 +78,7 @@ def test_the_first_record_of_a_topic_is_not_left_out() -> None:
         (Fence(3, 9, US, NEW), "of flights-0 before offset 3, of another topic of that name, and this query"),
     ],
 )
-def test_where_nothing_is_proven_the_query_ends(fence: Fence, said: str) -> None:
+def test_the_query_ends_if_the_owner_of_rows_is_unknown(fence: Fence, said: str) -> None:
     with pytest.raises(KohortError) as refused:
         admitted(rows((B, 0, 2), (A, 5, 9)), {A: QueryClaim(US, 7, OLD), B: QueryClaim(US, 7, OLD)}, {A: fence})
     assert said in str(refused.value)
@@ -109,7 +109,7 @@ def test_a_column_of_another_type_is_not_the_sources(name: str, kind: pa.DataTyp
 
 
 @pytest.mark.parametrize("name", ["topic", "partition", "offset"])
-def test_a_row_that_does_not_say_where_it_comes_from_is_refused(name: str) -> None:
+def test_a_row_without_topic_partition_and_offset_is_rejected(name: str) -> None:
     table = rows((A, 0, 2))
     column = table[name].to_pylist()
     place = table.schema.get_field_index(name)
@@ -123,7 +123,7 @@ def test_rows_of_a_partition_that_the_batch_does_not_read_are_refused() -> None:
         admitted(rows((A, 0, 2), (B, 0, 2)), {A: QueryClaim(US, 1, OLD)}, {})
 
 
-def test_partitions_of_many_topics_are_told_apart_in_whatever_order_they_come() -> None:
+def test_partitions_of_many_topics_are_distinguished_in_any_order() -> None:
     tps = [TopicPartition(topic, number) for topic in ("c", "a", "b") for number in (4, 0, 2)]
     table = rows(*((tp, 10, 12) for tp in tps), *((tp, 12, 14) for tp in reversed(tps)))
     fences = {tp: Fence(10 + place % 5, 1, US) for place, tp in enumerate(tps)}

@@ -65,7 +65,7 @@ def delete_group(topic: Topic, group: str) -> None:
     deleted.result(10)
 
 
-def test_a_group_that_was_deleted_and_began_anew_loses_nothing_in_silence(
+def test_a_deleted_and_recreated_group_loses_nothing_silently(
     new_topic: NewTopic, member: Member, group: str, tmp_path: Path
 ) -> None:
     topic, store = new_topic(1), stores.parquet(tmp_path)
@@ -111,7 +111,7 @@ def test_another_group_and_a_query_without_one_go_on_behind_the_first(
     assert store.read() == dict.fromkeys(topic.written, 1)
 
 
-def test_a_query_that_begins_again_outside_a_group_is_told(new_topic: NewTopic, tmp_path: Path) -> None:
+def test_a_query_restarted_outside_a_group_gets_an_error(new_topic: NewTopic, tmp_path: Path) -> None:
     topic, store = new_topic(1), stores.parquet(tmp_path)
     topic.produce(rows(10, 1))
     # The first began at `latest`: what is before its fence is not all in the sink.
@@ -127,7 +127,7 @@ def test_a_query_that_begins_again_outside_a_group_is_told(new_topic: NewTopic, 
     early.reader.stop()
 
 
-def test_a_topic_made_anew_is_written_from_its_start(
+def test_a_recreated_topic_is_written_from_its_beginning(
     new_topic: NewTopic, member: Member, group: str, tmp_path: Path
 ) -> None:
     topic, store = new_topic(1), stores.parquet(tmp_path)

@@ -42,7 +42,7 @@ def test_a_batch_that_comes_again_is_written_once(store: Store) -> None:
     assert store.read() == ones((A, 0, 10), (B, 5, 8))
 
 
-def test_a_batch_that_overlaps_is_written_behind_what_is_there(store: Store) -> None:
+def test_an_overlapping_batch_is_written_after_the_existing_rows(store: Store) -> None:
     sink = store.make()
     sink.write(rows((A, 0, 10)), by({A: 1}))
     assert sink.write(rows((A, 5, 15)), by({A: 2})) == 5
@@ -86,7 +86,7 @@ def test_writers_at_once_write_each_record_once(store: Store) -> None:
     assert set(found.values()) == {1}
 
 
-def test_a_group_whose_numbers_began_anew_loses_nothing_in_silence(store: Store) -> None:
+def test_a_group_whose_epochs_restarted_loses_nothing_silently(store: Store) -> None:
     sink = store.make()
     sink.write(rows((A, 0, 10), (B, 0, 10)), by({A: 3, B: 3}, US, ID))
     # The group was deleted: its claims begin anew. Whether the sink has the rows before 10 is not known.
@@ -101,7 +101,7 @@ def test_a_group_whose_numbers_began_anew_loses_nothing_in_silence(store: Store)
     assert store.read() == ones((A, 0, 17), (B, 0, 12))
 
 
-def test_a_topic_that_was_made_anew_is_written_from_its_start(store: Store) -> None:
+def test_a_recreated_topic_is_written_from_its_start(store: Store) -> None:
     sink = store.make()
     sink.write(rows((A, 0, 10)), by({A: 3}, US, ID))
     with pytest.raises(KohortError, match="of another topic of that name"):

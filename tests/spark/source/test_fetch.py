@@ -57,7 +57,7 @@ def test_a_reader_that_stops_early_leaves_a_clean_slate(bootstrap: str) -> None:
     assert len(read(topic, *both)) == 100
 
 
-def test_offsets_that_are_not_there_fail_or_are_skipped(bootstrap: str) -> None:
+def test_missing_offsets_fail_or_are_skipped(bootstrap: str) -> None:
     topic = Topic(bootstrap, 2)
     topic.produce(rows(20, 2))
     beyond = Range(topic.name, 0, 40, 50)
@@ -115,7 +115,7 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path: Path) -> None:
         disconnect()
 
 
-def test_the_cluster_tells_partitions_and_bounds(bootstrap: str) -> None:
+def test_the_cluster_returns_partitions_and_bounds(bootstrap: str) -> None:
     topic = Topic(bootstrap, 2)
     topic.produce(rows(10, 1))
     first, second = TopicPartition(topic.name, 0), TopicPartition(topic.name, 1)
@@ -154,7 +154,7 @@ def test_a_pattern_finds_no_internal_topics(bootstrap: str, group: str) -> None:
         cluster.close()
 
 
-def test_nobody_there_is_said_in_time() -> None:
+def test_an_unreachable_broker_is_reported_in_time() -> None:
     cluster = BlockingCluster(Broker((("127.0.0.1", 1),), request_timeout_ms=50))
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1: Connection refused"):
         cluster.partitions(Topics(names=("flights",)))

@@ -50,7 +50,7 @@ def test_the_text_is_spark_sql_kafkas_with_pins() -> None:
     assert json.dumps(offset.to_json()) == '{"a": {"0": 17, "1": 5, "1@": 4}, "b": {"0": 3}}'
 
 
-def test_what_names_a_batch_survives_json() -> None:
+def test_the_batch_identity_survives_json() -> None:
     named = Offset(
         {A0: 1, B0: 2}, {A0: 0}, "q", 7, "g", {"a": "id", "b": "other"}, {A0: Claim("r.x", 3), B0: Claim("s", 1)}
     )
@@ -58,7 +58,7 @@ def test_what_names_a_batch_survives_json() -> None:
 
 
 @pytest.mark.parametrize("claims", [7, {"a": 7}, {"a": {"0": "r"}}, {"a": {"0": "r.x"}}, {"a": {"x": "r.1"}}])
-def test_what_is_no_claim_is_refused(claims: object) -> None:
+def test_an_invalid_claim_is_rejected(claims: object) -> None:
     with pytest.raises(KohortError, match="not an offset of this source"):
         offset_from_json({"a": {"0": 1}, "@claims": claims})
 
@@ -82,7 +82,7 @@ def test_another_sources_offset_is_refused(data: object) -> None:
         offset_from_json(data)
 
 
-def test_bounds_say_what_to_ask_the_broker() -> None:
+def test_bounds_determine_the_requests_to_the_broker() -> None:
     assert wanted(Earliest(), [A0]) == {A0: EARLIEST}
     assert wanted(Latest(), [A0, A1]) == {A0: LATEST, A1: LATEST}
     assert wanted(AtTime(5), [A0]) == {A0: 5}
@@ -90,7 +90,7 @@ def test_bounds_say_what_to_ask_the_broker() -> None:
     assert wanted(Exact({A0: 9, A1: LATEST}), [A0, A1]) == {A1: LATEST}
 
 
-def test_exact_offsets_must_be_for_the_partitions_there_are() -> None:
+def test_exact_offsets_must_name_the_existing_partitions() -> None:
     with pytest.raises(ConfigError, match="miss a-1"):
         wanted(Exact({A0: 1}), [A0, A1])
     with pytest.raises(ConfigError, match="name b-0"):

@@ -45,7 +45,7 @@ def test_all_three_ways_to_choose_topics() -> None:
     assert stream(assign='{"a": [1, 0]}').topics == Topics(partitions=(TopicPartition("a", 0), TopicPartition("a", 1)))
 
 
-def test_a_stream_with_a_group_is_a_member_unless_it_says_otherwise() -> None:
+def test_a_stream_with_a_group_is_a_member_by_default() -> None:
     assert stream(kafka_group_id="delays").mode is GroupMode.MEMBER
     assert stream(kafka_group_id="delays", groupMode="standalone").mode is GroupMode.STANDALONE
     assert batch(kafka_group_id="delays").mode is GroupMode.STANDALONE
@@ -135,7 +135,7 @@ def test_limits_are_numbers_and_durations() -> None:
         ({"endingOffsets": "latest"}, "a stream has no end"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(options: dict[str, str], sentence: str) -> None:
+def test_invalid_options_are_rejected_in_a_sentence(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError) as error:
         stream(**options)
     assert sentence in str(error.value)
@@ -149,12 +149,12 @@ def test_what_is_wrong_is_said_in_a_sentence(options: dict[str, str], sentence: 
         ({"endingOffsets": "earliest"}, "nothing to read"),
     ],
 )
-def test_what_a_batch_query_cannot_do(options: dict[str, str], sentence: str) -> None:
+def test_options_that_a_batch_query_rejects(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         batch(**options)
 
 
-def test_every_option_stands_in_the_document() -> None:
+def test_every_option_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
     named = {name for line in text.splitlines() if line.startswith("|") for name in re.findall(r"`([\w.]+)`", line)}
     ours = {name for name in (*options._NAMES.split(), *options._WITHOUT_EFFECT.split()) if "kafka." not in name}

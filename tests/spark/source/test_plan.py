@@ -56,11 +56,11 @@ def test_only_a_step_back_that_is_asked_for_is_worth_an_empty_batch() -> None:
     assert plan.advanced_offset(start, {A: 5, B: 7, C: 1}, {A: 5, B: 7, C: 1}, back=True) is start
 
 
-def test_a_partition_of_which_nobody_knows_where_it_begins_is_not_read() -> None:
+def test_a_partition_without_a_known_start_is_not_read() -> None:
     assert plan.planned_ranges(Offset({A: 5}), Offset({A: 5, B: 4})) == []
 
 
-def test_what_is_behind_is_counted_where_the_end_is_known() -> None:
+def test_lag_is_counted_where_the_end_is_known() -> None:
     assert plan.behind({A: 3, B: 9, C: 1}, {A: 5, B: 7}) == 2
     assert plan.behind({A: 3, B: 6}, {A: 3, B: 7}) == 1
 

@@ -53,7 +53,7 @@ reader.read(InputPartition((Range("flights", 0, 0, 1),)))
 """
 
 
-def test_an_executor_without_what_it_needs_says_so() -> None:
+def test_an_executor_without_dependencies_reports_it() -> None:
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
     assert f"has no numba for {sys.executable}: what kohort[spark] installs must be there" in last
@@ -138,7 +138,7 @@ def read_all(query: Query, topic: Topic) -> None:
     assert query.sink == dict.fromkeys(topic.written, 1)
 
 
-def test_a_topic_made_anew_is_read_from_its_start_where_records_may_be_lost(
+def test_a_recreated_topic_is_read_from_its_start_if_data_loss_is_allowed(
     new_topic: NewTopic, member: Member, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"failOnDataLoss": "false", "kafka.metadata.max.age.ms": "1", "startingOffsets": "earliest"}
@@ -171,7 +171,7 @@ def test_a_topic_made_anew_is_read_from_its_start_where_records_may_be_lost(
         query.reader.stop()
 
 
-def test_a_topic_made_anew_while_a_query_is_down_ends_it(new_topic: NewTopic, member: Member) -> None:
+def test_a_topic_recreated_while_a_query_is_down_ends_it(new_topic: NewTopic, member: Member) -> None:
     for make in (reader, member):
         topic = new_topic(1)
         topic.produce(rows(10, 1))
@@ -189,7 +189,7 @@ def test_a_topic_made_anew_while_a_query_is_down_ends_it(new_topic: NewTopic, me
         query.reader.stop()
 
 
-def test_a_batch_of_a_topic_that_was_made_anew_reads_nothing_of_the_new_one(
+def test_a_batch_of_a_recreated_topic_reads_nothing_of_the_new_one(
     new_topic: NewTopic, member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
     # The batch is planned of the old topic; its tasks, and its replay, come after the new one is there.
@@ -238,7 +238,7 @@ def test_a_group_offset_of_a_topic_that_is_gone_is_not_the_new_topics(
     assert topic.lag(group) == 0
 
 
-def test_a_topic_that_is_deleted_or_made_anew_ends_the_query(new_topic: NewTopic, member: Member) -> None:
+def test_a_deleted_or_recreated_topic_ends_the_query(new_topic: NewTopic, member: Member) -> None:
     quick = {"kafka.metadata.max.age.ms": "1", "kafka.request.timeout.ms": "2000"}
     for make in (reader, member):
         topic = new_topic(1)
@@ -282,7 +282,7 @@ def test_a_checkpoint_of_something_else_is_not_taken_for_this_querys(
     imported.stop()
 
 
-def test_progress_tells_the_lag_and_the_members_standing(new_topic: NewTopic, member: Member, group: str) -> None:
+def test_progress_has_the_lag_and_the_members_state(new_topic: NewTopic, member: Member, group: str) -> None:
     topic = new_topic(2)
     topic.produce(rows(10, 2))
     query = member(topic, maxOffsetsPerTrigger="4")
@@ -319,7 +319,7 @@ def test_a_member_commits_what_the_next_call_proves(new_topic: NewTopic, member:
     assert not topic.members(group)
 
 
-def test_a_member_begins_where_the_user_says_and_the_group_does_not(
+def test_a_member_without_committed_offsets_begins_at_the_starting_offsets(
     new_topic: NewTopic, member: Member, group: str
 ) -> None:
     topic = new_topic(2)
@@ -336,7 +336,7 @@ def test_a_member_begins_where_the_user_says_and_the_group_does_not(
     assert again.sink == dict.fromkeys([(0, 10), (1, 10)], 1)
 
 
-def test_available_now_reads_what_was_there_and_leaves(new_topic: NewTopic, member: Member, group: str) -> None:
+def test_available_now_reads_existing_records_and_leaves(new_topic: NewTopic, member: Member, group: str) -> None:
     topic = new_topic(4)
     topic.produce(rows(50, 3))
     query = Query(lambda: member(topic, maxOffsetsPerTrigger="20"))
@@ -421,9 +421,7 @@ def test_a_stop_that_meets_a_revocation_commits_the_batch_that_is_done(
     second.reader.stop()
 
 
-def test_what_is_given_up_is_given_up_also_where_the_commit_fails(
-    new_topic: NewTopic, member: Member, group: str
-) -> None:
+def test_partitions_are_revoked_even_if_the_commit_fails(new_topic: NewTopic, member: Member, group: str) -> None:
     # Were it still taken for ours, both would read it.
     topic = new_topic(2)
     topic.produce(rows(20, 2))
@@ -447,7 +445,7 @@ def test_what_is_given_up_is_given_up_also_where_the_commit_fails(
     assert not stay._cluster.connections, "they are closed though the last commit failed"
 
 
-def test_a_checkpoint_location_that_is_of_no_use_is_told_once(
+def test_an_unusable_checkpoint_location_is_logged_once(
     new_topic: NewTopic, member: Member, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     home = tmp_path / "home"
@@ -624,7 +622,7 @@ def test_a_runner_that_spark_ends_leaves_its_group(new_topic: NewTopic, hang_up:
 
 
 @pytest.mark.parametrize("kept_on", [False, True], ids=["fail", "continue"])
-def test_a_member_that_lost_its_batch_says_so_or_goes_on(
+def test_a_member_that_lost_its_batch_fails_or_continues(
     new_topic: NewTopic, member: Member, group: str, kept_on: bool
 ) -> None:
     topic = new_topic(2)

@@ -85,7 +85,7 @@ def test_a_wrong_checksum_is_an_error() -> None:
 
 @given(runs, st.sampled_from(Codec), st.data())
 @settings(steady, max_examples=200)
-def test_what_is_not_taken_out_stays_as_it_was(described: list, codec: Codec, data: st.DataObject) -> None:  # type: ignore[type-arg]
+def test_records_that_are_kept_are_unchanged(described: list, codec: Codec, data: st.DataObject) -> None:  # type: ignore[type-arg]
     made = records_of(described)
     batch = encode_batch(made, codec, leader_epoch=3, producer_id=4, producer_epoch=5, base_sequence=6)
     found, unpacked, scanned = scan_records(batch)

@@ -44,7 +44,7 @@ def same(records: list[Record]) -> list[Record]:
 
 @given(bodies, st.sampled_from(Codec), st.integers(0, 2**62))
 @steady
-def test_what_is_encoded_is_what_is_decoded(content: Content, codec: Codec, base: int) -> None:
+def test_encoded_records_decode_to_the_same_records(content: Content, codec: Codec, base: int) -> None:
     records = [record._replace(offset=base + record.offset) for record in records_of(content)]
     batch = encode_batch(records, codec, producer_id=7, producer_epoch=1, base_sequence=5)
     assert same(decode_records(batch)) == records

@@ -16,7 +16,7 @@ steady = settings(deadline=None, derandomize=True, database=None)
 
 @given(st.sampled_from(Codec), st.binary(max_size=500), st.integers(1, 400))
 @steady
-def test_what_is_packed_unpacks(codec: Codec, piece: bytes, times: int) -> None:
+def test_compressed_data_decompresses(codec: Codec, piece: bytes, times: int) -> None:
     assert decompress(codec, bytes(compress(codec, piece * times))) == piece * times
 
 

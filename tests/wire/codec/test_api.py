@@ -42,7 +42,7 @@ def test_keys_and_names_are_unique_and_messages_are_named_after_them() -> None:
         assert (api.request.__name__, api.response.__name__) == (f"{api.name}Request", f"{api.name}Response")
 
 
-def test_every_message_says_what_it_is() -> None:
+def test_every_message_has_a_docstring() -> None:
     undocumented = [
         kind.__name__
         for api in APIS.values()

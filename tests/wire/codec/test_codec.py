@@ -222,7 +222,7 @@ def test_tagged_fields_in_the_elements_of_an_array_stop_the_short_cut_only_for_t
     assert decode(Sample, 3, encode(sample, 3)) == sample
 
 
-def test_strings_keep_their_bytes_though_they_are_no_utf_8() -> None:
+def test_strings_keep_bytes_that_are_not_utf_8() -> None:
     raw = b"\xff\xfe\x80group"
     sample = decode(Sample, 0, encode(Sample(name=raw.decode("utf-8", "surrogateescape")), 0))
     assert sample.name.encode("utf-8", "surrogateescape") == raw

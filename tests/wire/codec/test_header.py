@@ -61,7 +61,7 @@ def test_unknown_tags_in_a_request_header_are_skipped() -> None:
     assert read_request_header(tagged + b"body").body == len(tagged)
 
 
-def test_a_request_that_is_not_ours_still_says_what_it_is() -> None:
+def test_the_header_of_an_unsupported_request_can_be_read() -> None:
     # So that the broker can answer ApiVersions in its own version, and log what it refuses.
     unknown_api = bytes.fromhex("03e7 0001 00000007 0001 63".replace(" ", "")) + b"body"
     assert read_request_header(unknown_api)[:4] == (999, 1, 7, "c")

@@ -112,7 +112,7 @@ def test_a_negative_length_is_null_or_an_error_and_never_a_step_back() -> None:
     assert decode(OffsetFetchRequest, 2, b"\0\1g\xff\xff\xff\xff").topics is None
 
 
-def test_a_tagged_field_must_be_as_long_as_it_says() -> None:
+def test_a_tagged_field_must_have_its_declared_length() -> None:
     # FetchRequest v12 with cluster_id, tag 0.
     body = encode(FetchRequest(cluster_id="c"), 12)
     assert body.endswith(b"\1\0\2\2c")

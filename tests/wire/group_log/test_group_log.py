@@ -70,7 +70,7 @@ def test_other_bytes_are_read_as_the_decoders_read_them(data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0", b"\0\1", b"\0\1\0\1"])
-def test_what_has_no_readable_key_is_reported(key: bytes | None) -> None:
+def test_records_without_a_readable_key_are_reported(key: bytes | None) -> None:
     good: Pair = (encode_key(GroupMetadataKey(group="g")), encode_value(GroupMetadataValue(generation=3)))
     found, errors = together([(key, b""), good])
     assert (len(found), errors) == (1, 1)

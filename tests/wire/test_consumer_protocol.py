@@ -41,7 +41,7 @@ def test_a_subscription_is_written_as_apache_kafka_writes_it(version: int) -> No
     assert encode_subscription(FULL, version).hex() == BYTES[version]
 
 
-def test_what_a_version_lacks_is_read_as_unknown() -> None:
+def test_fields_missing_in_a_version_are_unknown() -> None:
     assert decode_subscription(bytes.fromhex(BYTES[3])) == SORTED
     assert decode_subscription(bytes.fromhex(BYTES[2])) == Subscription(["a", "b"], b"\0\0\0\5", [A0, A1, B0], 5)
     assert decode_subscription(bytes.fromhex(BYTES[1])) == Subscription(["a", "b"], b"\0\0\0\5", [A0, A1, B0])
