@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from kohort.broker.groups.shard import Shard
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.classic import join
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.owners import Owners
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.offsets import commit_fetch, expiry
@@ -78,6 +79,16 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
 @plant("S7", hint=6)
 def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
     patch.setattr(expiry, "_needs_offsets", lambda group: lambda topic: False)  # KAFKA-13636
+
+
+@plant("S7", hint=39)
+def offsets_expire_under_a_living_consumer_group(patch: MonkeyPatch) -> None:
+    real = expiry._needs_offsets
+
+    def only_of_classic_groups(group: Any) -> Any:
+        return (lambda topic: False) if isinstance(group, ConsumerGroup) else real(group)
+
+    patch.setattr(expiry, "_needs_offsets", only_of_classic_groups)
 
 
 @plant("S7", "S11", hint=3)

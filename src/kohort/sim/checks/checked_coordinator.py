@@ -292,7 +292,7 @@ class CheckedCoordinator:
         for record in effects.records:
             if isinstance(record.key, OffsetCommitKey):
                 group = self.group(record.key.group)
-                if isinstance(group, ClassicGroup) and group.members and group.is_subscribed()(record.key.topic):
+                if group is not None and group.members and _needs_offsets_of(group, record.key.topic):
                     raise Violation("S7", f"{record.key} expires, although {group.group_id} subscribes to its topic")
 
     def disconnected(self, token: Any, now: Millis) -> Effects:
@@ -397,3 +397,10 @@ class CheckedCoordinator:
             # metadata is too long. In Kafka, too, the session is refreshed before any partition is checked.
             if all(code in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for code in codes(reply)):
                 self._seen.heard(getattr(request, "group_id", ""), member_id, now)
+
+
+def _needs_offsets_of(group: AnyGroup, topic: str) -> bool:
+    """Return whether a member subscribes to the topic; expressions are not evaluated."""
+    if isinstance(group, ClassicGroup):
+        return group.is_subscribed()(topic)
+    return any(topic in member.subscription.names for member in group.members.values())
