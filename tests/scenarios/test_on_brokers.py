@@ -38,9 +38,10 @@ LATE_S = 0.5
 PLAYS = 5
 """As often a transcript is played for which the machine was late."""
 OURS_ALONE = re.compile(
-    r"^(config|settings|unseen|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b)", re.MULTILINE
+    r"^(config|settings|unseen|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b|commit .*-\d{3,}=)",
+    re.MULTILINE,
 )
-"""Commands that reach into the shard, or that Kafka no longer serves."""
+"""Commands that reach into the shard, or that Kafka no longer serves; commits for partitions that no broker has."""
 NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
 
 DIFFERENT = {
