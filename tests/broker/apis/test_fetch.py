@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from kohort.broker.fetch.followers import LEADER, FollowerReads
 from kohort.errors import ErrorCode
+from kohort.log import PartitionLog, Topic
 from kohort.wire.batches.records import Record, encode_batch
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from tests.broker.peer import Peer
@@ -97,6 +99,33 @@ def test_a_fetch_waits_until_all_of_its_bytes_have_arrived() -> None:
         await append(world)
         (topic,) = (await peer.answer(FetchResponse)).responses
         assert found(topic.partitions) == [(0, ErrorCode.NONE, 2 * SIZE)]
+        assert world.loop.time() - began < 1
+
+    in_virtual_time(steps)
+
+
+class NearbyReplica(FollowerReads):
+    """Sends every consumer that has a rack to `node`, as when a broker in its rack becomes a replica."""
+
+    node = LEADER
+
+    def preferred(self, topic: Topic, partition: int, partition_log: PartitionLog, rack: str) -> int:
+        return self.node
+
+
+def test_a_parked_fetch_that_should_read_from_another_replica_does_not_wait_for_its_bytes() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.broker.topics.create("t", 1)
+        world.broker.follower_reads = replicas = NearbyReplica(world.broker)
+        began = world.loop.time()
+        asked = request(wanted((0, 0)), min_bytes=2 * SIZE, wait_ms=WAIT_MS)
+        asked.rack_id = "a"
+        peer.send(asked, V)
+        await eventually(lambda: world.broker.waiting_fetches.count == 1)
+        replicas.node = 7
+        await append(world)
+        ((data,),) = [topic.partitions for topic in (await peer.answer(FetchResponse)).responses]
+        assert (data.preferred_read_replica, len(data.records or b"")) == (7, 0)
         assert world.loop.time() - began < 1
 
     in_virtual_time(steps)
