@@ -34,8 +34,8 @@ def page(name: str) -> str:
     kind, options = PAGES[name]
     parts = [
         f"# kohort.{kind.__name__}\n",
-        f"Made from the docstrings by `docs/generate.py`. `kohort.blocking.{kind.__name__}` has the same methods for"
-        " plain threads, without `await`.\n",
+        f"Made from the docstrings by `docs/generate.py`. `kohort.blocking.{kind.__name__}` has the same"
+        " methods for\nplain threads, without `await`.\n",
         _doc(kind),
         "\n## Methods and properties\n",
     ]

@@ -249,7 +249,7 @@ def _topics(given: GivenOptions) -> Topics:
             try:
                 re.compile(text)
             except re.error as error:
-                raise ConfigError(f"Option subscribePattern is not a regular expression:  {error}.") from None
+                raise ConfigError(f"Option subscribePattern is not a regular expression: {error}.") from None
             return Topics(pattern=text)
     return Topics(partitions=_assigned(text))
 

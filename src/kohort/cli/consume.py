@@ -114,7 +114,7 @@ def _wanted(topics: list[str], pattern: str | None) -> "list[str] | re.Pattern[s
     try:
         return re.compile(pattern)
     except re.error as problem:
-        raise typer.BadParameter(f"--pattern {pattern!r} is not a regular expression:  {problem}.") from None
+        raise typer.BadParameter(f"--pattern {pattern!r} is not a regular expression: {problem}.") from None
 
 
 async def _partitions(servers: str, wanted: "list[str] | re.Pattern[str]") -> list[TopicPartition]:

@@ -21,7 +21,7 @@ def demo(
 ) -> int:
     """Run a broker, a producer, a rebalancing group, Spark and a crash on 336,776 flights, and verify the results.
 
-    Takes about a minute; starts and stops all processes itself. The last line is 'demo: ok' or
+    Takes one to two minutes; starts and stops all processes itself. The last line is 'demo: ok' or
     describes what was wrong, and the exit code matches it. Without Java, the Spark step is skipped.
     """
     try:
