@@ -367,7 +367,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             INT32,
         ),
     },
-    "Prompt heartbeats": {
+    "Held heartbeats": {
         "group.disconnect.grace.ms": Setting(
             -1,
             "Time after which a dynamic member is removed if its connection closed and it does not reconnect, in"
