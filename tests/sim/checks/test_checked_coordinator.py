@@ -1,0 +1,152 @@
+"""What the observer of a coordinator notices: stale requests that change a group (S5, S6), and logs that lose their
+meaning when they are compacted (S10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kohort.coordinator import GroupState
+from kohort.coordinator import replay as replaying
+from kohort.coordinator.classic import sync as syncing
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.consumer.replay import ConsumerGroupKey, replay_consumer_group
+from kohort.coordinator.groups import Groups
+from kohort.errors import ErrorCode
+from kohort.sim import Violation
+from kohort.sim.checks.classic_rules import is_stale
+from kohort.sim.model.model import Model
+from kohort.wire.codec import Message
+from kohort.wire.group_log.group_records import ConsumerGroupMetadataKey
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
+from kohort.wire.messages.sync_group import SyncGroupRequest
+
+# Loads
+
+
+def play(model: Model, *events: tuple[str, int]) -> None:
+    for event in events:
+        assert model.play(event), f"{event} has no effect"
+
+
+CHANGES = (("step", 0), ("step", 1), ("failover", 0))
+"""A group reaches its second epoch, and another broker loads it."""
+
+
+def test_a_record_that_is_only_understood_after_the_one_before_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(groups: Groups, key: ConsumerGroupKey, value: Message | None) -> None:
+        """Count epochs from 2, the first of a group, instead of reading them: right until compaction removes one."""
+        known = groups.consumer(key.group_id)
+        before = 1 if known is None else max(known.epoch, 1)
+        replay_consumer_group(groups, key, value)
+        group = groups.consumer(key.group_id)
+        if isinstance(key, ConsumerGroupMetadataKey) and group is not None:
+            group.epoch = before + 1
+
+    play(Model("consumer"), *CHANGES)
+    monkeypatch.setattr(replaying, "replay_consumer_group", counted)
+    with pytest.raises(Violation, match=r"^S10: g compacted: epoch is 2, but according to the log it is 3"):
+        play(Model("consumer"), *CHANGES)
+
+
+# Stale requests
+
+OF_MEMBERS = ("leader", "follower", "static")
+
+
+def stable_group() -> ClassicGroup:
+    """A group at generation 5 with three members, of which one has the instance ID i0."""
+    group = ClassicGroup("g")
+    for member_id in OF_MEMBERS:
+        instance_id = "i0" if member_id == "static" else None
+        group.members[member_id] = Member(member_id, instance_id, "c", "/h", 10_000, 20_000, {"range": b""})
+    group.static_ids["i0"] = "static"
+    group.leader_id, group.generation, group.state = "leader", 5, GroupState.STABLE
+    return group
+
+
+def sync(member_id: str, generation: int, instance_id: str | None = None) -> SyncGroupRequest:
+    return SyncGroupRequest(group_id="g", member_id=member_id, generation_id=generation, group_instance_id=instance_id)
+
+
+def commit(member_id: str, generation: int, instance_id: str | None = None) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id="g",
+        member_id=member_id,
+        generation_id_or_member_epoch=generation,
+        group_instance_id=instance_id,
+    )
+
+
+@pytest.mark.parametrize("of", [sync, commit])
+@pytest.mark.parametrize(
+    ("member_id", "generation", "instance_id", "stale"),
+    [
+        ("follower", 5, None, False),
+        ("static", 5, "i0", False),
+        ("follower", 4, None, True),
+        ("follower", 6, None, True),
+        ("stranger", 5, None, True),
+        ("follower", 5, "i0", True),
+        ("follower", 5, "i1", True),
+    ],
+)
+def test_a_sync_or_commit_is_stale_unless_a_member_sends_it_in_the_groups_generation(
+    of: Callable[[str, int, str | None], Message],
+    member_id: str,
+    generation: int,
+    instance_id: str | None,
+    stale: bool,
+) -> None:
+    request = of(member_id, generation, instance_id)
+    assert is_stale(stable_group(), request, 5) is stale
+    assert is_stale(None, request, 5)
+
+
+def test_a_commit_without_a_generation_is_stale_while_a_group_has_members() -> None:
+    group = stable_group()
+    assert is_stale(group, commit("", -1), 5)
+    group.state = GroupState.EMPTY
+    assert not is_stale(group, commit("", -1), 5)
+    assert not is_stale(None, commit("", -1), 5)
+
+
+def test_a_leave_is_stale_when_nobody_in_it_is_known() -> None:
+    group = stable_group()
+    group.pending["new"] = None
+    for member_ids, stale in (
+        (["follower"], False),
+        (["new"], False),
+        (["stranger"], True),
+        (["stranger", "follower"], False),
+        ([""], False),  # it names an instance
+    ):
+        leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=one) for one in member_ids])
+        assert is_stale(group, leave, 5) is stale, member_ids
+    assert not is_stale(group, LeaveGroupRequest(group_id="g", member_id="follower"), 2)
+    assert is_stale(group, LeaveGroupRequest(group_id="g", member_id="stranger"), 2)
+    assert is_stale(None, LeaveGroupRequest(group_id="g", member_id="follower"), 2)
+
+
+def test_other_requests_are_never_called_stale() -> None:
+    assert not is_stale(None, HeartbeatRequest(group_id="g", member_id="stranger"), 4)
+
+
+@pytest.mark.parametrize(("number", "what"), [(0, "wrote records"), (1, "changed the group")])
+def test_a_sync_of_an_old_generation_that_is_taken_is_noticed(
+    number: int, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model("classic")
+    play(model, *[("step", 0), ("step", 1)] * 2)
+    while model.members[number].waits:  # for others that may join
+        play(model, ("timer", 0))
+    request = model.members[number].next_request()
+    assert isinstance(request, SyncGroupRequest) and bool(request.assignments) == (number == 0)
+    request.generation_id -= 1
+    monkeypatch.setattr(syncing, "_refusal", lambda group, request, context: ErrorCode.NONE)
+    with pytest.raises(Violation, match=f"^S5: .* {what}"):
+        model._send(number, request, durable=True)
