@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.chdir(ROOT)
     package = PACKAGES[options.package]
     found = [one for one in _mutants_of(package) if options.only in f"{one.path} {one.function}"]
-    equivalent = _equivalent()
-    drawn = [one for one in found if _signature(one) not in equivalent]
+    equivalent = equivalent_mutants()
+    drawn = [one for one in found if signature(one) not in equivalent]
     if not options.all:
         Random(options.seed).shuffle(drawn)
         drawn = drawn[: options.count]
@@ -118,12 +118,12 @@ def _mutants_of(package: Package) -> Iterator[Mutant]:
         yield from mutants(path)
 
 
-def _signature(mutant: Mutant) -> str:
+def signature(mutant: Mutant) -> str:
     """What names a mutant in `equivalent.txt`: without its line, which any change above it moves."""
     return f"{mutant.path} {mutant.function}: {mutant.before}  ->  {mutant.after}"
 
 
-def _equivalent() -> set[str]:
+def equivalent_mutants() -> set[str]:
     """Mutants that change nothing; each line is `MUTANT  # REASON`."""
     if not EQUIVALENT.exists():
         return set()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.run import ROOT, equivalent_mutants, signature
 from tests.mutation.session import MutationSession, Verdict
 
 MODULE = '''"""A module."""
@@ -105,6 +106,14 @@ def test_a_mutant_that_never_ends_is_noticed(tmp_path: Path) -> None:
     lines, output = tried(tmp_path)
     ended = [line for line in lines if line.endswith("items.pop()  ->  pass")]
     assert len(ended) == 1 and ended[0].startswith("killed by processor time "), output
+
+
+def test_every_equivalent_mutant_is_one_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A line that was overtaken by a new name excuses nothing, and its mutant counts as a survivor.
+    monkeypatch.chdir(ROOT)
+    lines = equivalent_mutants()
+    paths = {Path(line.split()[0]) for line in lines}
+    assert lines - {signature(mutant) for path in paths for mutant in mutants(path)} == set()
 
 
 def tried(folder: Path) -> tuple[list[str], str]:
