@@ -97,7 +97,7 @@ class QueryMembership:
 
     async def granted(self) -> dict[TopicPartition, GroupCommit | None]:
         self._planning = True
-        return await self._committed(self._joined().assignment - self.ledger.owned.keys())
+        return await self._committed(self._readable() - self.ledger.owned.keys())
 
     async def unclaimed(self, planned: Sequence[Range], name: str | None) -> list[TopicPartition]:
         others = {part.tp for part in planned} - self.ledger.owned.keys()
@@ -107,8 +107,7 @@ class QueryMembership:
     async def grant(
         self, committed: Mapping[TopicPartition, GroupCommit | None], first: Positions
     ) -> dict[TopicPartition, int]:
-        ours = self._joined().assignment
-        for tp in ours & committed.keys():
+        for tp in self._readable() & committed.keys():
             self.ledger.grant(tp, committed[tp], first.get(tp, 0))
         return dict(self.ledger.owned)
 
@@ -128,9 +127,8 @@ class QueryMembership:
         return self.ledger.retained(planned)
 
     async def settle(self) -> bool:
-        membership = self._joined()
-        await membership.settled()
-        return bool(membership.assignment ^ self.ledger.owned.keys())
+        await self._joined().settled()
+        return bool(self._readable() ^ self.ledger.owned.keys())
 
     def member_state(self) -> dict[str, Any]:
         """Return the member's status for the query's progress."""
@@ -185,6 +183,20 @@ class QueryMembership:
         if membership.error is not None:
             raise membership.error
         return membership
+
+    def _readable(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions, without those of a topic that was recreated and is not assigned yet.
+
+        A consumer group assigns topic ids. The coordinator takes the partitions of the deleted topic away
+        and assigns those of the new one, perhaps to another member.
+        """
+        membership, known = self._joined(), self.ledger.topic_ids
+
+        def is_current(topic: str) -> bool:
+            assigned = membership.topic_id(topic)
+            return assigned is None or topic not in known or assigned == topic_id_of_text(known[topic])
+
+        return frozenset(tp for tp in membership.assignment if is_current(tp.topic))
 
     async def _committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, GroupCommit | None]:
         found = await self._joined().committed(tps) if tps else {}

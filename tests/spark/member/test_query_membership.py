@@ -15,7 +15,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 from pyspark_kohort.member.query_membership import QueryMembership
-from pyspark_kohort.offsets import Offset
+from pyspark_kohort.offsets import Offset, text_of_topic_id
 from pyspark_kohort.options import parse
 from pyspark_kohort.source.plan import Range
 from tests.client.conftest import eventually
@@ -83,6 +83,8 @@ async def query(broker: Broker) -> AsyncIterator[Make]:
             "kafka.heartbeat.interval.ms": "100",
             "subscribe": "t",
         }
+        if options.get("kafka.group.protocol") == "consumer":
+            del given["kafka.heartbeat.interval.ms"]  # the broker sets it
         made.append(Query(QueryMembership(parse(given | options, streaming=True))))
         return made[-1]
 
@@ -113,6 +115,25 @@ async def test_a_partition_that_was_cut_off_is_read_from_where_it_ends(query: Ma
     await one.stay.boundary(one.done)
     await one.stay.rewind({T0: 4})
     assert one.stay.ledger.owned == {T0: 4, T1: 10}
+
+
+async def test_a_recreated_topic_is_not_read_before_the_coordinator_has_assigned_it(
+    broker: Broker, query: Make
+) -> None:
+    # Spark's side may learn of the new topic first. Its partitions may become another member's.
+    one = query(**{"kafka.group.protocol": "consumer"})
+    await one.join()
+    membership = one.stay.membership
+    assert membership is not None
+    await eventually(lambda: membership.assignment == TWO)
+    deleted = broker.topics.named("t")
+    assert deleted is not None
+    broker.topics.delete(deleted)
+    known = text_of_topic_id(broker.topics.create("t", 2).topic_id)
+    assert known is not None
+    await one.stay.know({"t": known})
+    assert membership.topic_id("t") == deleted.topic_id and one.stay._readable() == frozenset()
+    await eventually(lambda: one.stay._readable() == TWO)
 
 
 async def test_partitions_without_a_claim_and_with_this_querys_claim_are_waited_for(query: Make) -> None:
