@@ -48,7 +48,7 @@ def test_fifty_hostile_clients_do_not_disturb_an_honest_group_and_leave_nothing(
             until(30.0, "all of them beat", lambda: heard.beats >= 3 * HONEST)
             open_before = open_sockets(broker.pid)
             memory = [broker.process.rss_bytes()]
-            for _ in range(2):
+            for _ in range(3):
                 sent = strangers(broker.bootstrap, seconds)
                 assert all(sent[way.__name__.replace("_", " ")] >= EACH for way in WAYS), sent
                 until(30.0, "their connections are gone", lambda: open_sockets(broker.pid) <= open_before)
@@ -58,7 +58,9 @@ def test_fifty_hostile_clients_do_not_disturb_an_honest_group_and_leave_nothing(
                     [one // MIB for one in memory],
                     f"{heard.beats} beats, slowest {heard.slowest_cpu_s:.2f} s of CPU",
                 )
-        assert memory[2] - memory[1] < 32 * MIB, "a second round costs no more than the first"
+        # A leak costs as much in each round; a garbage collection that is due costs it in one.
+        later = memory[2] - memory[1], memory[3] - memory[2]
+        assert min(later) < 32 * MIB, "later rounds cost no more than the first"
         assert memory[1] - memory[0] < MOST_MIB * MIB
         failed = [line for line in broker.process.stderr if "Traceback" in line or "request failed" in line]
         assert not failed, failed

@@ -61,17 +61,21 @@ class Members:
         self.owned: dict[str, list[int]] = {"a": [], "b": []}
 
     async def settle(self) -> dict[str, set[int]]:
-        """Heartbeats until both have what they should have."""
-        for _ in range(4):
+        """Heartbeats until both have what they should have, after four rounds at the earliest."""
+        rounds = 0
+        while rounds < 4 or await targets(self.peer) != self._shares():
+            rounds += 1
+            assert rounds < 200, "the group does not settle"
             for member_id, owned in self.owned.items():
                 mine = partitions(self.topic_id, *owned) if owned else []
                 response = await beat(self.peer, "g", member_id, self.epochs[member_id], topic_partitions=mine)
                 self.epochs[member_id] = response.member_epoch
                 if response.assignment is not None:
                     owned[:] = [n for one in response.assignment.topic_partitions for n in one.partitions]
-        found = await targets(self.peer)
-        assert found == {member_id: set(numbers) for member_id, numbers in self.owned.items()}
-        return found
+        return self._shares()
+
+    def _shares(self) -> dict[str, set[int]]:
+        return {member_id: set(numbers) for member_id, numbers in self.owned.items()}
 
 
 async def changed(peer: Peer, before: dict[str, set[int]]) -> dict[str, set[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 
 import pytest
 
@@ -119,8 +120,9 @@ def test_a_failure_that_is_dropped_after_the_end_of_the_loop_is_logged_at_once(
 
 
 async def test_unseen_failures_are_logged_when_the_process_ends(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(failed_deliveries, "_all", weakref.WeakSet())  # others of this process may still live
     failures = Failures()
     held, seen = failures.add("t", 2, LARGE), failures.add("u", 1, LARGE)
     seen.see(0)
