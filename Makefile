@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -30,8 +30,12 @@ lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kaf
 test: $(VENV)/.develop ## the tests for every day, six minutes; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
-test-all: $(VENV)/.develop ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, 35 minutes
+test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, 35 minutes
+
+long: $(VENV)/.develop
 	$(PYTEST) -n $(WORKERS) -m "long and not kafka"
+
+long-kafka: $(VENV)/.develop
 	$(PYTEST) -n 0 -m "long and kafka"
 
 check: lint types layers source ## ruff, mypy strict, layering, the test over the source
