@@ -17,7 +17,11 @@ from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataV
 
 
 def fence(groups: ClassicGroups, group: ClassicGroup, old_id: str, out: Effects) -> None:
-    """Reject parked requests under the old ID: only one member may hold an instance ID (KAFKA-8500)."""
+    """Reject parked requests under the old ID: only one member may hold an instance ID (KAFKA-8500).
+
+    A held heartbeat is answered too, so that a process that still lives stops before it processes more of
+    the partitions that the new member has.
+    """
     old = group.members[old_id]
     rebalance = group.rebalance
     parked_join = rebalance.joining.pop(old_id, None)
@@ -26,6 +30,8 @@ def fence(groups: ClassicGroups, group: ClassicGroup, old_id: str, out: Effects)
         groups.answer(parked_join, refused, out)
     groups.answer(rebalance.syncing.pop(old_id, None), sync_refused(ErrorCode.FENCED_INSTANCE_ID), out)
     rebalance.sync_due.discard(old_id)
+    if groups.prompt is not None:
+        groups.prompt.news_for_member(group.group_id, old_id)
     out.timers[SessionTimeout(group.group_id, old_id)] = None
     out.events.append(MemberGone(group.group_id, old.facts, Cause.STATIC_MEMBER_RETURNED, None))
 
