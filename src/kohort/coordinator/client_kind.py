@@ -12,6 +12,7 @@ class ClientKind(Enum):
     OTHER = "?"
     JAVA = "apache-kafka-java"
     LIBRDKAFKA = "librdkafka"
+    KAFKA_PYTHON = "kafka-python"
     KOHORT = "kohort"
 
     @classmethod

@@ -17,6 +17,7 @@ from tests.coordinator.held_group import HeldGroup
         ("librdkafka", "2.16.0", ClientKind.LIBRDKAFKA),
         ("confluent-kafka-python", "2.16.0", ClientKind.LIBRDKAFKA),
         ("karafka", "2.5.0-librdkafka-2.11.0", ClientKind.LIBRDKAFKA),
+        ("kafka-python", "3.0.12", ClientKind.KAFKA_PYTHON),
         ("aiokafka", "0.14.0", ClientKind.OTHER),
         ("", "", ClientKind.OTHER),
     ],

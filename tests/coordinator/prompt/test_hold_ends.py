@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kohort.coordinator import HeldHeartbeatsDue
+import pytest
+
+from kohort.coordinator import ClientKind, HeldHeartbeatsDue
 from kohort.errors import ErrorCode
 from tests.coordinator.held_group import HeldGroup
 
@@ -42,3 +44,19 @@ def test_a_heartbeat_is_held_for_a_shorter_time_after_its_client_closed_the_conn
     assert member not in group.answers
     group.wait(1)
     assert group.answer_to(member) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("interval", "hold"), [(0, 2_900), (3_000, 2_900), (2_000, 1_920), (10_000, HOLD)])
+def test_a_client_that_spins_while_its_next_heartbeat_is_due_is_answered_before(interval: int, hold: int) -> None:
+    group = HeldGroup().at_rest(1)
+    (member_id,) = group.members
+    group.release(member_id)
+    member = group.shell.shard.groups["g"].members[member_id]
+    member.client = ClientKind.KAFKA_PYTHON
+    group.wait(interval)
+    member.heartbeats.interval_ms = interval
+    beat(group, member_id)
+    group.wait(hold - 10)
+    assert member_id not in group.answers
+    group.wait(10)
+    assert group.answer_to(member_id) == ErrorCode.NONE

@@ -3,7 +3,8 @@
 A held heartbeat is answered when there is news, when its member sends another request on that
 connection, or at the end of its hold. Ending the hold when the member's next heartbeat is due would
 gain nothing: the Java client sends that one anyway, and other clients send it as soon as the last is
-answered. So holds are long, and a member almost always has a heartbeat that can be answered.
+answered. So holds are long, and a member almost always has a heartbeat that can be answered. The
+exception is a client that spins while its next heartbeat is due.
 """
 
 from kohort.coordinator.effects import Token
@@ -13,6 +14,8 @@ from kohort.coordinator.prompt.client_timings import (
     HOLDS_NOT_AWAITED,
     RESEND_INTERVAL,
     RESTLESS_CLASSIC_GROUP,
+    USUAL_HEARTBEAT_INTERVAL,
+    hold_within,
 )
 from kohort.coordinator.prompt.facts import ClassicMemberFacts
 from kohort.coordinator.prompt.held_heartbeats import ClassicHeartbeats, HeldHeartbeat, WaitingRequest
@@ -141,4 +144,6 @@ def _hold_ms(room: RoomState, member: ClassicMemberFacts) -> Millis:
     if failed >= HOLDS_NOT_AWAITED:
         return 0
     longest = min(room.hold_ms, member.session_timeout_ms // 3)
+    if CLIENT_TIMINGS[member.client].spins_while_overdue:
+        longest = min(longest, hold_within(member.heartbeats.interval_ms or USUAL_HEARTBEAT_INTERVAL))
     return min(longest, HOLD_AFTER_FAILURE) if failed else longest

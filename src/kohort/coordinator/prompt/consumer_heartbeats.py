@@ -22,9 +22,6 @@ from kohort.coordinator.prompt.client_timings import (
     HEARTBEAT_AFTER_COMMIT,
     HEARTBEAT_AFTER_COMMIT_MAX,
     HOLD_EMPTY_HANDED,
-    HOLD_MARGIN_MAX,
-    HOLD_MARGIN_MIN,
-    HOLD_MARGIN_PART,
     HOLDS_NOT_AWAITED,
     INTERVAL_AFTER_TARGET,
     INTERVAL_EMPTY_HANDED,
@@ -33,6 +30,7 @@ from kohort.coordinator.prompt.client_timings import (
     INTERVAL_SLEEPING,
     RESTLESS_CONSUMER_GROUP,
     TARGET_IS_RECENT,
+    hold_within,
 )
 from kohort.coordinator.prompt.facts import ConsumerGroupFacts, ConsumerMemberFacts
 from kohort.coordinator.prompt.held_heartbeats import HeartbeatState, HeldHeartbeat
@@ -182,8 +180,7 @@ def _hold_ms(room: RoomState, group_id: str, member_id: str) -> Millis:
     interval = settings.heartbeat_interval_ms if state is None or not state.interval_ms else state.interval_ms
     if interval == INTERVAL_EMPTY_HANDED:
         return min(longest, HOLD_EMPTY_HANDED)
-    margin = min(max(interval // HOLD_MARGIN_PART, HOLD_MARGIN_MIN), HOLD_MARGIN_MAX)
-    return max(0, min(longest, interval - margin))
+    return max(0, min(longest, hold_within(interval)))
 
 
 def _answer_earlier(
