@@ -36,12 +36,13 @@ class HeldGroup:
         while self.shell.shard.has_news:
             self.answers.update(self.shell.apply(self.shell.shard.answer_news(self.shell.now)).replies)
 
-    def join(self, member_id: str = "", version: int = 3) -> str:
+    def join(self, member_id: str = "", version: int = 3, instance_id: str | None = None) -> str:
         request = JoinGroupRequest(
             group_id="g",
             session_timeout_ms=45_000,
             rebalance_timeout_ms=60_000,
             member_id=member_id,
+            group_instance_id=instance_id,
             protocol_type=self._protocol_type,
             protocols=[
                 JoinGroupRequestProtocol(name=self._assignor, metadata=encode_subscription(Subscription(["t"])))

@@ -6,27 +6,15 @@ import pytest
 
 from kohort.coordinator import WaitingRequest
 from kohort.errors import ErrorCode
-from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest
-from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.held_group import HeldGroup
 
 
-def join(group: HeldGroup, token: str) -> str:
+def join(group: HeldGroup) -> str:
     """Join as the instance `i`; return the member ID."""
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=45_000,
-        rebalance_timeout_ms=60_000,
-        member_id="",
-        group_instance_id="i",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=encode_subscription(Subscription(["t"])))],
-    )
-    group.answers.update(group.shell.handle(request, token, 5).replies)
-    group.wait(0)
-    answer = group.answers[token]
+    answer = group.answers[group.join(version=5, instance_id="i")]
     assert isinstance(answer, JoinGroupResponse)
     return answer.member_id
 
@@ -34,7 +22,7 @@ def join(group: HeldGroup, token: str) -> str:
 @pytest.mark.parametrize("version", [3, 2], ids=["with the instance ID", "before instance IDs"])
 def test_a_replaced_static_member_is_fenced_while_its_heartbeat_is_held(version: int) -> None:
     group = HeldGroup()
-    first = join(group, "the first process joins")
+    first = join(group)
     sync = SyncGroupRequest(group_id="g", generation_id=group.generation, member_id=first, group_instance_id="i")
     group.shell.handle(sync, "the first process syncs", 3)
     instance_id = "i" if version == 3 else None
@@ -42,7 +30,7 @@ def test_a_replaced_static_member_is_fenced_while_its_heartbeat_is_held(version:
         group_id="g", generation_id=group.generation, member_id=first, group_instance_id=instance_id
     )
     assert not group.shell.beat(beat, "beat").replies, "it is held"
-    second = join(group, "another process joins")
+    second = join(group)
     assert second != first and group.members == [second]
     assert group.answer_to("beat") is (ErrorCode.FENCED_INSTANCE_ID if version == 3 else ErrorCode.UNKNOWN_MEMBER_ID)
     assert not group.shell.shard.release("beat", WaitingRequest.REQUEST, group.shell.now).replies
