@@ -160,7 +160,7 @@ class Broker:
         self.cleaner = Cleaner(self)
 
     async def _advertise(self) -> None:
-        """Determine the address that clients are told to connect to."""
+        """Determine the advertised address."""
         if self._advertised is not None:
             self.host, port = self._advertised
             self.port = port or self.sockets.port  # as in Kafka, 0 means the port in use
@@ -199,7 +199,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """The address that clients are told to connect to, as HOST:PORT."""
+        """The advertised address, as HOST:PORT."""
         return address_text(self.host, self.port)
 
     @property

@@ -38,7 +38,7 @@ class ClusterOptions:
     postgres: str | None = None
     """Connection string of a database that the brokers share instead of `data`."""
     advertise: Sequence[str] = ()
-    """HOST:PORT that clients are told for each broker; if empty, the addresses where they listen."""
+    """Advertised HOST:PORT of each broker; if empty, the addresses on which they listen."""
 
 
 @dataclass(slots=True)

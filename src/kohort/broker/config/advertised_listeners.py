@@ -1,4 +1,4 @@
-"""The address that clients are told to connect to: `advertised.listeners`, or else where the broker listens.
+"""The advertised address: `advertised.listeners`, or the address on which the broker listens.
 
 As in Apache Kafka, an empty host means listening on all interfaces and advertising this machine's name. A broker can
 listen on 0.0.0.0, but it refuses to advertise it because no client can connect to it. Kafka accepts [::], which no

@@ -1,7 +1,7 @@
 """What the prompt room asks about groups. The coordinator and any other front of a group answer the same questions.
 
-The rules own groups and members; the room only reads these facts: who has news, who owes an
-acknowledgement, who waits for whom. The objects that belong to the room (`ClassicHeartbeats`,
+The rules own groups and members; the room only reads these facts: the members with news, those that
+owe an acknowledgement, and those that wait for others. The objects that belong to the room (`ClassicHeartbeats`,
 `RebalanceNotice`, `RestartingMembers`, `FormerMembers`) are kept by the member, rebalance or group
 that they describe, so that they end with it.
 """
