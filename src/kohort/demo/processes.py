@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
-from kohort.broker.cluster.orphans import starting_child
+from kohort.child_processes import starting_child
 from kohort.errors import KohortError
 
 _START_TIMEOUT_S = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kohort import blocking
-from kohort.broker.cluster.orphans import starting_child
+from kohort.child_processes import starting_child
 from kohort.client import NewTopic
 from kohort.lab.brokers import BROKERS
 from kohort.lab.order import PROTOCOLS, Order

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kohort.broker.cluster.orphans import starting_child
+from kohort.child_processes import starting_child
 from kohort.errors import KohortError
 from kohort.lab.clients.member import MODULES
 from kohort.lab.events import Event, Gone, parse

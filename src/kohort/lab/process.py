@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from kohort.broker.cluster.orphans import starting_child
+from kohort.child_processes import starting_child
 from kohort.errors import KohortError
 
 _with_us: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()

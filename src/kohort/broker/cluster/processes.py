@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kohort.broker.cluster.orphans import starting_child
+from kohort.child_processes import starting_child
 from kohort.errors import KohortError
 from kohort.log.cluster import ClusterImage, read_image
 

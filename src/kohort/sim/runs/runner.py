@@ -14,7 +14,7 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Self
 
-from kohort.broker.cluster.orphans import end_with_parent
+from kohort.child_processes import end_with_parent
 from kohort.errors import KohortError
 from kohort.sim.runs.exploring import Exploring, plan_of
 from kohort.sim.runs.report import Report, Result

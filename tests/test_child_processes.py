@@ -10,7 +10,7 @@ import pytest
 _BEFORE = """
 import asyncio, os, signal, sys
 from kohort import interruption
-from kohort.broker.cluster.orphans import starting_child
+from kohort.child_processes import starting_child
 interruption.install()
 # Ctrl-C at the worst moment: the child has this process's handlers, and is still in its process group.
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
