@@ -3,14 +3,13 @@
     outcome = World(draw(17)).run()
     outcome.violation  # None, or the invariant that was violated, and where
 
-`plans` decides what happens in a world. `environment` simulates time, network and disks,
+`plans` decides what happens in a world, as `steps`. `environment` simulates time, network and disks,
 `processes` has the brokers and clients, `faults` executes the steps of a plan, `checks` verifies the
 invariants, and `world` connects all of them. `runs` runs many worlds.
 """
 
-from kohort.sim.plans.drawing import draw
-from kohort.sim.plans.plan import Plan, dump, load
-from kohort.sim.plans.steps import Step
+from kohort.sim.plans import Plan, draw, dump, load
+from kohort.sim.steps import Step
 from kohort.sim.violation import INVARIANTS, Violation
 from kohort.sim.world.outcome import Outcome
 from kohort.sim.world.world import World

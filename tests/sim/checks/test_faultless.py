@@ -6,7 +6,7 @@ import pytest
 
 from kohort.sim import Step, World, draw
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, is_faultless
-from kohort.sim.plans.steps import (
+from kohort.sim.steps import (
     BrokerTerminate,
     GroupDeleteOffsets,
     GroupRemoveMembers,

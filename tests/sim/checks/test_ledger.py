@@ -11,7 +11,7 @@ from kohort.model import UUID, TopicPartition
 from kohort.sim import Plan, Step, Violation, World
 from kohort.sim.checks.ledger import Ledger
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.steps import MemberStart, TopicDelete
+from kohort.sim.steps import MemberStart, TopicDelete
 
 TOPIC, ORDERS = UUID(int=1), TopicPartition("orders", 0)
 

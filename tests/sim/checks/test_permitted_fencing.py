@@ -14,8 +14,8 @@ from kohort.sim import Plan, World
 from kohort.sim.checks.classic_rules import asked_topics
 from kohort.sim.checks.refusals import expected_refusal
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.steps import GroupRemoveMembers, MemberStart, Step
 from kohort.sim.processes.application import Application
+from kohort.sim.steps import GroupRemoveMembers, MemberStart, Step
 from kohort.sim.world.permitted_fencing import is_permitted
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription

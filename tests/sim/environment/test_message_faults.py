@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kohort.sim.environment.message_faults import MessageFaults
-from kohort.sim.plans.steps import Effect
+from kohort.sim.steps import Effect
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.peer import Peer, connected

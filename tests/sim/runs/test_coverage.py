@@ -9,11 +9,11 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.sim import Plan, World, draw
+from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.checks import coverage
 from kohort.sim.checks.coverage import REASONS, lines, unreached
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.bad_request_names import BadRequest
-from kohort.sim.plans.steps import MemberStart, SendBadRequest
+from kohort.sim.steps import MemberStart, SendBadRequest
 from kohort.sim.world.outcome import Outcome
 from tests.sim.worlds.test_worlds import SHORT
 

@@ -7,8 +7,8 @@ import pytest
 from kohort.cli.sim import sim
 from kohort.errors import ConfigError
 from kohort.sim import World, draw, dump, load
-from kohort.sim.plans.steps import MemberStart
 from kohort.sim.runs.exploring import Exploring, kind_of, plan_of
+from kohort.sim.steps import MemberStart
 from tests.sim.worlds.test_worlds import SHORT
 
 

@@ -7,7 +7,7 @@ import pytest
 from kohort.sim import Plan, Step, World
 from kohort.sim.environment.cluster_files import ClusterDisk
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.steps import (
+from kohort.sim.steps import (
     BrokerKill,
     BrokerPowerOff,
     BrokerStep,

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.sim import Plan, Step, World
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.steps import BrokerKill, BrokerPowerOff, BrokerTerminate, MemberKill, MemberStart
+from kohort.sim.steps import BrokerKill, BrokerPowerOff, BrokerTerminate, MemberKill, MemberStart
 
 JOIN_AND_LEAVE = 2
 """Rebalances of a group whose members come together and, at the end of the world, go together."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from kohort.client import Membership
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
-from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans import ApplicationSettings
 from kohort.sim.violation import Violation
 
 Place = tuple[str, UUID, TopicPartition]

@@ -17,7 +17,7 @@ from kohort.log import CorruptBatch, FileStore, PartitionFiles, Pending, Pending
 from kohort.model import UUID
 from kohort.sim.environment.disk import CLUSTER_ID, Disk, PartitionId, SimulatedStore
 from kohort.sim.environment.failing_writer import FailingWriter, PowerLostError, change_a_bit
-from kohort.sim.plans.record_drawing import VAULT
+from kohort.sim.plans import VAULT
 from kohort.sim.violation import Violation
 from kohort.wire.batches.records import batches
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import assert_never
 
-from kohort.sim.plans.steps import Effect
+from kohort.sim.steps import Effect
 from kohort.wire.api import APIS
 
 _KEYS = {api.name: key for key, api in APIS.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kohort.model import UUID
-from kohort.sim.plans.bad_request_names import BadRequest
+from kohort.sim.bad_request_names import BadRequest
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

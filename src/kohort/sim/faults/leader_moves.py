@@ -10,8 +10,8 @@ from typing import assert_never
 
 from kohort.broker.cluster.following import ClusterFollower
 from kohort.log.cluster import PartitionId
-from kohort.sim.plans.steps import LeaderElect, LeaderStep, PartitionReassign, ReassignmentCancel
 from kohort.sim.processes.state import WorldState
+from kohort.sim.steps import LeaderElect, LeaderStep, PartitionReassign, ReassignmentCancel
 
 
 def move_leader(world: WorldState, step: LeaderStep) -> bool:

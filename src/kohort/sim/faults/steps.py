@@ -14,7 +14,11 @@ from kohort.sim.environment.files import FilesDisk
 from kohort.sim.environment.network import Blocked
 from kohort.sim.faults.bad_clients import send_all_bad_requests, send_bad_request
 from kohort.sim.faults.leader_moves import move_leader
-from kohort.sim.plans.steps import (
+from kohort.sim.processes.application import Application
+from kohort.sim.processes.brokers import LEASE
+from kohort.sim.processes.killable_clients import KillableAdmin
+from kohort.sim.processes.state import WorldState
+from kohort.sim.steps import (
     BrokerClockJump,
     BrokerDisconnectDatabase,
     BrokerKill,
@@ -59,10 +63,6 @@ from kohort.sim.plans.steps import (
     TopicDelete,
     TopicGrow,
 )  # fmt: skip
-from kohort.sim.processes.application import Application
-from kohort.sim.processes.brokers import LEASE
-from kohort.sim.processes.killable_clients import KillableAdmin
-from kohort.sim.processes.state import WorldState
 
 _CLOCK = 500_000.0
 """Maximum error of a clock, in seconds."""

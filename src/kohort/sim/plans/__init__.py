@@ -1,1 +1,14 @@
-"""Plans of what happens in a world: drawn from a seed, changed, stored in files."""
+"""Plans of what happens in a world: drawn from a seed, changed, stored in files.
+
+`draw` makes a plan, `dump` and `load` store it. Its steps are in `kohort.sim.steps`, which the room
+that executes them shares with this one.
+"""
+
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.drawing import draw
+from kohort.sim.plans.faultless import is_faultless
+from kohort.sim.plans.message_fault_drawing import message_fault
+from kohort.sim.plans.plan import Plan, dump, load
+from kohort.sim.plans.record_drawing import VAULT
+
+__all__ = ["VAULT", "ApplicationSettings", "Plan", "draw", "dump", "is_faultless", "load", "message_fault"]

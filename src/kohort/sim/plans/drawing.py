@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from kohort.broker.logs.topics import OFFSETS_TOPIC
+from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.bad_request_names import BadRequest
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless
 from kohort.sim.plans.message_fault_drawing import add_message_faults
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
-from kohort.sim.plans.steps import (
+from kohort.sim.steps import (
     BrokerClockJump,
     BrokerDisconnectDatabase,
     BrokerKill,

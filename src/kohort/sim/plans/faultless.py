@@ -12,7 +12,7 @@ from dataclasses import replace
 from random import Random
 
 from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import MemberLeave, OrderlyStep, Produce, Step, sort
+from kohort.sim.steps import MemberLeave, OrderlyStep, Produce, Step, sort
 
 FAULTLESS_EVERY = 13
 """One of this many seeds is such a world."""

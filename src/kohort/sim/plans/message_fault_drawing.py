@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import Effect, MessageFault, sort
+from kohort.sim.steps import Effect, MessageFault, sort
 
 _GROUPS = (
     "JoinGroup",

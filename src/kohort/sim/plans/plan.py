@@ -11,7 +11,7 @@ from typing import Any
 
 from kohort.model import Millis, TopicPartition
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.steps import Step, is_fault, parse
+from kohort.sim.steps import Step, is_fault, parse
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from random import Random
 
 from kohort.model import TopicPartition
 from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import (
+from kohort.sim.steps import (
     BrokerForgetFetchSessions,
     ClientBlockIncoming,
     ClientBlockOutgoing,

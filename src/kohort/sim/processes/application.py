@@ -27,7 +27,7 @@ from kohort.errors import ErrorCode
 from kohort.member.consumer import ConsumerState
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.requests import ClusterMetadata
-from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans import ApplicationSettings
 from kohort.sim.processes.killable_clients import KillableMembership
 
 Partitions = frozenset[TopicPartition]

@@ -25,7 +25,7 @@ from kohort.client.membership import MemberDriver, positions_of
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks.records import Reading, Records
-from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans import ApplicationSettings
 from kohort.sim.processes.application import Application, Observer
 from kohort.sim.processes.killable_clients import KillableConsumer
 

@@ -14,9 +14,12 @@ from kohort.sim.environment.disk import PartitionId
 from kohort.sim.environment.files import FilesDisk
 from kohort.sim.environment.network import Blocked, Network
 from kohort.sim.environment.process import Process
-from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import (
+from kohort.sim.plans import ApplicationSettings, Plan
+from kohort.sim.processes.application import Application
+from kohort.sim.processes.brokers import Brokers
+from kohort.sim.processes.reader import LoneReader, Reader
+from kohort.sim.processes.writer import Writer
+from kohort.sim.steps import (
     BrokerForgetFetchSessions,
     ClientBlockIncoming,
     ClientBlockOutgoing,
@@ -29,10 +32,6 @@ from kohort.sim.plans.steps import (
     RecordStep,
     TopicDelete,
 )  # fmt: skip
-from kohort.sim.processes.application import Application
-from kohort.sim.processes.brokers import Brokers
-from kohort.sim.processes.reader import LoneReader, Reader
-from kohort.sim.processes.writer import Writer
 
 Client = LoneReader | Writer
 

@@ -30,9 +30,7 @@ from kohort.sim.environment.loop import Agenda, Handle, VirtualLoop
 from kohort.sim.environment.network import Blocked, Network
 from kohort.sim.environment.process import Process
 from kohort.sim.environment.transport import Transport
-from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.faultless import is_faultless
-from kohort.sim.plans.plan import Plan
+from kohort.sim.plans import ApplicationSettings, Plan, is_faultless
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import SHARDS, Brokers
 from kohort.sim.processes.cluster_brokers import ClusterBrokers

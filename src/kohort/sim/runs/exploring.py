@@ -17,10 +17,8 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 
-from kohort.sim.plans.drawing import draw
-from kohort.sim.plans.message_fault_drawing import message_fault
-from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import MemberStart, sort
+from kohort.sim.plans import Plan, draw, message_fault
+from kohort.sim.steps import MemberStart, sort
 
 _CANDIDATES = 32
 """Number of seeds that are drawn ahead; the one of the rarest kind runs next."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import MemberStart, MemberStep
+from kohort.sim.plans import Plan
+from kohort.sim.steps import MemberStart, MemberStep
 from kohort.sim.violation import Violation
 from kohort.sim.world.world import World
 

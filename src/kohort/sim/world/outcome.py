@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode
-from kohort.sim.plans.plan import Plan
+from kohort.sim.plans import Plan
 from kohort.sim.violation import Violation
 
 

@@ -23,10 +23,10 @@ from kohort.sim.environment.hang_limit import cpu_limit
 from kohort.sim.environment.isolation import isolated
 from kohort.sim.environment.process import Process
 from kohort.sim.faults.steps import execute
-from kohort.sim.plans.plan import Plan
-from kohort.sim.plans.steps import Step, is_fault
+from kohort.sim.plans import Plan
 from kohort.sim.processes.brokers import SimulatedBroker
 from kohort.sim.processes.state import WorldState
+from kohort.sim.steps import Step, is_fault
 from kohort.sim.violation import Violation
 from kohort.sim.world.at_rest import check_rest
 from kohort.sim.world.outcome import Outcome

@@ -7,8 +7,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from kohort.sim.plans.bad_request_names import BadRequest
-from kohort.sim.plans.steps import (
+from kohort.sim.bad_request_names import BadRequest
+from kohort.sim.steps import (
     BrokerKill,
     Effect,
     MemberKill,

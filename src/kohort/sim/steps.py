@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, TypeAlias, get_args, get_type_hints
 
-from kohort.sim.plans.bad_request_names import BadRequest
+from kohort.sim.bad_request_names import BadRequest
 
 
 @dataclass(frozen=True, slots=True)
