@@ -33,7 +33,7 @@ def _field(field: Field, texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any
         return st.integers(-1, 129)
     if field.name == "log_append_time_ms":  # kio makes a datetime of it
         return st.just(-1) | st.integers(0, 2**41)
-    if field.name == "retention_time_ms":  # kio makes a timedelta of it, by way of a float
+    if field.name in ("retention_time_ms", "session_lifetime_ms"):  # kio makes a timedelta of it, by way of a float
         return st.integers(-(2**41), 2**41)
     values = _values(field.type, texts)
     optional = field.nullable <= 100 or field.default is None

@@ -5,19 +5,28 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kohort.wire.codec.schema import Message
+from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from kohort.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kohort.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -26,6 +35,10 @@ from kohort.wire.messages.describe_producers import DescribeProducersRequest, De
 from kohort.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+)
+from kohort.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
 )
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
@@ -51,6 +64,8 @@ from kohort.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDelete
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
@@ -89,15 +104,20 @@ _ALL = (
     _api(SyncGroupRequest, SyncGroupResponse),
     _api(DescribeGroupsRequest, DescribeGroupsResponse),
     _api(ListGroupsRequest, ListGroupsResponse),
+    _api(SaslHandshakeRequest, SaslHandshakeResponse),
     _api(ApiVersionsRequest, ApiVersionsResponse),
     _api(CreateTopicsRequest, CreateTopicsResponse),
     _api(DeleteTopicsRequest, DeleteTopicsResponse),
     _api(DeleteRecordsRequest, DeleteRecordsResponse),
     _api(InitProducerIdRequest, InitProducerIdResponse),
     _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    _api(DescribeAclsRequest, DescribeAclsResponse),
+    _api(CreateAclsRequest, CreateAclsResponse),
+    _api(DeleteAclsRequest, DeleteAclsResponse),
     _api(DescribeConfigsRequest, DescribeConfigsResponse),
     _api(AlterConfigsRequest, AlterConfigsResponse),
     _api(DescribeLogDirsRequest, DescribeLogDirsResponse),
+    _api(SaslAuthenticateRequest, SaslAuthenticateResponse),
     _api(CreatePartitionsRequest, CreatePartitionsResponse),
     _api(DeleteGroupsRequest, DeleteGroupsResponse),
     _api(ElectLeadersRequest, ElectLeadersResponse),
@@ -105,6 +125,10 @@ _ALL = (
     _api(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
     _api(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
     _api(OffsetDeleteRequest, OffsetDeleteResponse),
+    _api(DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+    _api(AlterClientQuotasRequest, AlterClientQuotasResponse),
+    _api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
+    _api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
     _api(DescribeClusterRequest, DescribeClusterResponse),
     _api(DescribeProducersRequest, DescribeProducersResponse),
     _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),

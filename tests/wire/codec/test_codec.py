@@ -39,6 +39,7 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.wire.messages import any_bytes, fit, messages
 
 
@@ -271,3 +272,9 @@ def test_long_arrays_of_numbers_and_ids() -> None:
     sample = Sample(numbers=list(range(-500, 500)), ids=[UUID(int=n) for n in range(40)], names=["x" * 200] * 200)
     for version in (0, 3):
         assert decode(Sample, version, encode(sample, version)) == sample
+
+
+def test_the_repr_of_a_message_does_not_show_secrets() -> None:
+    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wonderland")
+    assert repr(request) == "SaslAuthenticateRequest(auth_bytes=<secret>)"
+    assert repr(SaslAuthenticateRequest()) == "SaslAuthenticateRequest()"

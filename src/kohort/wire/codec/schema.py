@@ -42,9 +42,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes with their length in front. With `in_place`, they are neither copied when read nor joined when written."""
+    """Bytes with their length in front.
+
+    With `in_place`, they are neither copied when read nor joined when written. With `secret`, a
+    struct's repr does not show them.
+    """
 
     in_place: bool = False
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ String = Annotated[str, Text()]
 NullableString = Annotated[str | None, Text()]
 Bytes = Annotated[bytes, Blob()]
 NullableBytes = Annotated[bytes | None, Blob()]
+SecretBytes = Annotated[bytes, Blob(secret=True)]
+"""Bytes that contain a password or what is derived from one, such as a SASL token."""
 Records = Annotated[Buffer | None, Blob(in_place=True)]
 """Record batches in wire format: a view into the request that contains them."""
 RecordParts = Annotated[Buffer | list[Buffer] | None, Blob(in_place=True)]
@@ -174,9 +181,15 @@ class Struct:
 
     def __repr__(self) -> str:
         shown = [
-            f"{field.name}={value!r}" for field in self.FIELDS if (value := getattr(self, field.name)) != field.default
+            f"{field.name}={'<secret>' if _is_secret(field) else repr(value)}"
+            for field in self.FIELDS
+            if (value := getattr(self, field.name)) != field.default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _is_secret(field: Field) -> bool:
+    return isinstance(field.type, Blob) and field.type.secret
 
 
 class Message(Struct):
