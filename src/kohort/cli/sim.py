@@ -11,7 +11,7 @@ from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
     from kohort.sim import Outcome, Plan
-    from kohort.sim.runs.report import Report
+    from kohort.sim.runs import Report
 
 _PROGRESS_EVERY_S = 5.0
 
@@ -57,7 +57,7 @@ def sim(
 
 def _plan(seed: str | None, path: Path | None) -> "Plan":
     from kohort.sim import load
-    from kohort.sim.runs.exploring import plan_of
+    from kohort.sim.runs import plan_of
 
     if path is None:
         assert seed is not None
@@ -73,7 +73,7 @@ def _plan(seed: str | None, path: Path | None) -> "Plan":
 
 def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
     from kohort.sim import World, dump
-    from kohort.sim.runs.shrink import shrink as smaller
+    from kohort.sim.runs import shrink as smaller
 
     outcome = World(plan).run()
     _tell(name or str(plan.seed), outcome)
@@ -105,7 +105,7 @@ def _tell(name: str, outcome: "Outcome") -> None:
 
 def _model(depth: int) -> int:
     from kohort.sim import Violation
-    from kohort.sim.model.model import explore
+    from kohort.sim.model import explore
 
     for protocol in ("classic", "consumer"):
         try:
@@ -120,13 +120,12 @@ def _model(depth: int) -> int:
 
 
 def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None) -> int:
-    from kohort.sim.runs.report import Report, load, save
-    from kohort.sim.runs.runner import run_worlds
+    from kohort.sim.runs import Report, load_report, run_worlds, save_report
 
     seconds = None if seeds is not None and minutes is None else (2.0 if minutes is None else minutes) * 60
     first = time.time_ns() // 1_000_000_000 * 1_000 if first is None else first
     try:
-        report = Report() if totals is None else load(totals)
+        report = Report() if totals is None else load_report(totals)
     except (OSError, ValueError) as problem:
         raise ConfigError(f"{totals} cannot be added to: {problem}.") from problem
     progress = _Progress(totals)
@@ -135,7 +134,7 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
     finally:
         # Report also after Ctrl-C: the violations found so far are valid.
         if totals is not None:
-            save(report, totals)
+            save_report(report, totals)
         for line in report.lines():
             print_line(line)
         for seed, violation in sorted(report.failed.items()):
@@ -154,7 +153,7 @@ class _Progress:
 
     def show(self, report: "Report") -> None:
         """Report another finished seed, at intervals and at each new violation."""
-        from kohort.sim.runs.report import save
+        from kohort.sim.runs import save_report
 
         now = time.monotonic()
         if now < self._next and len(report.failed) == self._failed:
@@ -164,4 +163,4 @@ class _Progress:
             f"{len(report.ran):,} worlds, {report.group_hours:,.1f} group-hours, {len(report.failed)} violations"
         )
         if self._totals is not None:
-            save(report, self._totals)
+            save_report(report, self._totals)

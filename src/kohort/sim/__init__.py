@@ -11,7 +11,6 @@ invariants, and `world` connects all of them. `runs` runs many worlds.
 from kohort.sim.plans import Plan, draw, dump, load
 from kohort.sim.steps import Step
 from kohort.sim.violation import INVARIANTS, Violation
-from kohort.sim.world.outcome import Outcome
-from kohort.sim.world.world import World
+from kohort.sim.world import Outcome, World
 
 __all__ = ["INVARIANTS", "Outcome", "Plan", "Step", "Violation", "World", "draw", "dump", "load"]

@@ -11,7 +11,7 @@ from kohort.errors import ErrorCode
 from kohort.sim import Plan, World, draw
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.checks import coverage
-from kohort.sim.checks.coverage import REASONS, lines, unreached
+from kohort.sim.checks.coverage import REASONS, coverage_lines, unreached
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.steps import MemberStart, SendBadRequest
 from kohort.sim.world.outcome import Outcome
@@ -103,7 +103,7 @@ def test_whatever_is_not_reached_has_a_reason(outcomes: list[Outcome]) -> None:
 
 
 def test_the_report_names_what_has_no_reason() -> None:
-    (first, *reasons) = lines((), ())
+    (first, *reasons) = coverage_lines((), ())
     assert first.startswith("coverage: 0 of 18 transitions, 0 of ") and "Empty to PreparingRebalance" in first
     assert len(reasons) == len(REASONS.keys() & unreached((), ()).keys())
 

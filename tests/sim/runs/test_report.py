@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kohort.sim import draw
-from kohort.sim.runs.report import Report, load, save
+from kohort.sim.runs.report import Report, load_report, save_report
 from kohort.sim.runs.runner import run_world, run_worlds
 
 
@@ -16,8 +16,8 @@ def test_totals_are_read_as_they_were_written(tmp_path: Path) -> None:
     result.violation = "S1: two have it"
     report = Report()
     report.add(result)
-    save(report, tmp_path / "totals")
-    again = load(tmp_path / "totals")
+    save_report(report, tmp_path / "totals")
+    again = load_report(tmp_path / "totals")
     assert again == report
     assert again.lines() == report.lines() and again.events > 1_000 and again.states and again.errors
 
@@ -34,11 +34,11 @@ def test_a_seed_that_is_in_the_totals_is_not_run_again() -> None:
 
 def test_a_file_that_holds_no_totals_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "totals"
-    assert load(path) == Report()
+    assert load_report(path) == Report()
     for text in ("{}", "[]", "seeds 12"):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ValueError):
-            load(path)
+            load_report(path)
 
 
 def _short_seed() -> int:

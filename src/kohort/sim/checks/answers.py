@@ -16,7 +16,7 @@ from kohort.errors import ErrorCode
 from kohort.sim.checks.error_codes import is_allowed, unfitting
 from kohort.sim.checks.fetch_sessions import FETCH, FetchChecks
 from kohort.sim.checks.reported_errors import READING, WAITED_FOR, ErrorChecks
-from kohort.sim.environment.transport import Transport
+from kohort.sim.environment import Transport
 from kohort.sim.violation import Violation
 from kohort.wire.api import APIS
 from kohort.wire.codec import DecodeError, Struct, decode

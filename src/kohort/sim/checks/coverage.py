@@ -106,7 +106,7 @@ def unreached(states: Collection[Transition], errors: Collection[Answered]) -> d
     return {one: REASONS.get(one, "") for one in missing}
 
 
-def lines(states: Collection[Transition], errors: Collection[Answered]) -> list[str]:
+def coverage_lines(states: Collection[Transition], errors: Collection[Answered]) -> list[str]:
     """Return the coverage as lines of the report."""
     missing = unreached(states, errors)
     moves, answers = list(transitions()), [(name, code) for name, allowed in ALLOWED.items() for code in allowed]

@@ -9,7 +9,7 @@ from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.sim.checks.answers import frames
-from kohort.sim.environment.transport import Transport
+from kohort.sim.environment import Transport
 from kohort.wire.api import APIS
 from kohort.wire.codec import DecodeError, Struct, decode
 from kohort.wire.header import read_request_header, read_response_header

@@ -12,7 +12,7 @@ from kohort.client import ConsumerRecord
 from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
 from kohort.sim.checks.reported_errors import ErrorChecks
-from kohort.sim.environment.disk import PartitionId
+from kohort.sim.environment import PartitionId
 from kohort.sim.violation import Violation
 from kohort.wire.batches.records import batches, decode_records
 

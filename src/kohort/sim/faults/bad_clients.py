@@ -18,10 +18,9 @@ from kohort.client import Cluster, KafkaError
 from kohort.client.net import BrokerConnection
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.sim.bad_request_names import BadRequest
-from kohort.sim.environment.process import Process
+from kohort.sim.environment import Process
 from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, commit_without_member
-from kohort.sim.processes.brokers import SHARDS
-from kohort.sim.processes.state import WorldState
+from kohort.sim.processes import SHARDS, WorldState
 from kohort.wire.codec import Message
 
 _ASKED = 100

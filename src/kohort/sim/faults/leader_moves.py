@@ -10,7 +10,7 @@ from typing import assert_never
 
 from kohort.broker.cluster.following import ClusterFollower
 from kohort.log.cluster import PartitionId
-from kohort.sim.processes.state import WorldState
+from kohort.sim.processes import WorldState
 from kohort.sim.steps import LeaderElect, LeaderStep, PartitionReassign, ReassignmentCancel
 
 

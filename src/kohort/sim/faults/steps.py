@@ -9,15 +9,10 @@ from typing import assert_never
 
 from kohort.client import Admin, KafkaError, NewTopic
 from kohort.model import TopicPartition
-from kohort.sim.environment.database import Database
-from kohort.sim.environment.files import FilesDisk
-from kohort.sim.environment.network import Blocked
+from kohort.sim.environment import Blocked, Database, FilesDisk
 from kohort.sim.faults.bad_clients import send_all_bad_requests, send_bad_request
 from kohort.sim.faults.leader_moves import move_leader
-from kohort.sim.processes.application import Application
-from kohort.sim.processes.brokers import LEASE
-from kohort.sim.processes.killable_clients import KillableAdmin
-from kohort.sim.processes.state import WorldState
+from kohort.sim.processes import LEASE, Application, KillableAdmin, WorldState
 from kohort.sim.steps import (
     BrokerClockJump,
     BrokerDisconnectDatabase,

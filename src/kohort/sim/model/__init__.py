@@ -1,1 +1,5 @@
 """Exhaustive model: every order of events of a small world."""
+
+from kohort.sim.model.model import explore
+
+__all__ = ["explore"]

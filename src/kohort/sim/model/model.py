@@ -18,9 +18,7 @@ from kohort.coordinator import Effects, GroupConfig, GroupShard, Record, Request
 from kohort.coordinator.topic_metadata import MetadataImage, Topic
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.sim.checks.checked_coordinator import CheckedCoordinator
-from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.watch import Watch
+from kohort.sim.checks import CheckedCoordinator, Ledger, Watch
 from kohort.sim.model.members import GROUP, PARTITIONS, TOPIC, ClassicModel, ConsumerModel
 from kohort.wire.codec import Message
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_records

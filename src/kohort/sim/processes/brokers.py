@@ -20,11 +20,7 @@ from kohort.broker.server import Broker, BrokerOptions
 from kohort.coordinator import GroupShard
 from kohort.log.cluster import ProcessIdentity
 from kohort.model import Millis
-from kohort.sim.environment.database import DatabaseStore
-from kohort.sim.environment.disk import Disk, SimulatedStore
-from kohort.sim.environment.loop import Agenda
-from kohort.sim.environment.network import Network
-from kohort.sim.environment.process import Process
+from kohort.sim.environment import Agenda, DatabaseStore, Disk, Network, Process, SimulatedStore
 
 FIRST_PORT = 9001
 SHARDS = 3

@@ -24,7 +24,7 @@ from kohort.client.consume import Commits
 from kohort.client.membership import MemberDriver, positions_of
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.sim.checks.records import Reading, Records
+from kohort.sim.checks import Reading, Records
 from kohort.sim.plans import ApplicationSettings
 from kohort.sim.processes.application import Application, Observer
 from kohort.sim.processes.killable_clients import KillableConsumer

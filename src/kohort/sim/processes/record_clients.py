@@ -8,12 +8,8 @@ from random import Random
 from typing import Protocol, assert_never
 
 from kohort.model import TopicPartition
-from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.records import Records
-from kohort.sim.environment.disk import PartitionId
-from kohort.sim.environment.files import FilesDisk
-from kohort.sim.environment.network import Blocked, Network
-from kohort.sim.environment.process import Process
+from kohort.sim.checks import Ledger, Records
+from kohort.sim.environment import Blocked, FilesDisk, Network, PartitionId, Process
 from kohort.sim.plans import ApplicationSettings, Plan
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import Brokers

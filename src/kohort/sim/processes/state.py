@@ -18,18 +18,19 @@ from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.model import UUID, TopicPartition
-from kohort.sim.checks.answers import Answers
-from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.shadow import pairs_of
-from kohort.sim.checks.watch import Watch
-from kohort.sim.environment.cluster_files import ClusterDisk
-from kohort.sim.environment.database import Database
-from kohort.sim.environment.disk import Disk
-from kohort.sim.environment.files import FilesDisk
-from kohort.sim.environment.loop import Agenda, Handle, VirtualLoop
-from kohort.sim.environment.network import Blocked, Network
-from kohort.sim.environment.process import Process
-from kohort.sim.environment.transport import Transport
+from kohort.sim.checks import Answers, Ledger, Watch, pairs_of
+from kohort.sim.environment import (
+    Agenda,
+    Blocked,
+    ClusterDisk,
+    Database,
+    Disk,
+    FilesDisk,
+    Network,
+    Process,
+    Transport,
+    VirtualLoop,
+)
 from kohort.sim.plans import ApplicationSettings, Plan, is_faultless
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import SHARDS, Brokers
@@ -132,8 +133,7 @@ class WorldState:
 
     def after(self, seconds: float, call: Callable[[], object]) -> None:
         """Call a function later, outside of any process."""
-        at = self.agenda.now + seconds
-        self.agenda.later(at, Handle((self._director, call, ())))
+        self._director.call_later(seconds, call)
 
     def partitions(self) -> set[TopicPartition]:
         """Return all existing partitions of topics that applications may subscribe to."""

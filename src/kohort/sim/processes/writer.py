@@ -7,7 +7,7 @@ from random import Random
 
 from kohort.client import KohortError, Producer
 from kohort.model import TopicPartition
-from kohort.sim.checks.records import Records
+from kohort.sim.checks import Records
 from kohort.sim.processes.killable_clients import KillableProducer
 
 _CLOSES_WITHIN = 15.0

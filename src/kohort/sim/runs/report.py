@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.errors import ErrorCode
-from kohort.sim.checks import coverage
+from kohort.sim.checks import coverage_lines
 
 _NUMBERS = ("events", "deliveries", "group_hours", "cpu_seconds", "rebalances", "acknowledged")
 
@@ -76,14 +76,14 @@ class Report:
             f"{self.acknowledged:,} acknowledged commits",
             f"{self.events:,} events ({self.deliveries:,} deliveries) in {self.cpu_seconds:,.1f} CPU seconds: "
             f"{rate:,.0f} a second and core, invariants on",
-            *coverage.lines(self.states, self.errors),
+            *coverage_lines(self.states, self.errors),
             f"faults: {faults or 'none'}",
             f"states: {states or 'none'}",
             f"errors: {errors or 'none'}",
         ]
 
 
-def save(report: Report, path: Path) -> None:
+def save_report(report: Report, path: Path) -> None:
     """Write the report atomically: readers of the file find the previous one or this one complete."""
     said: dict[str, Any] = {name: getattr(report, name) for name in _NUMBERS}
     said["ran"] = _ranges({int(name) for name in report.ran if "." not in name})
@@ -97,8 +97,8 @@ def save(report: Report, path: Path) -> None:
     fresh.replace(path)
 
 
-def load(path: Path) -> Report:
-    """Read a file that `save` wrote; return an empty report if there is none. Raises ValueError for other contents."""
+def load_report(path: Path) -> Report:
+    """Return the stored report, or an empty one if there is no file. Raises ValueError for other contents."""
     if not path.exists():
         return Report()
     said = json.loads(path.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from kohort.child_processes import end_with_parent
 from kohort.errors import KohortError
 from kohort.sim.runs.exploring import Exploring, plan_of
 from kohort.sim.runs.report import Report, Result
-from kohort.sim.world.world import World
+from kohort.sim.world import World
 
 _COLLECT_EVERY = 16
 

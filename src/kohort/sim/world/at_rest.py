@@ -11,10 +11,9 @@ from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import UUID, TopicPartition
-from kohort.sim.checks.balance import unbalanced
-from kohort.sim.environment.files import FilesDisk
-from kohort.sim.processes.application import Application
-from kohort.sim.processes.state import WorldState
+from kohort.sim.checks import unbalanced
+from kohort.sim.environment import FilesDisk
+from kohort.sim.processes import Application, WorldState
 from kohort.sim.violation import Violation
 from kohort.sim.world.old_assignments import keeps_old_assignment
 

@@ -8,7 +8,7 @@ which topics the present one was computed.
 from __future__ import annotations
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.sim.processes.state import WorldState
+from kohort.sim.processes import WorldState
 
 
 def keeps_old_assignment(world: WorldState, group_id: str) -> bool:

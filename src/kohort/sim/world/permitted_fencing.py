@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kohort.errors import ErrorCode
-from kohort.sim.processes.application import Application
-from kohort.sim.processes.state import WorldState
+from kohort.sim.processes import Application, WorldState
 
 
 def is_permitted(world: WorldState, application: Application, starts: int) -> bool:

@@ -16,16 +16,11 @@ from tempfile import TemporaryDirectory
 from types import CoroutineType
 
 from kohort.model import UUID
-from kohort.sim.checks.event_text import in_words
-from kohort.sim.checks.held_heartbeats import HoldChecks
-from kohort.sim.environment.files import FilesDisk
-from kohort.sim.environment.hang_limit import cpu_limit
-from kohort.sim.environment.isolation import isolated
-from kohort.sim.environment.process import Process
-from kohort.sim.faults.steps import execute
+from kohort.sim.checks import HoldChecks, in_words
+from kohort.sim.environment import FilesDisk, Process, cpu_limit, isolated
+from kohort.sim.faults import execute
 from kohort.sim.plans import Plan
-from kohort.sim.processes.brokers import SimulatedBroker
-from kohort.sim.processes.state import WorldState
+from kohort.sim.processes import SimulatedBroker, WorldState
 from kohort.sim.steps import Step, is_fault
 from kohort.sim.violation import Violation
 from kohort.sim.world.at_rest import check_rest

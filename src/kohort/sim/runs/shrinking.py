@@ -13,7 +13,7 @@ from dataclasses import replace
 from kohort.sim.plans import Plan
 from kohort.sim.steps import MemberStart, MemberStep
 from kohort.sim.violation import Violation
-from kohort.sim.world.world import World
+from kohort.sim.world import World
 
 OnProgress = Callable[[Plan], None]
 

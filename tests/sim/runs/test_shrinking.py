@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.sim import Violation, World, draw, dump, load
-from kohort.sim.runs.shrink import shrink
+from kohort.sim.runs.shrinking import shrink
 from tests.sim import durability_plants, plants
 from tests.sim.planting import PLANTS
 from tests.sim.worlds.test_worlds import SHORT
