@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort import Admin, NewTopic, TopicPartition
-from kohort.broker.cluster.processes import BrokerProcesses, ClusterOptions
+from kohort.broker.cluster import BrokerProcesses, ClusterOptions
 from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC, ClusterImage, read_image

@@ -1,10 +1,11 @@
 """The broker: the asyncio shell around the coordinator and the log.
 
-`Broker` runs on an existing event loop, such as a test's or an application's; `run` runs it as a process of its own.
+`Broker` runs on an existing event loop, such as a test's or an application's. `run` runs it as a process of its own;
+`run_cluster` starts several of these processes.
 """
 
 from kohort.broker.config.static import read_settings
-from kohort.broker.main import run
+from kohort.broker.main import run, run_cluster
 from kohort.broker.server import Broker, BrokerOptions
 
-__all__ = ["Broker", "BrokerOptions", "read_settings", "run"]
+__all__ = ["Broker", "BrokerOptions", "read_settings", "run", "run_cluster"]

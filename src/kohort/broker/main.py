@@ -1,4 +1,4 @@
-"""The broker as a process: signals, log lines on stderr, `ready HOST:PORT` on stdout."""
+"""A broker or a cluster as a process: signals, log lines on stderr, `ready HOST:PORT` on stdout."""
 
 import asyncio
 import errno
@@ -11,13 +11,14 @@ import sys
 import uvloop
 
 from kohort import interruption
+from kohort.broker.cluster import BrokerProcesses, ClusterOptions
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
 
 
 def run(options: BrokerOptions) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code. Raise KohortError if the broker cannot start or go on."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    _log_to_stderr()
     try:
         return uvloop.run(_serve(options))
     except OSError as error:
@@ -31,7 +32,7 @@ async def _serve(options: BrokerOptions) -> int:
     for number in interruption.SIGNALS:
         signal.signal(number, lambda number, _: interruption.end_at_once(number))
     await broker.start()
-    stop_on_signals(stop)
+    _stop_on_signals(stop)
     # Objects made at start-up live as long as the process, so collections need not examine them again. Requests make no
     # cycles, but they make thousands of objects that live until the next sync; with the default thresholds the
     # collector would examine those over and over.
@@ -39,7 +40,7 @@ async def _serve(options: BrokerOptions) -> int:
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
     try:
-        announce(broker.address)
+        _announce(broker.address)
     except KohortError:
         await broker.stop()
         raise
@@ -51,7 +52,40 @@ async def _serve(options: BrokerOptions) -> int:
     return 0 if stop.is_set() else 1
 
 
-def stop_on_signals(stop: asyncio.Event) -> None:
+def run_cluster(options: ClusterOptions) -> int:
+    """Run a cluster until SIGTERM or SIGINT; return the exit code. Raise KohortError if a broker cannot start."""
+    _log_to_stderr()
+    return asyncio.run(_serve_cluster(options))
+
+
+async def _serve_cluster(options: ClusterOptions) -> int:
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    stopped = asyncio.create_task(stop.wait())
+    cluster = BrokerProcesses(options)
+    started = asyncio.create_task(cluster.start())
+    try:
+        await asyncio.wait((stopped, started), return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            return 0
+        started.result()
+        _announce(cluster.bootstrap)
+        over = asyncio.create_task(cluster.over.wait())
+        await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
+        over.cancel()
+        return 0 if stop.is_set() else 1
+    finally:
+        for task in (stopped, started):
+            task.cancel()
+        await asyncio.gather(stopped, started, return_exceptions=True)
+        await cluster.stop()
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
     """Set `stop` on the first SIGINT or SIGTERM; end the process at once on the second. Data on disk survives both."""
 
     def told(number: int) -> None:
@@ -63,7 +97,7 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(number, told, number)
 
 
-def announce(addresses: str) -> None:
+def _announce(addresses: str) -> None:
     """Write `ready HOST:PORT,...` to standard output. Raise KohortError if nothing can read it."""
     if sys.stdout is None:  # closed by the parent process, which does not need the line
         return

@@ -15,7 +15,7 @@ from kohort.assignor.server import find_server_assignors
 from kohort.broker.apis.dispatch import Dispatch
 from kohort.broker.apis.routes import SERVED
 from kohort.broker.clock import now_ms
-from kohort.broker.cluster.directory import DirectoryCluster
+from kohort.broker.cluster import new_leadership, open_store
 from kohort.broker.config.advertised_listeners import (
     address_text,
     check_listener,
@@ -40,17 +40,16 @@ from kohort.broker.groups.timers import Timers
 from kohort.broker.groups.topics_image import TopicsImage
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.leadership import Leadership, SingleBroker
+from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topic_rules import TopicRules
 from kohort.broker.logs.topics import OFFSETS_TOPIC, Topics
-from kohort.broker.maintenance.cleaner import Cleaner
-from kohort.broker.maintenance.retention import Retention
+from kohort.broker.maintenance import Cleaner, Retention
 from kohort.broker.net.connection import ClientConnection
 from kohort.broker.net.route import Served
 from kohort.broker.net.sockets import Sockets
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
-from kohort.log import AllConfigs, ClusterStore, FileStore, LogStore, MemoryStore, PartitionLog, Topic
+from kohort.log import AllConfigs, LogStore, PartitionLog, Topic
 from kohort.log.cluster import ONE_REPLICA, Placement
 from kohort.model import Millis
 
@@ -106,7 +105,7 @@ class Broker:
         """Returns whether others may by now lead this broker's partitions; None if leadership cannot be lost."""
         self.over = asyncio.Event()
         """Set when the broker cannot go on and must be stopped."""
-        self.log_directory = "memory" if options.data is None else str(options.data.absolute())
+        self.log_directory = _location(options)
         """Location of the log, as tools print it."""
         self._group_config = group_config(self.config)
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
@@ -227,26 +226,17 @@ class Broker:
                 raise  # otherwise, another broker of the cluster started at the same time
 
     def _open_store(self) -> LogStore:
-        data, cluster_id = self._options.data, self._options.cluster_id
-        if self._options.postgres is not None:
-            from kohort.broker.cluster.database import open_store
-
-            self.log_directory = "postgres"
-            return open_store(self._options.postgres, self.node_id, cluster_id)
-        if data is None:
-            return MemoryStore(cluster_id=cluster_id)
-        if self._options.shared:
-            return ClusterStore(data, self.node_id, cluster_id)
-        return FileStore(data, cluster_id=cluster_id)
+        options = self._options
+        return open_store(
+            options.data,
+            postgres=options.postgres,
+            shared=options.shared,
+            node_id=options.node_id,
+            cluster_id=options.cluster_id,
+        )
 
     def _new_leadership(self) -> Leadership:
-        if isinstance(self.store, ClusterStore):
-            return DirectoryCluster(self, self.store)
-        if self._options.postgres is not None:
-            from kohort.broker.cluster.database import lease
-
-            return lease(self, self.store)
-        return SingleBroker(self)
+        return new_leadership(self, self.store)
 
     # Used by request handlers
 
@@ -347,6 +337,12 @@ class Broker:
         self.waiting_fetches.moved(moved)
         if self.sockets.throttled and self.store.queued_bytes <= self.config.number("store.queued.max.bytes") // 2:
             self.sockets.unthrottle()
+
+
+def _location(options: BrokerOptions) -> str:
+    if options.postgres is not None:
+        return "postgres"
+    return "memory" if options.data is None else str(options.data.absolute())
 
 
 def _warn_of_unused_settings(configs: Mapping[str, str]) -> None:

@@ -1,20 +1,14 @@
 """`kohort cluster`: run several brokers over one directory or database."""
 
-import asyncio
-import logging
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kohort.cli.options import ClusterId, Postgres, check_cluster_id, read_listen, read_pairs
 from kohort.errors import ConfigError
-
-if TYPE_CHECKING:
-    from kohort.broker.cluster.processes import ClusterOptions
 
 _MOST = 32
 
@@ -70,13 +64,12 @@ def cluster(
     check_cluster_id(cluster_id)
     if cluster_id is not None:
         arguments += ["--cluster-id", cluster_id]
-    from kohort.broker.cluster.processes import ClusterOptions
+    from kohort.broker import run_cluster
+    from kohort.broker.cluster import ClusterOptions
 
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
-        return asyncio.run(
-            _serve(ClusterOptions(addresses, where, arguments, places, restart, postgres, advertise or ()))
-        )
+        return run_cluster(ClusterOptions(addresses, where, arguments, places, restart, postgres, advertise or ()))
 
 
 def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: Mapping[str, str]) -> None:
@@ -92,30 +85,3 @@ def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: 
         host, port = read_listen(address)
         if not advertise:
             check_listener(host, port, "--advertise")
-
-
-async def _serve(options: "ClusterOptions") -> int:
-    from kohort.broker.cluster.processes import BrokerProcesses
-    from kohort.broker.main import announce, stop_on_signals
-
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    stop = asyncio.Event()
-    stop_on_signals(stop)
-    stopped = asyncio.create_task(stop.wait())
-    cluster = BrokerProcesses(options)
-    started = asyncio.create_task(cluster.start())
-    try:
-        await asyncio.wait((stopped, started), return_when=asyncio.FIRST_COMPLETED)
-        if not started.done():
-            return 0
-        started.result()
-        announce(cluster.bootstrap)
-        over = asyncio.create_task(cluster.over.wait())
-        await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
-        over.cancel()
-        return 0 if stop.is_set() else 1
-    finally:
-        for task in (stopped, started):
-            task.cancel()
-        await asyncio.gather(stopped, started, return_exceptions=True)
-        await cluster.stop()

@@ -1,1 +1,11 @@
-"""Several brokers that share one store: leadership, leases, and changes that other brokers make."""
+"""Several brokers that share one store: leadership, leases, changes that other brokers make, and their processes.
+
+`open_store` and `new_leadership` are all that a broker needs. `BrokerProcesses` runs a whole cluster.
+"""
+
+from kohort.broker.cluster.directory import DirectoryCluster
+from kohort.broker.cluster.lease import Lease
+from kohort.broker.cluster.processes import BrokerProcesses, ClusterOptions
+from kohort.broker.cluster.stores import new_leadership, open_store
+
+__all__ = ["BrokerProcesses", "ClusterOptions", "DirectoryCluster", "Lease", "new_leadership", "open_store"]

@@ -24,7 +24,7 @@ from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.cluster.lease import BEATS, Lease
 from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
-from kohort.log import DataDirectoryInUse, LogStore, SegmentedLog
+from kohort.log import DataDirectoryInUse, SegmentedLog
 from kohort.log.cluster import ClusterImage, Fenced, PartitionId, Transition, is_held
 from kohort.log.postgres import ClusterDatabase, Connection, LeaseRenewal, PostgresStore, Session
 
@@ -49,7 +49,7 @@ _AGAIN_S = 0.1
 _LOAD_AGAIN_S = 0.5
 
 
-def open_store(dsn: str, node_id: int, cluster_id: str | None = None) -> PostgresStore:
+def open_database_store(dsn: str, node_id: int, cluster_id: str | None = None) -> PostgresStore:
     """Connect to the database and return its store. Raise BadDatabase."""
     home = ClusterDatabase(dsn, node_id, cluster_id)
     prefix = f"kohort-{home.cluster_id}-"
@@ -57,12 +57,6 @@ def open_store(dsn: str, node_id: int, cluster_id: str | None = None) -> Postgre
         if not is_held(left / "lock"):  # left by a broker that was killed
             shutil.rmtree(left, ignore_errors=True)
     return PostgresStore(home, Path(tempfile.mkdtemp(prefix=prefix)))
-
-
-def lease(broker: Dependencies, store: LogStore) -> "DatabaseCluster":
-    """Return the cluster membership of a broker whose store `open_store` made."""
-    assert isinstance(store, PostgresStore)
-    return DatabaseCluster(broker, store)
 
 
 class DatabaseCluster(ClusterFollower):

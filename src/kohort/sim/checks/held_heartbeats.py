@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.broker.server import Broker
+from kohort.broker import Broker
 from kohort.coordinator import HeldHeartbeat
 from kohort.model import Millis
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import ClassVar
 
-from kohort.broker.cluster.lease import Lease
-from kohort.broker.server import Broker
+from kohort.broker import Broker
+from kohort.broker.cluster import Lease
 from kohort.log import MemoryStore, Pending, PendingAppends
 from kohort.log.cluster import Fenced, ResultUnknown, Writer
 from kohort.sim.environment.disk import Disk, DiskStore

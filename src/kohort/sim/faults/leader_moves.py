@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from kohort.broker.cluster.following import ClusterFollower
+from kohort.broker.cluster import DirectoryCluster
 from kohort.log.cluster import PartitionId
 from kohort.sim.processes import WorldState
 from kohort.sim.steps import LeaderElect, LeaderStep, PartitionReassign, ReassignmentCancel
@@ -18,7 +18,7 @@ def move_leader(world: WorldState, step: LeaderStep) -> bool:
     """Request a reassignment or an election; return whether a broker accepted it."""
     broker = world.brokers.active
     topic = None if broker is None else broker.topics.named(step.topic)
-    if broker is None or topic is None or not isinstance(broker.leadership, ClusterFollower):
+    if broker is None or topic is None or not isinstance(broker.leadership, DirectoryCluster):
         return False
     partition, leadership = PartitionId(topic.topic_id, step.partition), broker.leadership
     if step.partition >= topic.partitions:

@@ -14,9 +14,9 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kohort.broker.cluster.directory import DirectoryCluster
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.cluster import DirectoryCluster
 from kohort.broker.logs.leadership import Leadership
-from kohort.broker.server import Broker, BrokerOptions
 from kohort.coordinator import GroupShard
 from kohort.log.cluster import ProcessIdentity
 from kohort.model import Millis
