@@ -48,6 +48,7 @@ CORE = (
     "src/kohort/coordinator/",
     "src/kohort/member/",
     "src/kohort/requests/",
+    "src/kohort/security/",
     "src/kohort/errors.py",
 )
 # A pure core gets these from its caller: the time, ids, randomness, sockets, threads, files, the environment.
@@ -183,6 +184,8 @@ CLOSED_ROOMS = frozenset(
         "kohort.recorder",
         "kohort.recorder.views",
         "kohort.requests",
+        "kohort.security",
+        "kohort.security.sasl",
         "kohort.sim",
         "kohort.sim.checks",
         "kohort.sim.environment",
@@ -309,6 +312,7 @@ def test_the_source_keeps_the_rule(name: str) -> None:
         ("impure_core", "src/kohort/member/a.py", "import os.path"),
         ("impure_core", "src/kohort/member/a.py", "async def f(): ..."),
         ("impure_core", "src/kohort/assignor/a.py", "open('x')"),
+        ("impure_core", "src/kohort/security/a.py", "import secrets"),
         ("printing", "src/kohort/broker/a.py", "print('x')"),
         ("swallowed_errors", "src/kohort/broker/a.py", "try:\n    f()\nexcept Exception:\n    pass"),
         ("swallowed_errors", "tests/a.py", "try:\n    f()\nexcept:\n    pass"),
