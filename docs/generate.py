@@ -18,7 +18,6 @@ from kohort.broker.config.static import SECTIONS, SETTINGS
 from kohort.broker.config.topics import BROKER_NAMES as TOPIC_DEFAULTS
 from kohort.broker.config.without_effect import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
 from kohort.client import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
-from kohort.client.options import CHOICES
 
 PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
     "consumer": (kohort.Consumer, ConsumerOptions),
@@ -95,7 +94,7 @@ def describe_options(options: type[ClientOptions]) -> dict[str, tuple[str, str]]
     pattern = re.compile(r'^    (\w+): (.*?)(?: = [^\n]*)?\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
     for kind in reversed(options.__mro__[:-1]):
         for name, annotation, text in pattern.findall(inspect.getsource(kind)):
-            choices = CHOICES.get(name)
+            choices = options.choices(name)
             shown = _UNITS.get(annotation, f"`{annotation}`".replace("|", "\\|"))
             if choices is not None:
                 shown = " or ".join(f"`{choice}`" for choice in dict.fromkeys(map(str, choices)))

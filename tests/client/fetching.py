@@ -13,7 +13,7 @@ from kohort.broker import Broker
 from kohort.client import Cluster
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.consume.partition import PartitionState
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.client.conftest import eventually
@@ -108,8 +108,8 @@ async def fetching(*, versions: dict[int, int] | None = None, **options: Any) ->
         broker.topics.create("t", 2)
         quick: dict[str, Any] = {"auto_offset_reset": "earliest", "retry_backoff_ms": 10, "retry_backoff_max_ms": 20}
         given = {"bootstrap_servers": f"127.0.0.1:{link.port}", **quick, "fetch_max_wait_ms": 20, **options}
-        read = read_options(ConsumerOptions, given)
-        async with Cluster(read_options(ConsumerOptions, {**given, **quick})) as cluster:
+        read = ConsumerOptions.read(given)
+        async with Cluster(ConsumerOptions.read({**given, **quick})) as cluster:
             await cluster.refresh(["t"])
             here = Fetching(broker, link, cluster, read)
             yield here

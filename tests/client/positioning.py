@@ -16,7 +16,7 @@ from kohort.client import Cluster
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.positioner import Positioner
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
 from tests.client.conftest import eventually
@@ -83,9 +83,9 @@ async def positioning(**options: Any) -> AsyncIterator[Positioning]:
         quick: dict[str, Any] = {"auto_offset_reset": "earliest", "retry_backoff_ms": 10, "retry_backoff_max_ms": 20}
         given = {"bootstrap_servers": f"127.0.0.1:{link.port}", **quick, **options}
         # The cluster looks up metadata again after half of its retry_backoff_ms.
-        async with Cluster(read_options(ConsumerOptions, {**given, **quick})) as cluster:
+        async with Cluster(ConsumerOptions.read({**given, **quick})) as cluster:
             await cluster.refresh(["t"])
-            here = Positioning(broker, link, cluster, read_options(ConsumerOptions, given))
+            here = Positioning(broker, link, cluster, ConsumerOptions.read(given))
             yield here
             await here.positioner.close()
             await here.fetcher.close()

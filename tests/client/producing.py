@@ -10,7 +10,7 @@ from typing import Any
 
 from kohort import ErrorCode, Producer
 from kohort.broker import Broker
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.wire.batches.records import Record, batches, decode_records
@@ -55,7 +55,7 @@ class Producing:
         return Producer(**{**self.options, **options})
 
     def core(self, *, keep: bool = True, **options: Any) -> ProducerCore:
-        return ProducerCore(read_options(ProducerOptions, {**self.options, **options}), keep=keep)
+        return ProducerCore(ProducerOptions.read({**self.options, **options}), keep=keep)
 
 
 @asynccontextmanager

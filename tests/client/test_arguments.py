@@ -11,7 +11,7 @@ import pytest
 from kohort import Admin, Cluster, ConfigError, Consumer, Membership, NewTopic, Producer, TopicPartition, blocking
 from kohort.client import OffsetAndMetadata
 from kohort.client.arguments import partition_of, seconds, whole_number
-from kohort.client.options import GroupOptions, read_options
+from kohort.client.options import GroupOptions
 
 NOWHERE = "127.0.0.1:1"
 HERE = TopicPartition("t", 0)
@@ -111,7 +111,7 @@ async def test_an_admin_refuses_it(call: Callable[[Any], Any], sentence: str) ->
 
 
 async def test_a_member_refuses_it() -> None:
-    options = read_options(GroupOptions, {"bootstrap_servers": NOWHERE, "group_id": "g", "group_protocol": "consumer"})
+    options = GroupOptions.read({"bootstrap_servers": NOWHERE, "group_id": "g", "group_protocol": "consumer"})
     async with Cluster.of(NOWHERE) as cluster:
         member = Membership(cluster, options)
         with pytest.raises(ConfigError, match=f"the offset of t-0 is 0.5, {WHOLE}"):

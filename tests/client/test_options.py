@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kohort import ConfigError
-from kohort.client.options import ClientOptions, ConsumerOptions, ProducerOptions, read_options
+from kohort.client.options import ClientOptions, ConsumerOptions, ProducerOptions
 
 HERE = {"bootstrap_servers": "127.0.0.1:9092"}
 
 
 def test_defaults_are_kafkas() -> None:
-    consumer = read_options(ConsumerOptions, HERE)
+    consumer = ConsumerOptions.read(HERE)
     assert (consumer.session_timeout_ms, consumer.heartbeat_interval_ms) == (45_000, 3_000)
     assert (consumer.auto_offset_reset, consumer.enable_auto_commit) == ("latest", True)
-    producer = read_options(ProducerOptions, HERE)
+    producer = ProducerOptions.read(HERE)
     assert (producer.acks, producer.linger_ms, producer.batch_size) == ("all", 5, 16_384)
 
 
@@ -39,19 +39,19 @@ def test_defaults_are_kafkas() -> None:
 )
 def test_a_wrong_option_is_refused_in_a_sentence(given: dict[str, object], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        read_options(ConsumerOptions, {**HERE, **given})
+        ConsumerOptions.read({**HERE, **given})
 
 
 def test_an_address_is_needed() -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
-        read_options(ClientOptions, {})
+        ClientOptions.read({})
 
 
 def test_text_is_read_as_what_the_option_is() -> None:
-    options = read_options(ConsumerOptions, {**HERE, "fetch_min_bytes": "12", "enable_auto_commit": "False"})
+    options = ConsumerOptions.read({**HERE, "fetch_min_bytes": "12", "enable_auto_commit": "False"})
     assert (options.fetch_min_bytes, options.enable_auto_commit) == (12, False)
 
 
 def test_addresses_come_as_text_or_as_a_list() -> None:
-    assert read_options(ClientOptions, {"bootstrap_servers": "a:1, [::1]:2"}).addresses() == [("a", 1), ("::1", 2)]
-    assert read_options(ClientOptions, {"bootstrap_servers": ["a:1", "b:2"]}).addresses() == [("a", 1), ("b", 2)]
+    assert ClientOptions.read({"bootstrap_servers": "a:1, [::1]:2"}).addresses() == [("a", 1), ("::1", 2)]
+    assert ClientOptions.read({"bootstrap_servers": ["a:1", "b:2"]}).addresses() == [("a", 1), ("b", 2)]

@@ -7,7 +7,7 @@ from this file.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
 from kohort.assignor import Assignor
 from kohort.client.reset import reset_policy
@@ -46,6 +46,25 @@ class ClientOptions:
     allow_auto_create_topics: bool = True
     """Whether a metadata request for a topic that does not exist may create it. Brokers create it
     only if their auto.create.topics.enable is true."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Return options of this kind, converting text to each option's type. Raises ConfigError with a
+        full sentence."""
+        types = get_type_hints(cls)
+        for name in given:
+            if name not in types:
+                raise _unknown(name, list(types))
+        if "bootstrap_servers" not in given:
+            raise ConfigError("bootstrap_servers is missing: give host:port of at least one broker.")
+        options = cls(**{name: _read(name, types[name], value) for name, value in given.items()})
+        _check(options, given)
+        return options
+
+    @staticmethod
+    def choices(name: str) -> tuple[object, ...] | None:
+        """Return the values that the option of that name can have, or None if they are not a short list."""
+        return _CHOICES.get(name)
 
     def addresses(self) -> list[tuple[str, int]]:
         """Return host and port of each bootstrap server. Raises ConfigError."""
@@ -169,7 +188,7 @@ class AdminOptions(ClientOptions):
     client never creates topics."""
 
 
-CHOICES: Mapping[str, tuple[object, ...]] = {
+_CHOICES: Mapping[str, tuple[object, ...]] = {
     "group_protocol": ("classic", "consumer"),
     "isolation_level": ("read_uncommitted", "read_committed"),
     "acks": ("all", "-1", "0", "1", -1, 0, 1),
@@ -194,21 +213,9 @@ _MAY_BE_ZERO = frozenset(
     {"linger_ms", "fetch_min_bytes", "fetch_max_wait_ms", "retry_backoff_ms", "reconnect_backoff_ms"}
 )
 
-_O = TypeVar("_O", bound=ClientOptions)
 
-
-def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
-    """Return options of this kind, converting text to each option's type. Raises ConfigError with a
-    full sentence."""
-    types = get_type_hints(kind)
-    for name in given:
-        if name not in types:
-            raise _unknown(name, list(types))
-    if "bootstrap_servers" not in given:
-        raise ConfigError("bootstrap_servers is missing: give host:port of at least one broker.")
-    values = {name: _read(name, types[name], value) for name, value in given.items()}
-    options = kind(**values)
-    for name, allowed in CHOICES.items():
+def _check(options: ClientOptions, given: Mapping[str, Any]) -> None:
+    for name, allowed in _CHOICES.items():
         value = getattr(options, name, None)
         if value is not None and value not in allowed:
             listed = ", ".join(sorted({str(choice) for choice in allowed}))
@@ -220,7 +227,6 @@ def read_options(kind: type[_O], given: Mapping[str, Any]) -> _O:
     if isinstance(options, ConsumerOptions):
         reset_policy(options.auto_offset_reset)
     options.addresses()
-    return options
 
 
 def option_names(kind: type[ClientOptions]) -> list[str]:

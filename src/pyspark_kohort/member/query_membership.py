@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kohort.client import Cluster, CommitFailedError, GroupOptions, Membership
-from kohort.client.options import read_options
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
@@ -65,7 +64,7 @@ class QueryMembership:
     # -- calls of Spark
 
     async def join(self, topics: Sequence[str]) -> None:
-        options = read_options(GroupOptions, _group_options(self._options.broker, self._group))
+        options = GroupOptions.read(_group_options(self._options.broker, self._group))
         self._cluster = Cluster(options)
         self.membership = Membership(
             self._cluster,

@@ -15,7 +15,7 @@ from kohort.client import Cluster
 from kohort.client.consume.assigned_partitions import AssignedPartitions
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.unpacking import PlainChunk
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.errors import ConfigError, KohortError
 from kohort.member import OffsetAndMetadata
 from kohort.wire.batches.records import Record, encode_batch
@@ -49,7 +49,7 @@ class Reading:
 @asynccontextmanager
 async def reading(**options: Any) -> AsyncIterator[Reading]:
     given = {"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest", **options}
-    read = read_options(ConsumerOptions, given)
+    read = ConsumerOptions.read(given)
     async with Cluster(read) as cluster:
         here = Reading(cluster, read)
         yield here

@@ -14,7 +14,7 @@ from kohort import ErrorCode, TopicPartition
 from kohort.client import Cluster, CommitFailedError
 from kohort.client.consume.commits import Commits, Positions
 from kohort.client.membership.committed import committed_offsets
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.errors import KohortError
 from kohort.member import OffsetAndMetadata
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -32,7 +32,7 @@ class Reading:
         self.cluster, self.link = cluster, link
         self.positions: Positions = {}
         given: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g", "auto_commit_interval_ms": 50}
-        self.commits = Commits(cluster, read_options(ConsumerOptions, {**given, **options}), lambda: self.positions)
+        self.commits = Commits(cluster, ConsumerOptions.read({**given, **options}), lambda: self.positions)
         self.sent: list[dict[int, int]] = []
         link.watch[OFFSET_COMMIT] = self._sent
 

@@ -17,7 +17,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.net.earliest_timer import EarliestTimer
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.wire.batches.records import Record, encode_batch
 from kohort.wire.messages.fetch import FetchResponse, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
@@ -412,7 +412,7 @@ class Reacting:
 
     def __init__(self, cluster: Cluster, **options: Any) -> None:
         given = {"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest", "retry_backoff_ms": 1_000}
-        self.options = read_options(ConsumerOptions, {**given, "retry_backoff_max_ms": 100_000, **options})
+        self.options = ConsumerOptions.read({**given, "retry_backoff_max_ms": 100_000, **options})
         self.cluster = cluster
         self.loop = asyncio.get_running_loop()
         self.rung: list[None] = []

@@ -16,7 +16,7 @@ from kohort.client import Cluster
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.unpacking import PlainChunk
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.requests import ClusterMetadata
 from kohort.wire.batches.records import BatchError, Record, encode_batch
 from kohort.wire.messages.metadata import (
@@ -80,7 +80,7 @@ class Fetching:
 @asynccontextmanager
 async def fetching(**options: Any) -> AsyncIterator[Fetching]:
     given = {"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest", **options}
-    read = read_options(ConsumerOptions, given)
+    read = ConsumerOptions.read(given)
     async with Cluster(read) as cluster:
         here = Fetching(cluster, read)
         here.learn()

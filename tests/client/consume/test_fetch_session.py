@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kohort import ErrorCode, TopicPartition
 from kohort.client.consume.fetch_session import FetchSession
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.requests import FetchRequestPartition
 from kohort.wire.messages.fetch import FetchRequest
 
@@ -16,7 +16,7 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def session(isolation_level: str = "read_uncommitted") -> FetchSession:
     options = {"bootstrap_servers": "127.0.0.1:9092", "isolation_level": isolation_level}
-    return FetchSession(read_options(ConsumerOptions, options))
+    return FetchSession(ConsumerOptions.read(options))
 
 
 def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> FetchRequestPartition:

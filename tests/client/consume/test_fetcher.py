@@ -11,7 +11,7 @@ import pytest
 from kohort import Consumer, Producer, TopicPartition
 from kohort.client import Cluster
 from kohort.client.consume.fetcher import Fetcher
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.log.memory import MemoryMedium
 from kohort.wire.batches.records import BatchError
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -79,7 +79,7 @@ async def test_a_fetch_that_waits_for_its_connection_asks_for_the_leader_that_wa
     # Metadata of a new leader may arrive while the request waits. Were its epoch in the request, the new leader would
     # be read from before anybody knows whether its log has what was read before (KIP-320).
     async with Cluster.of("127.0.0.1:1") as cluster:
-        options = read_options(ConsumerOptions, {"bootstrap_servers": "127.0.0.1:1"})
+        options = ConsumerOptions.read({"bootstrap_servers": "127.0.0.1:1"})
         fetcher = Fetcher(cluster, options, lambda: None, lambda: None, lambda partition: None)
         (state,) = fetcher.add([TopicPartition("t", 0)])
         state.move(5, 3)

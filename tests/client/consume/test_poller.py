@@ -14,7 +14,7 @@ from kohort.client.consume.commits import Commits
 from kohort.client.consume.group_subscription import GroupSubscription
 from kohort.client.consume.poller import Poller
 from kohort.client.membership import MemberDriver, member_config
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.member import Event, PollEnded, PollStarted
 from tests.client.virtual_time import in_virtual_time
 
@@ -33,7 +33,7 @@ class Polling:
 
     def __init__(self, **given: Any) -> None:
         names = {"bootstrap_servers": "b:9092", "group_id": "g", "enable_auto_commit": False, **given}
-        options = read_options(ConsumerOptions, names)
+        options = ConsumerOptions.read(names)
         cluster, self.news = Cluster(options), asyncio.Event()
         partitions = AssignedPartitions(cluster, options, self.news.set)
         commits = Commits(cluster, options, dict)

@@ -17,7 +17,7 @@ from kohort.client import Cluster, LogTruncatedError, NoOffsetError
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.position_lookups import PositionLookups, Turns
 from kohort.client.membership.committed import commit_outside
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.client.reset import ByDuration
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID
@@ -71,9 +71,7 @@ async def asking(*, too_old: bool = False, **options: Any) -> AsyncIterator[Aski
         options = {"group_id": "g", "auto_offset_reset": "earliest", "retry_backoff_ms": 10, **options}
         async with Cluster.of(bootstrap) as cluster:
             metadata = await cluster.refresh(["t"])
-            lookups = PositionLookups(
-                cluster, read_options(ConsumerOptions, {"bootstrap_servers": bootstrap, **options})
-            )
+            lookups = PositionLookups(cluster, ConsumerOptions.read({"bootstrap_servers": bootstrap, **options}))
             yield Asking(broker, link, cluster, lookups, min(metadata.brokers))
 
 

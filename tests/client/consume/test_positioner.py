@@ -9,7 +9,7 @@ import pytest
 from kohort import OffsetSpec, TopicPartition
 from kohort.client import Cluster
 from kohort.client.membership.committed import commit_outside
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.wire.messages.metadata import MetadataResponse
 from tests.client.conftest import eventually
 from tests.client.link import Link
@@ -146,7 +146,7 @@ async def test_a_topic_that_does_not_exist_is_not_logged_for_each_partition(capl
 async def test_without_a_broker_it_is_tried_again_after_a_pause_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    options = read_options(ConsumerOptions, {"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest"})
+    options = ConsumerOptions.read({"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest"})
     async with Cluster(options) as cluster:
         here = Positioning(None, Link(), cluster, options)  # type: ignore[arg-type]
         (state,) = here.go_on(ZERO)

@@ -14,7 +14,7 @@ from kohort import Cluster, CommitFailedError, ConfigError, ErrorCode, KafkaErro
 from kohort.assignor import find_assignors
 from kohort.client import ClosedError, MembershipKeywords, Phase, SubscriptionPattern
 from kohort.client.membership import MemberDriver, member_config
-from kohort.client.options import GroupOptions, read_options
+from kohort.client.options import GroupOptions
 from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
@@ -71,7 +71,7 @@ async def join(cluster: Cluster, options: MembershipKeywords = CLASSIC, **callba
 
 
 def config(**given: Any) -> MemberConfig | ConsumerMemberConfig:
-    return member_config(read_options(GroupOptions, {"bootstrap_servers": "b:9092", "group_id": "g", **given}))
+    return member_config(GroupOptions.read({"bootstrap_servers": "b:9092", "group_id": "g", **given}))
 
 
 def test_assignors_are_named_in_a_list_or_in_a_text() -> None:
@@ -184,7 +184,7 @@ async def test_the_first_failure_of_a_callback_is_raised_when_the_member_leaves(
 
 async def test_those_who_wait_for_a_member_do_not_disturb_each_other(cluster: Cluster, link: Link) -> None:
     link.held[JOIN_GROUP] = asyncio.Event()
-    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
+    member = Membership(cluster, GroupOptions.read({"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
     member.subscribe(["t"])
     one, two, three = (asyncio.ensure_future(member.settled()) for _ in range(3))
     await asyncio.sleep(0)
@@ -213,7 +213,7 @@ async def test_a_member_that_failed_can_subscribe_again(cluster: Cluster, link: 
         answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     link.change[FIND_COORDINATOR] = refuse
-    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
+    member = Membership(cluster, GroupOptions.read({"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
     member.subscribe(["t"])
     with pytest.raises(KafkaError):
         await within(member.settled())
@@ -227,7 +227,7 @@ async def test_a_member_that_failed_can_subscribe_again(cluster: Cluster, link: 
 
 async def test_an_unclosed_membership_warns(link: Link) -> None:
     cluster = Cluster.of(f"127.0.0.1:{link.port}")
-    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g"}))
+    member = Membership(cluster, GroupOptions.read({"bootstrap_servers": "b:1", "group_id": "g"}))
     with pytest.warns(ResourceWarning, match="unclosed"):
         member.__del__()
     await member.leave()
@@ -349,7 +349,7 @@ async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, lin
 
 async def test_those_who_wait_for_a_member_are_told_that_it_left(cluster: Cluster, link: Link) -> None:
     link.held[JOIN_GROUP] = asyncio.Event()
-    member = Membership(cluster, read_options(GroupOptions, {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
+    member = Membership(cluster, GroupOptions.read({"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}))
     member.subscribe(["t"])
     waiting = asyncio.ensure_future(member.settled())
     await eventually(lambda: link.asked[JOIN_GROUP] == 1, within=5)
@@ -383,7 +383,7 @@ async def test_only_a_member_whose_group_is_computed_by_members_may_ask_for_a_ne
         given = {"bootstrap_servers": "b:1", "group_id": "g", **options}
         driver = MemberDriver(
             cluster,
-            member_config(read_options(GroupOptions, given)),
+            member_config(GroupOptions.read(given)),
             lambda kind, partitions: callbacks.append(kind),
             lambda: None,
         )
@@ -410,7 +410,7 @@ def driver_of(cluster: Cluster, options: MembershipKeywords) -> MemberDriver:
     def called(kind: CallbackKind, partitions: frozenset[TopicPartition]) -> None:
         asyncio.get_running_loop().call_soon(driver.callback_done)
 
-    driver = MemberDriver(cluster, member_config(read_options(GroupOptions, given)), called, lambda: None)
+    driver = MemberDriver(cluster, member_config(GroupOptions.read(given)), called, lambda: None)
     return driver
 
 
@@ -455,9 +455,7 @@ async def test_nothing_keeps_a_closed_driver(cluster: Cluster) -> None:
 async def test_a_closed_driver_hears_of_nothing_any_more(cluster: Cluster) -> None:
     changes: list[int] = []
     given = {"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC}
-    driver = MemberDriver(
-        cluster, member_config(read_options(GroupOptions, given)), lambda *_: None, lambda: changes.append(1)
-    )
+    driver = MemberDriver(cluster, member_config(GroupOptions.read(given)), lambda *_: None, lambda: changes.append(1))
     driver.subscribe(frozenset({"t"}))
     await eventually(lambda: driver.callback_runs, within=5)
     assert driver.member.phase is Phase.STABLE

@@ -10,7 +10,7 @@ import pytest
 
 from kohort import Cluster, ConfigError, Consumer, KohortError, Membership, blocking
 from kohort.client import MembershipKeywords, Phase
-from kohort.client.options import GroupOptions, read_options
+from kohort.client.options import GroupOptions
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka
@@ -96,4 +96,4 @@ async def test_classic_members_have_no_weights(any_broker: Broker, fresh: str) -
 )
 def test_a_weight_that_is_none_is_refused_in_a_sentence(given: dict[str, object], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        read_options(GroupOptions, {"bootstrap_servers": "127.0.0.1:9092", **given})
+        GroupOptions.read({"bootstrap_servers": "127.0.0.1:9092", **given})

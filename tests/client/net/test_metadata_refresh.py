@@ -12,7 +12,7 @@ import pytest
 
 from kohort.client import ClusterMetadata, KafkaError
 from kohort.client.net.metadata_refresh import Refresher
-from kohort.client.options import ClientOptions, read_options
+from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.messages.metadata import (
@@ -51,7 +51,7 @@ class Answers:
         self.fresh: list[ClusterMetadata] = []
         self._loop = asyncio.get_running_loop()
         given = {"bootstrap_servers": "b:9092", **options}
-        self.refresher = Refresher(read_options(ClientOptions, given), self.answer, self.on_fresh)
+        self.refresher = Refresher(ClientOptions.read(given), self.answer, self.on_fresh)
 
     @property
     def times(self) -> list[float]:

@@ -10,7 +10,7 @@ import pytest
 from kohort import KafkaError, TopicPartition
 from kohort.client import ConcurrentUseError
 from kohort.client.failures import BufferFullError, ClosedError
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.accumulator import Accumulator
 from kohort.client.produce.batches import Delivery, PartitionQueue
 from kohort.client.produce.failed_deliveries import Failures
@@ -29,7 +29,7 @@ class Case:
         given |= {"bootstrap_servers": "127.0.0.1:9092", "linger_ms": 1_000, "delivery_timeout_ms": 60_000, **options}
         self.full = 0
         self.due: list[float] = []
-        self.gathered = Accumulator(read_options(ProducerOptions, given), Failures(), self._on_full, self.due.append)
+        self.gathered = Accumulator(ProducerOptions.read(given), Failures(), self._on_full, self.due.append)
         self.queue = PartitionQueue(TopicPartition("t", 0))
 
     def _on_full(self) -> None:

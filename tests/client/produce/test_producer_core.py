@@ -11,7 +11,7 @@ import pytest
 
 from kohort import ErrorCode, KafkaError
 from kohort.client import BufferFullError, ConcurrentUseError, InvalidRecordError
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.producer import producer_options
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.errors import ConfigError
@@ -79,7 +79,7 @@ async def test_a_record_is_checked_before_it_is_queued() -> None:
 
 
 async def test_a_record_that_can_never_be_sent_is_refused_without_a_topic() -> None:
-    core = ProducerCore(read_options(ProducerOptions, {"bootstrap_servers": NOWHERE, "max_request_size": 1_000}))
+    core = ProducerCore(ProducerOptions.read({"bootstrap_servers": NOWHERE, "max_request_size": 1_000}))
     core.check_size(500)
     with pytest.raises(KafkaError) as raised:
         core.check_size(1_000)
@@ -159,7 +159,7 @@ async def test_a_topic_that_the_brokers_refuse_is_the_reason() -> None:
 
 async def test_the_error_of_the_last_request_is_the_reason() -> None:
     options = {"bootstrap_servers": NOWHERE, "max_block_ms": 150, "retry_backoff_ms": 10, "retry_backoff_max_ms": 10}
-    core = ProducerCore(read_options(ProducerOptions, options))
+    core = ProducerCore(ProducerOptions.read(options))
     with pytest.raises(KafkaError) as raised:
         await core.ready("t")
     assert raised.value.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)

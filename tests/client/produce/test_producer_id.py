@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kohort import ErrorCode, KafkaError
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.producer_id import ProducerIdAssignment
 from kohort.requests import ProducerId
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -31,7 +31,7 @@ class Numbers:
         self.answering = asyncio.Event()
         self.answering.set()
         given: dict[str, Any] = {"bootstrap_servers": "b:9092", "client_id": "me"}
-        options = read_options(ProducerOptions, {**given, "retry_backoff_ms": 1_000, "retry_backoff_max_ms": 5_000})
+        options = ProducerOptions.read({**given, "retry_backoff_ms": 1_000, "retry_backoff_max_ms": 5_000})
         self.numbers = ProducerIdAssignment(self.answer, options, self._is_done, self._failed)
 
     async def answer(self, request: InitProducerIdRequest) -> InitProducerIdResponse:

@@ -13,7 +13,7 @@ import pytest
 from kohort import ErrorCode, KafkaError, TopicPartition
 from kohort.broker import Broker
 from kohort.client import Cluster
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.producer_topics import ProducerTopics
 from kohort.errors import ConfigError
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -52,7 +52,7 @@ async def topics(**options: Any) -> AsyncIterator[Topics]:
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 2)
         given = {"retry_backoff_ms": 10, "allow_auto_create_topics": False, "max_block_ms": 300, **options}
-        read = read_options(ProducerOptions, {"bootstrap_servers": f"127.0.0.1:{link.port}", **given})
+        read = ProducerOptions.read({"bootstrap_servers": f"127.0.0.1:{link.port}", **given})
         async with Cluster(read) as cluster:
             made = ProducerTopics(cluster, read)
             yield Topics(broker, link, cluster, made)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kohort import ErrorCode, KafkaError
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.wire.messages.init_producer_id import InitProducerIdResponse
 from kohort.wire.messages.metadata import MetadataResponse
@@ -165,7 +165,7 @@ async def closed_while(here: Sending, held: int, acks: str) -> None:
     """Close while an answer is held back, with a full batch that was added a moment ago."""
     here.link.held[held] = asyncio.Event()
     given: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{here.link.port}", "linger_ms": 0, "acks": acks}
-    core = ProducerCore(read_options(ProducerOptions, given))
+    core = ProducerCore(ProducerOptions.read(given))
     await core.ready("t")
     asked = here.link.asked[held]
     sent = [core.append("t", b"a", None, None, (), 0, 25)]

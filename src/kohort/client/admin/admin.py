@@ -26,7 +26,7 @@ from kohort.client.loops import warn_unclosed
 from kohort.client.membership import committed_offsets
 from kohort.client.net import BrokerConnection, Cluster, list_offsets
 from kohort.client.offset_spec import OffsetSpec
-from kohort.client.options import AdminOptions, read_options
+from kohort.client.options import AdminOptions
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
@@ -76,7 +76,7 @@ class Admin:
     """
 
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
-        self._options = read_options(AdminOptions, options)
+        self._options = AdminOptions.read(options)
         self._cluster = Cluster(self._options)
         self._closed = False
 

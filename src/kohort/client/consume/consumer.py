@@ -20,7 +20,7 @@ from kohort.client.loops import check_loop, warn_unclosed
 from kohort.client.membership import positions_of
 from kohort.client.net import Cluster, copied_error, list_offsets, run_to_end
 from kohort.client.offset_spec import OffsetSpec
-from kohort.client.options import ConsumerOptions, read_options
+from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import KohortError
 from kohort.member import OffsetAndMetadata, Phase
@@ -71,7 +71,7 @@ class Consumer:
         **options: Unpack[ConsumerKeywords],
     ) -> None:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
-        self._options = read_options(ConsumerOptions, options)
+        self._options = ConsumerOptions.read(options)
         self.cluster = Cluster(self._options)
         """Client's view of the cluster, for inspection."""
         self._loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from kohort.client.loops import warn_unclosed
 from kohort.client.membership.committed import committed_offsets, positions_of
 from kohort.client.membership.driver import MemberDriver
 from kohort.client.net import Cluster, run_to_end
-from kohort.client.options import GroupOptions, read_options
+from kohort.client.options import GroupOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, KafkaError
 from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata, Phase, PollEnded
@@ -145,7 +145,7 @@ class Membership:
         given = {"bootstrap_servers": cluster.options.bootstrap_servers, "group_id": group_id, **(options or {})}
         membership = cls(
             cluster,
-            read_options(GroupOptions, given),
+            GroupOptions.read(given),
             on_revoked=on_revoked,
             on_assigned=on_assigned,
             on_lost=on_lost,

@@ -13,7 +13,7 @@ from kohort.client.net.closing import run_to_end
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.connections import NO_NODE, Connections, bootstrap_key
 from kohort.client.net.metadata_refresh import Refresher, Watcher, WatcherOfAll
-from kohort.client.options import ClientOptions, read_options
+from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.requests import ClusterMetadata, Leader
@@ -46,7 +46,7 @@ class Cluster:
     @classmethod
     def of(cls, bootstrap_servers: str, **options: Unpack[ClientKeywords]) -> Self:
         """Create a cluster from keyword options."""
-        return cls(read_options(ClientOptions, {"bootstrap_servers": bootstrap_servers, **options}))
+        return cls(ClientOptions.read({"bootstrap_servers": bootstrap_servers, **options}))
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from kohort.client.failures import BufferFullError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.net import Cluster
-from kohort.client.options import ProducerOptions, read_options
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import check_timestamp, record_size
@@ -23,7 +23,7 @@ _RECORDS_PER_TURN = 1000  # number of sends after which the event loop runs, so 
 
 def producer_options(given: ProducerKeywords) -> ProducerOptions:
     """Return a producer's options. Raises ConfigError."""
-    options = read_options(ProducerOptions, given)
+    options = ProducerOptions.read(given)
     if "enable_idempotence" in given and options.enable_idempotence and not options.acks_all:
         raise ConfigError("enable_idempotence needs acks=all; set it to false for other acks.")
     return options

@@ -22,7 +22,6 @@ from kohort.client import (
     SubscriptionPattern,
 )
 from kohort.client.membership import MemberDriver
-from kohort.client.options import read_options
 from kohort.errors import ErrorCode
 from kohort.member.consumer import ConsumerState
 from kohort.model import UUID, Millis, TopicPartition
@@ -164,7 +163,7 @@ class Application:
         )
         membership = self.membership = KillableMembership(
             cluster,
-            read_options(GroupOptions, self._options()),
+            GroupOptions.read(self._options()),
             on_revoked=self._revoked,
             on_assigned=self._assigned,
             on_lost=self._lost,
