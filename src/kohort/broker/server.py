@@ -12,8 +12,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
-from kohort.broker.apis.dispatch import Dispatch
-from kohort.broker.apis.routes import SERVED
+from kohort.broker.apis import SERVED, Dispatch
 from kohort.broker.clock import now_ms
 from kohort.broker.cluster import new_leadership, open_store
 from kohort.broker.config.advertised_listeners import (
@@ -44,9 +43,7 @@ from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topic_rules import TopicRules
 from kohort.broker.logs.topics import OFFSETS_TOPIC, Topics
 from kohort.broker.maintenance import Cleaner, Retention
-from kohort.broker.net.connection import ClientConnection
-from kohort.broker.net.route import Served
-from kohort.broker.net.sockets import Sockets
+from kohort.broker.net import ClientConnection, Served, Sockets
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import AllConfigs, LogStore, PartitionLog, Topic

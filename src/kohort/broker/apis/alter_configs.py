@@ -17,7 +17,7 @@ from kohort.broker.config.topics import TOPIC_SETTINGS, check_topic_configs, top
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import Topics, check_cleanup_policy, is_legal_name
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 from kohort.wire.messages.incremental_alter_configs import AlterableConfig as Operation

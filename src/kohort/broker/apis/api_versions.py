@@ -3,8 +3,7 @@
 import re
 from typing import Protocol
 
-from kohort.broker.net.call import Call
-from kohort.broker.net.route import Served
+from kohort.broker.net import Call, Served
 from kohort.coordinator import ClientKind
 from kohort.errors import ErrorCode
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -10,8 +10,7 @@ from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.groups.error_answers import refusal
 from kohort.broker.groups.member_connections import MemberConnections
 from kohort.broker.groups.topics_image import TopicsImage
-from kohort.broker.net.call import Call
-from kohort.broker.net.connection import ClientConnection
+from kohort.broker.net import Call, ClientConnection
 from kohort.coordinator import ClientKind, RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message

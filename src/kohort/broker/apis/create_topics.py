@@ -9,7 +9,7 @@ from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic
 from kohort.log.cluster import Placement

@@ -10,7 +10,7 @@ from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.group_commit import Writer
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic
 from kohort.wire.messages.delete_records import (

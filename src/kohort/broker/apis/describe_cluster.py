@@ -4,7 +4,7 @@ from typing import Protocol
 
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS
 from kohort.broker.logs.leadership import Leadership
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.wire.codec import NOT_ASKED
 from kohort.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse

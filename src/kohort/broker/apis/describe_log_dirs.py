@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.wire.messages.describe_log_dirs import (

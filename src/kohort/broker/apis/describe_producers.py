@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kohort.broker.logs.topics import Topics, is_legal_name
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Producer, Topic
 from kohort.wire.messages.describe_producers import (

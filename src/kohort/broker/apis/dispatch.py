@@ -9,10 +9,7 @@ from kohort.broker.apis import api_versions
 from kohort.broker.apis.routes import Dependencies as HandlerParts
 from kohort.broker.apis.routes import route, routes
 from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.net.call import Call
-from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
-from kohort.broker.net.repeated_heartbeats import LARGEST, RepeatedHeartbeat
-from kohort.broker.net.route import Route
+from kohort.broker.net import BadFrame, Call, ClientConnection, PendingAnswer, Route
 from kohort.coordinator import WaitingRequest
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
@@ -81,8 +78,8 @@ class Dispatch:
         if found.flexible_request:
             position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
         request: Message = found.decode(frame, position, self._broker.max_elements)[0]
-        if found.repeats and len(frame) <= LARGEST:
-            connection.last_heartbeat = RepeatedHeartbeat(found, frame[8:], request)
+        if found.repeats:
+            connection.remember(found, frame, request)
         return request
 
     def _release(self, connection: ClientConnection, call: PendingAnswer, request: Message) -> None:

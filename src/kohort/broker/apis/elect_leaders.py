@@ -9,7 +9,7 @@ from typing import Protocol
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.leadership import Leadership
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import PartitionId

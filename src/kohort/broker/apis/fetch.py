@@ -12,7 +12,7 @@ from kohort.broker.fetch.waiting import LogWatch, ReadLog, WaitingFetch, Waiting
 from kohort.broker.groups.journal import BrokerJournal
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch, OffsetOutOfRange, PartitionLog, Topic
 from kohort.log.cluster import FollowerLog

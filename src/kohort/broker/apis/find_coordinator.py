@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

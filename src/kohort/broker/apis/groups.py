@@ -7,7 +7,7 @@ from kohort.broker.apis.gather import Gather
 from kohort.broker.apis.operations import GROUP_OPERATIONS
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.groups.member_connections import MemberConnections
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

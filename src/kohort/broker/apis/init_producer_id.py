@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch, OffsetAndTime, PartitionLog, Topic
 from kohort.wire.messages.list_offsets import (

@@ -7,7 +7,7 @@ from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import checked_factor
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic
 from kohort.log.cluster import NOBODY, Placement

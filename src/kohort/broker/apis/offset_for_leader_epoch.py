@@ -4,7 +4,7 @@ from typing import Protocol
 
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Topic
 from kohort.wire.batches.records import BatchHeader, read_header

@@ -6,7 +6,7 @@ from kohort.broker.apis.gather import Gather
 from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message

@@ -8,8 +8,7 @@ from kohort.broker.apis.current_leader import current_leader, endpoints
 from kohort.broker.logs.group_commit import GroupCommit, Writer
 from kohort.broker.logs.topic_rules import TopicRules
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
-from kohort.broker.net.call import Call
-from kohort.broker.net.connection import ClientConnection
+from kohort.broker.net import Call, ClientConnection
 from kohort.errors import ErrorCode
 from kohort.log import Accepted, Duplicate, Fenced, OutOfOrder, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis

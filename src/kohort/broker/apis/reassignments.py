@@ -10,7 +10,7 @@ from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_assignment
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.topics import Topics
-from kohort.broker.net.call import Call
+from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.cluster import PartitionId
 from kohort.wire.messages.alter_partition_reassignments import (

@@ -29,8 +29,7 @@ from kohort.broker.apis import (
     produce,
     reassignments,
 )
-from kohort.broker.net.call import Call
-from kohort.broker.net.route import Route, Served
+from kohort.broker.net import Call, Route, Served
 from kohort.wire.api import APIS
 from kohort.wire.codec import decoder, encoder
 from kohort.wire.header import flexible_header, flexible_response

@@ -13,7 +13,7 @@ from kohort.log import Topic
 from kohort.model import UUID
 
 if TYPE_CHECKING:
-    from kohort.broker.net.connection import ClientConnection
+    from kohort.broker.net import ClientConnection
 
 
 class NewPartitions:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.groups.timers import Timers
-from kohort.broker.net.connection import FEW_MEMBERS, ClientConnection
+from kohort.broker.net import ClientConnection
 from kohort.model import Millis
 
 
@@ -51,8 +51,7 @@ class MemberConnections:
             return
         if len(connection.members) >= connection.check_members_at:
             self._forget_departed(connection)
-            # Only when their number has doubled: checking all of them for each new member is quadratic.
-            connection.check_members_at = max(FEW_MEMBERS, 2 * len(connection.members))
+            connection.check_members_later()
         self._connections.pop((connection.members.get(member_id, ""), member_id), None)
         member = group_id, member_id
         before = self._connections.get(member)

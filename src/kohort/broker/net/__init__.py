@@ -1,1 +1,12 @@
-"""Client connections: frames are read and passed to request handlers, and the answers are written in order."""
+"""Client connections: frames are read and passed to request handlers, and the answers are written in order.
+
+`Sockets` listens. Each request on a `ClientConnection` is a `Call`, which its handler answers once. A `Route` says how
+one version of a request is decoded, handled and answered.
+"""
+
+from kohort.broker.net.call import Call
+from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
+from kohort.broker.net.route import Route, Served
+from kohort.broker.net.sockets import Sockets
+
+__all__ = ["BadFrame", "Call", "ClientConnection", "PendingAnswer", "Route", "Served", "Sockets"]

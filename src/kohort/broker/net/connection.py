@@ -14,7 +14,8 @@ from typing import Protocol, cast
 from kohort.broker.net.flushes import FlushQueue
 from kohort.broker.net.large_frame import FIRST_ROOM, LargeFrame
 from kohort.broker.net.outbox import Outbox
-from kohort.broker.net.repeated_heartbeats import RepeatedHeartbeat
+from kohort.broker.net.repeated_heartbeats import LARGEST, RepeatedHeartbeat
+from kohort.broker.net.route import Route
 from kohort.coordinator import ClientKind
 from kohort.wire.codec import Buffer, DecodeError, Message
 
@@ -110,6 +111,15 @@ class ClientConnection(asyncio.BufferedProtocol):
     def who(self) -> tuple[str, str]:
         """Host and client ID, which all connections of one client have in common."""
         return self.host, self.client_id
+
+    def check_members_later(self) -> None:
+        """Set `check_members_at` to twice their number: checking all of them for each new member is quadratic."""
+        self.check_members_at = max(FEW_MEMBERS, 2 * len(self.members))
+
+    def remember(self, route: Route, frame: bytes, request: Message) -> None:
+        """Remember a heartbeat, which is likely to be repeated, unless it is unusually large."""
+        if len(frame) <= LARGEST:
+            self.last_heartbeat = RepeatedHeartbeat(route, frame[8:], request)
 
     # Called by the transport
 
