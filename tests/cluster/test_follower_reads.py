@@ -204,6 +204,14 @@ async def test_a_follower_rejects_fetches_until_the_leader_has_sent_a_reader(tmp
         assert refused.current_leader.leader_id == 1
 
 
+async def test_a_broker_that_rejects_a_fetch_names_the_address_of_the_leader(tmp_path: Path) -> None:
+    async with in_racks(tmp_path, [1, 2]) as (first, second, _), talking_to(second) as follower:
+        wanted = request(0)
+        wanted.topics[0].topic_id = first.topics.all()["orders"].topic_id
+        refused = await follower.ask(wanted, 16, FetchResponse)
+        assert [(one.node_id, one.host, one.port) for one in refused.node_endpoints] == [(1, "127.0.0.1", first.port)]
+
+
 async def test_a_follower_stops_serving_when_the_leader_changes(tmp_path: Path) -> None:
     async with in_racks(tmp_path, [1, 2, 3]) as (first, second, third):
         await write(first, 1)

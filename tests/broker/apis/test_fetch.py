@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from kohort.broker import BrokerOptions
 from kohort.broker.fetch.followers import LEADER, FollowerReads
+from kohort.coordinator.events import AssignmentMade, MemberFacts
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Topic
+from kohort.model import TopicPartition
 from kohort.wire.batches.records import Record, encode_batch
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from tests.broker.peer import Peer
+from tests.broker.conftest import MakeBroker
+from tests.broker.peer import Peer, talking_to
 from tests.broker.virtual import VirtualBroker, eventually, in_virtual_time
 
 V = 12
@@ -131,6 +136,53 @@ def test_a_parked_fetch_that_should_read_from_another_replica_does_not_wait_for_
     in_virtual_time(steps)
 
 
+@pytest.mark.parametrize(
+    ("rack", "offset", "expected"),
+    [
+        ("a", 0, (ErrorCode.NONE, 7)),
+        ("a", 1, (ErrorCode.NONE, 7)),
+        ("", 0, (ErrorCode.NONE, LEADER)),
+        ("a", 2, (ErrorCode.OFFSET_OUT_OF_RANGE, LEADER)),
+        ("a", -1, (ErrorCode.OFFSET_OUT_OF_RANGE, LEADER)),
+    ],
+)
+def test_a_consumer_with_a_rack_reads_from_a_replica_if_it_reads_an_offset_that_the_leader_has(
+    rack: str, offset: int, expected: tuple[ErrorCode, int]
+) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.broker.topics.create("t", 1)
+        await append(world)
+        world.broker.follower_reads = replicas = NearbyReplica(world.broker)
+        replicas.node = 7
+        asked = request(wanted((0, offset)))
+        asked.rack_id = rack
+        for version in (11, V):
+            (data,) = await ask(peer, asked, version)
+            assert (data.error_code, data.preferred_read_replica) == expected
+
+    in_virtual_time(steps)
+
+
+# What the journal of rebalances learns
+
+
+def test_a_fetch_ends_the_wait_for_the_first_read_when_it_arrives_unless_it_fails() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.broker.topics.create("t", 2)
+        journal, owner = world.broker.journal, MemberFacts("m", "peer", "/127.0.0.1")
+        owned = frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})
+        assigned = AssignmentMade("g", 1, "range", "m", (owner,), {"m": owned})
+        journal.observe(assigned, world.broker.now())
+        await ask(peer, request(wanted((0, 0))))
+        await ask(peer, request(wanted((1, 5))))
+        assert journal.watching, "nobody has read the second partition"
+        peer.send(request(wanted((1, 0)), wait_ms=WAIT_MS), V)
+        await eventually(lambda: world.broker.waiting_fetches.count == 1)
+        assert not journal.watching, "its owner waits for records"
+
+    in_virtual_time(steps)
+
+
 # How much it returns
 
 
@@ -215,6 +267,16 @@ def test_a_fetch_of_the_current_leader_epoch_is_answered_and_one_of_a_later_epoc
             assert data.error_code == code
 
     in_virtual_time(steps)
+
+
+async def test_a_fetch_of_an_earlier_leader_epoch_is_fenced(start_broker: MakeBroker, tmp_path: Path) -> None:
+    options = BrokerOptions(port=0, data=tmp_path / "data")
+    first = await start_broker(options)
+    first.topics.create("t", 1)
+    await first.stop()
+    async with talking_to(await start_broker(options)) as peer:
+        (data,) = await ask(peer, request(wanted((0, 0), epoch=0)))
+        assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
 # In a session

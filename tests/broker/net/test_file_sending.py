@@ -160,6 +160,35 @@ async def test_a_file_that_somebody_cut_ends_the_connection_and_no_more(broker: 
         assert values(answer, 0) == [b"0 %d " % (BATCHES - 1) * 25_000]
 
 
+async def test_a_file_that_is_cut_while_its_reader_is_slow_ends_the_connection(broker: Broker, tmp_path: Path) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=1 << 14)
+    peer = Peer(reader, writer)
+    peer.send(fetch(0, 1 << 24, partitions=1), 4)
+    await until(lambda: any(connection.sending_files for connection in broker.sockets))
+    for path in (tmp_path / "data" / "t-0").glob("*.log"):
+        os.truncate(path, 0)
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await peer.answer(FetchResponse)
+    writer.close()
+
+
+async def test_nothing_is_read_from_a_slow_reader_of_files_and_it_is_not_idle_while_it_reads(broker: Broker) -> None:
+    # Each request that was read could keep another large answer waiting.
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=1 << 14)
+    peer, now = Peer(reader, writer), asyncio.get_running_loop().time()
+    peer.send(fetch(0, 1 << 24), 4)
+    await until(lambda: any(connection.sending_files for connection in broker.sockets))
+    (connection,) = broker.sockets
+    transport = connection.transport
+    assert transport is not None and not transport.is_reading()
+    assert not connection.is_idle(10, now + 100), "its request has just arrived"
+    await peer.answer(FetchResponse)
+    await until(transport.is_reading)
+    assert not connection.is_idle(10, now + 200), "it has just read the rest"
+    assert connection.is_idle(10, now + 300)
+    writer.close()
+
+
 async def test_a_broker_that_stops_waits_for_no_slow_reader(broker: Broker) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     peer = Peer(asyncio.StreamReader(), writer)

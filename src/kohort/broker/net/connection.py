@@ -81,7 +81,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._room = FIRST_ROOM
         """Initial buffer size of a large frame: the size of the largest so far. This saves a quarter of a produce."""
         self._outbox = Outbox(flushes.loop, self._files_sent)
-        self._corked = False
         self._paused_for: set[str] = set()
         self.transport: asyncio.Transport | None = None
         self.peer = ""
@@ -142,7 +141,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         return _shared_view if self._frame is None else self._frame.rest
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._corked = True
         try:
             if self._frame is not None:
                 self._fill(self._frame, nbytes)
@@ -150,7 +148,6 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._cut(self._rest + _shared_view[:nbytes] if self._rest else bytes(_shared_view[:nbytes]))
         except (BadFrame, DecodeError) as error:
             self.refuse(str(error))
-        self._corked = False
         self._is_busy = True
         if self._paused_for or (self._frame is None and not self._rest):
             self.mid_frame_since = None
@@ -211,7 +208,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _handle_rest(self) -> None:
         """Handle requests that were read before the connection was paused."""
-        if self._rest and self.transport is not None:
+        if self.transport is not None:
             self.buffer_updated(0)
 
     def _wait_for_rest(self) -> None:
@@ -248,7 +245,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._outbox.add(answer)
         if self._paused_for and len(waiting) <= self._max_waiting // 2:
             self._resume("too many requests")
-        if self._outbox.ready and not self._corked:
+        if self._outbox.ready:
             self._flushes.add(self)
 
     def hold(self, size: int) -> None:
