@@ -7,11 +7,14 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator import GroupConfig, GroupShard, GroupState, Record, RequestContext
+from kohort.assignor.server import TopicShape
+from kohort.coordinator import GroupConfig, GroupShard, GroupState, MetadataImage, Record, RequestContext, Topic
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
-from kohort.model import NO_TOPIC_ID
+from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import Message
 from kohort.wire.group_log.group_records import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     GroupMetadataKey,
@@ -54,6 +57,21 @@ def test_the_last_generation_wins() -> None:
     group = shard.groups["g"]
     assert (group.state, group.generation, list(group.members)) == (GroupState.STABLE, 3, ["b"])
     assert group.members["b"].protocols == {"range": b""}
+
+
+def test_a_group_whose_deletion_is_all_that_is_left_of_its_end_does_not_stop_the_broker() -> None:
+    # A damaged disk lost the records that removed its member.
+    member = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    shard = shard_of(
+        (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=2)),
+        (member, ConsumerGroupMemberMetadataValue(subscribed_topic_names=["t"], rebalance_timeout_ms=60_000)),
+        (ConsumerGroupMetadataKey(group_id="g"), None),
+    )
+    shard.loaded(0)
+    for partitions in (1, 2):
+        topic = Topic("t", UUID(int=1), TopicShape(partitions))
+        assert not shard.metadata_changed(MetadataImage([topic], partitions), 0).records
+    assert not shard.consumer_groups
 
 
 def test_a_group_that_everybody_left_is_empty() -> None:

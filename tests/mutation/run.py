@@ -38,7 +38,13 @@ class Package:
 PACKAGES = {
     "coordinator": Package(
         ("kohort/coordinator/**/*.py",),
-        ("tests/coordinator", "tests/scenarios/test_scenarios.py", "tests/assignor"),
+        (
+            "tests/coordinator",
+            "tests/scenarios/test_scenarios.py",
+            "tests/assignor",
+            "tests/member/test_weights.py",
+            "tests/member/test_computing.py",
+        ),
     ),
     "requests": Package(("kohort/requests/*.py",), ("tests/requests", "tests/client/consume/test_fetch_session.py")),
     "member": Package(("kohort/member/**/*.py",), ("tests/member",)),

@@ -334,7 +334,7 @@ class Conversation:
         yield from self.send(name, request, _version(options))
 
     def _do_fetch(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
-        """`fetch orders-0 orders-1` or `fetch all`; `as=a` as a member of a consumer group, at its epoch."""
+        """`fetch orders-0 orders-1` or `fetch all`; `as=a epoch=2` as a member of a consumer group."""
         version = _version(options)
         group_id = options.get("group", "g")
         wanted: dict[str, list[int]] = {}
@@ -348,7 +348,9 @@ class Conversation:
             group = OffsetFetchRequestGroup(group_id=group_id, topics=None if targets == ["all"] else topics)
             if "as" in options:
                 group.member_id = options["as"]
-                group.member_epoch = int(options.get("epoch", self._client(options["as"]).generation))
+                group.member_epoch = self._client(options["as"]).generation
+            if "epoch" in options:
+                group.member_epoch = int(options["epoch"])
             request = OffsetFetchRequest(groups=[group])
         else:
             old = [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in wanted.items()]

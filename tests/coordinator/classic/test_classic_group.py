@@ -55,6 +55,13 @@ def test_assignors_that_a_member_supported_before_no_longer_count() -> None:
     assert not group.supports("consumer", {"range": b""})
 
 
+def test_a_group_is_cooperative_as_soon_as_no_member_supports_another_assignor() -> None:
+    group = group_of(member("a", "range", "cooperative-sticky"), member("b", "cooperative-sticky"))
+    assert not group.is_cooperative
+    group.remove("a")
+    assert group.is_cooperative
+
+
 def test_the_oldest_member_leads_and_its_successor_is_the_next_oldest() -> None:
     group = group_of(member("a", "range"), member("b", "range"), member("c", "range"))
     assert group.leader_id == "a"

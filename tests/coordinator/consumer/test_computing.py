@@ -59,6 +59,55 @@ def test_an_offer_is_acknowledged_and_its_member_asked_at_its_next_heartbeat() -
     assert beat(shell, member_epoch=joined.member_epoch).computation is None  # once, unless it says everything again
 
 
+def join(shell: Shell, member_id: str, *assignors: str) -> None:
+    """A member joins the group and offers these, the one that it prefers first."""
+    answer = say_everything(shell, member_id, 0, *assignors)
+    assert answer.error_code == ErrorCode.NONE
+
+
+def say_everything(shell: Shell, member_id: str, epoch: int, *assignors: str) -> ConsumerGroupHeartbeatResponse:
+    return beat(
+        shell,
+        member_id=member_id,
+        member_epoch=epoch,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+        offered_assignors=[OfferedAssignor(name=name) for name in assignors],
+    )
+
+
+def test_no_other_member_is_asked_while_one_computes() -> None:
+    # A member that is not sure what it was told says everything again.
+    shell, _ = group_of(OfferedAssignor(name="a"))
+    join(shell, "n", "a")
+    epochs = {one: member.epoch for one, member in shell.shard.consumer_groups["g"].members.items()}
+    assert beat(shell, member_epoch=epochs["m"]).computation is not None
+    assert say_everything(shell, "n", epochs["n"], "a").computation is None
+    assert say_everything(shell, "m", epochs["m"], "a").computation is not None
+
+
+def test_of_the_assignors_that_all_offer_the_one_that_most_prefer_computes() -> None:
+    shell, _ = group_of(*(OfferedAssignor(name=name) for name in ("own", "z", "a")))
+    join(shell, "n", "z", "a")
+    join(shell, "o", "a", "z", "own")
+    asked = beat(shell, member_epoch=shell.shard.consumer_groups["g"].members["m"].epoch).computation
+    assert asked is not None and asked.assignor == "z"
+
+
+def test_a_member_is_not_asked_before_the_next_target_is_due() -> None:
+    shell, joined = group_of()
+    assert joined.assignment is not None
+    shell.settings = GroupSettings(assignment_interval_ms=1_000)
+    epoch = joined.member_epoch
+    offers = [OfferedAssignor(name="a")]
+    beat(shell, member_epoch=epoch, offered_assignors=offers, asks_anew="why")
+    shell.now += 999
+    assert beat(shell, member_epoch=epoch).computation is None
+    shell.now += 1
+    assert beat(shell, member_epoch=epoch).computation is not None
+
+
 def test_an_unrequested_target_changes_nothing() -> None:
     shell, joined = group_of()
     epochs = shell.shard.consumer_groups["g"].epoch, joined.member_epoch
@@ -199,3 +248,10 @@ def test_a_weight_is_acknowledged_where_one_is_given() -> None:
     assert not joined.takes_weights
     assert beat(shell, member_epoch=joined.member_epoch, weight=2.0).takes_weights
     assert not beat(shell, member_epoch=joined.member_epoch).takes_weights
+
+
+def test_a_weight_survives_a_failover() -> None:
+    shell, joined = group_of()
+    beat(shell, member_epoch=joined.member_epoch, weight=2.5)
+    shell.fail_over()
+    assert shell.shard.consumer_groups["g"].members["m"].weight == 2.5

@@ -10,6 +10,7 @@ from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.consumer_protocol import (
     Assignment,
@@ -111,3 +112,23 @@ def test_a_group_does_not_become_classic_before_the_coordinator_knows_the_topics
     assert isinstance(group, ClassicGroup)
     given = decode_assignment(group.members[joined.member_id].assignment)
     assert given.partitions == [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+
+def test_a_classic_member_is_in_the_rack_that_it_named_last() -> None:
+    shell = Shell(GroupConfig())
+    shell.set_topics({"t": 2})
+    newcomer(shell)
+    for rack, expected in (("r1", "r1"), (None, "r1"), ("r2", "r2")):
+        words = encode_subscription(Subscription(topics=["t"], rack_id=rack), 3)
+        join = JoinGroupRequest(
+            group_id="g",
+            group_instance_id="i",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=words)],
+        )
+        shell.handle(join, "join", 5)
+        described = shell.handle(ConsumerGroupDescribeRequest(group_ids=["g"]), "describe", 1).replies["describe"]
+        assert isinstance(described, ConsumerGroupDescribeResponse)
+        assert [one.rack_id for one in described.groups[0].members if one.instance_id == "i"] == [expected]

@@ -55,6 +55,8 @@ def test_a_member_waits_at_the_new_epoch_for_what_others_have() -> None:
     assert (waits.state, waits.epoch, waits.assigned) == (UNRELEASED, 2, orders(0, 1, 2))
     done = reconcile(waits, orders(0, 1, 2, 3), target_epoch=2, owned=None, taken=free)
     assert (done.state, done.epoch, done.assigned) == (STABLE, 2, orders(0, 1, 2, 3))
+    # If it received neither answer, it repeats the heartbeat that it sent at epoch 1.
+    assert (waits.previous_epoch, done.previous_epoch) == (1, 1)
 
 
 def test_a_member_that_waits_in_vain_is_left_as_it_is() -> None:

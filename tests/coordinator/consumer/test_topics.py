@@ -93,3 +93,12 @@ def test_images_return_their_differences() -> None:
     assert changed_names(old, MetadataImage([grown, payments])) == {"orders"}
     assert changed_names(old, MetadataImage([orders])) == {"payments"}
     assert changed_names(MetadataImage(), old) == {"orders", "payments"}
+
+
+def test_a_member_that_takes_the_subscription_of_others_ends_its_own() -> None:
+    topics = SubscribedTopics()
+    orders, payments = Subscription(frozenset({"orders"})), Subscription(frozenset({"payments"}))
+    topics.replace(NO_SUBSCRIPTION, orders)
+    topics.replace(NO_SUBSCRIPTION, payments)
+    assert topics.changes([orders], payments) == {"orders": -1}
+    assert topics.changes([NO_SUBSCRIPTION], payments) == {}

@@ -88,6 +88,18 @@ def test_the_others_wait_for_half_a_second_and_then_have_their_assignments() -> 
     assert group.synced() == {group.giver, group.other}
 
 
+def test_a_sync_that_a_member_repeats_meanwhile_waits_as_long() -> None:
+    group = Group()
+    group.share()
+    group.wait(100)
+    assert group.sync(group.other, {}) is None
+    group.wait(399)
+    waiting = f"sync of {group.other} at {group.shell.now - 399}"
+    assert waiting not in group.answers
+    group.wait(1)
+    assert waiting in group.answers
+
+
 def test_a_sync_after_that_is_answered_at_once() -> None:
     group = Group()
     group.share()

@@ -157,6 +157,18 @@ def test_a_client_that_waits_for_a_hold_once_is_forgiven_those_that_it_left(shel
         assert release(shell, held_heartbeat(shell, epoch)) > 0
 
 
+def test_a_client_that_left_two_holds_in_a_row_is_not_held_any_more(shell: Shell) -> None:
+    epoch = join(shell, "a")
+    shell.now += 60_000
+    for _ in range(2):
+        left = held_heartbeat(shell, epoch)
+        shell.apply(shell.shard.disconnected(left.token, shell.now))
+        shell.now += 100
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+    assert shell.shard.quiet_heartbeat(beat, shell.now, "again") is None
+    assert interval_of(shell.handle(beat, "again", 1, may_hold=True)) == 5_000
+
+
 def test_heartbeats_of_a_member_that_commits_regularly_come_to_lie_just_after_its_commits(shell: Shell) -> None:
     # The Java client sends a heartbeat when its timer is over, which begins with the last one, or with an answer that
     # tells another interval; and commits every auto.commit.interval.ms, a little later each time.
@@ -204,6 +216,38 @@ def acknowledge(shell: Shell, member_id: str, told: ConsumerGroupHeartbeatRespon
         group_id="g", member_id=member_id, member_epoch=told.member_epoch, topic_partitions=has
     )
     return shell.handle(beat, f"{member_id} acknowledges", 1, client=client, may_hold=True)
+
+
+def test_an_answer_that_news_cut_short_does_not_extend_the_session(shell: Shell) -> None:
+    # Its client may have died while its heartbeat was held.
+    epoch = join(shell, "a")
+    shell.now += 1_000
+    hold(shell, "a", epoch)
+    list(shell.wait(2_000))
+    join(shell, "b")
+    assert tell(shell).keys() == {"a"}
+    list(shell.wait(SESSION - 2_001))
+    assert "a" in shell.shard.members("g")
+    list(shell.wait(1))
+    assert "a" not in shell.shard.members("g")
+
+
+def test_a_heartbeat_that_is_held_again_is_not_held_longer(shell: Shell) -> None:
+    # Its client waits for as long as it was told to, whatever happens in the group meanwhile.
+    shell.settings = GroupSettings(assignment_interval_ms=60_000)
+    join(shell, "a")
+    list(shell.wait(30_000))
+    join(shell, "b")
+    shell.now += 100
+    epoch = join(shell, "a")
+    held = held_heartbeat(shell, epoch)
+    shell.expect(held.token, 1)
+    shell.now += 50
+    join(shell, "c")
+    assert not tell(shell), "the next target is not due"
+    (again,) = shell.shard.held
+    assert again.token == held.token
+    assert (again.arrived_at, again.due_at) == (held.arrived_at, held.due_at)
 
 
 def test_members_with_only_a_new_epoch_are_notified_when_the_others_have_moved(shell: Shell) -> None:
@@ -294,6 +338,22 @@ def test_while_the_target_is_up_to_date_a_hold_makes_nothing_due(shell: Shell) -
     silent = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
     assert not shell.handle(silent, "a beats", 1, may_hold=True).replies, "it is held"
     assert TargetDue("g") not in shell.timers
+
+
+def test_a_member_that_has_acknowledged_its_partitions_is_held_at_its_next_heartbeat(shell: Shell) -> None:
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        rebalance_timeout_ms=60_000,
+        topic_partitions=[],
+        subscribed_topic_names=["orders"],
+    )
+    joined = shell.handle(joining, "a joins", 1, may_hold=True).replies["a joins"]
+    assert isinstance(joined, ConsumerGroupHeartbeatResponse)
+    assert acknowledge(shell, "a", joined, ClientKind.OTHER).replies
+    shell.now += 100
+    silent = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=joined.member_epoch)
+    assert not shell.handle(silent, "a beats", 1, may_hold=True).replies
 
 
 def test_a_member_that_owes_an_acknowledgement_is_asked_for_patience_twice_as_long_each_time(shell: Shell) -> None:

@@ -77,6 +77,18 @@ def test_a_member_that_is_notified_early_and_rejoins_ends_the_wait(group: HeldGr
     assert NotificationDue("g") not in group.shell.timers
 
 
+def test_members_that_do_not_process_yet_are_notified_of_a_new_member_at_once(group: HeldGroup) -> None:
+    # They have joined, and wait for the leader's assignment.
+    (owner,) = group.members
+    group.join()
+    group.wait(MOMENT)
+    group.join(owner)
+    assert group.shell.shard.groups["g"].state is GroupState.COMPLETING_REBALANCE
+    group.beat(owner)
+    group.join()
+    assert group.told() == [owner]
+
+
 def test_a_leave_during_the_wait_notifies_the_others_at_once() -> None:
     # Nobody processes what it had.
     group = HeldGroup("cooperative-sticky").at_rest()

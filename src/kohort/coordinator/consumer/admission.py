@@ -24,8 +24,7 @@ def find_group(groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest) -
     if isinstance(group, ConsumerGroup):
         return group
     if request.member_epoch != JOIN_EPOCH:
-        what = "there is no group" if group is None else "no consumer group is"
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id}")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
     if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
         return upgraded(groups, group)
     return ConsumerGroup(group_id)

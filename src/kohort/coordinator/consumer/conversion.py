@@ -50,6 +50,6 @@ def _has_unassigned_partitions(groups: ConsumerGroups, group: ConsumerGroup) -> 
     This happens if a topic grew while the group's broker was away.
     """
     by_name = groups.metadata.by_name
-    topics = [by_name[name] for name, count in group.topics.counts.items() if count and name in by_name]
+    topics = [by_name[name] for name in group.topics.counts if name in by_name]
     shared = sum(len(numbers) for target in group.targets.values() for numbers in target.by_topic.values())
-    return bool(group.members) and shared < sum(topic.shape.partitions for topic in topics)
+    return shared < sum(topic.shape.partitions for topic in topics)

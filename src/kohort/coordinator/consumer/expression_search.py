@@ -18,17 +18,18 @@ class ExpressionSearch:
     """A search for the topics that several expressions match in one metadata image."""
 
     def __init__(self, expressions: Iterable[str], image: MetadataImage) -> None:
-        """Prepare the search. Each expression must have passed `check`."""
+        """Prepare the search for one or more expressions. Each must have passed `check`."""
         self.image = image
         self._waiting = list(expressions)
         self._current: tuple[str, Resolution] | None = None
         self._found: dict[str, frozenset[str]] = {}
 
     def proceed(self) -> bool:
-        """Search for one slice, or to the end of one expression; return True when the search is complete."""
+        """Search for one slice, or to the end of one expression; return True when the search is complete.
+
+        Do not call this again after that.
+        """
         if self._current is None:
-            if not self._waiting:
-                return True
             expression = self._waiting.pop()
             self._current = expression, Resolution(expression, self.image.matchable)
         expression, resolution = self._current

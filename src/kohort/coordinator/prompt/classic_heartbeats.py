@@ -38,7 +38,7 @@ def answer_or_hold(
     member = group.members[request.member_id]
     _heartbeat_arrived(member.heartbeats, now)
     hold_ms = _hold_ms(room, member)
-    delayed = code is not ErrorCode.NONE and group.notice.is_delayed
+    delayed = group.notice.is_delayed
     if token is None or not hold_ms or (code is not ErrorCode.NONE and not delayed):
         return code
     if room.held.of_member(group.group_id, member.member_id) is not None:

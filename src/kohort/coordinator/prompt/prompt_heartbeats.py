@@ -244,7 +244,6 @@ class PromptHeartbeats:
         state = self._held.states.get((group_id, member_id))
         if state is not None:
             state.failed_holds = 0
-            self._held.drop_state_if_default(group_id, member_id)
         group = self._room.groups.classic(group_id)
         if group is not None and member_id in group.members:
             history = group.members[member_id].heartbeats
