@@ -28,9 +28,8 @@ from typing import Protocol, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages import consumer_protocol
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -22,8 +22,7 @@ from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.reconcile import reconcile
 from kohort.coordinator.consumer.states import ConsumerGroupState
-from kohort.wire.codec import decoder, encode, encoder
-from kohort.wire.codec.schema import Buffer
+from kohort.wire.codec import Buffer, decoder, encode, encoder
 from kohort.wire.group_log.group_bytes import encode_records
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

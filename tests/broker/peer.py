@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from kohort.broker import Broker
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.header import read_response_header, request_header
 
 M = TypeVar("M", bound=Message)
 

@@ -11,14 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header, read_response_header, response_header
+from kohort.wire.api.header import RequestHeader
 from kohort.wire.codec import decode, encode
-from kohort.wire.header import (
-    RequestHeader,
-    read_request_header,
-    read_response_header,
-    response_header,
-)
 from kohort.wire.messages.produce import ProduceRequest
 
 

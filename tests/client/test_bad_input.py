@@ -24,9 +24,8 @@ from kohort import (
     blocking,
 )
 from kohort.client import NotAssignedError, NotKafkaError
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header, response_header
 from kohort.wire.codec import Message, encode
-from kohort.wire.header import read_request_header, response_header
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic

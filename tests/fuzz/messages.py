@@ -9,10 +9,9 @@ from random import Random
 from typing import Any
 
 from kohort.model import UUID
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header, read_response_header, request_header, response_header
 from kohort.wire.codec import DecodeError, Message, decoder, encode
 from kohort.wire.codec.schema import ArrayOf, Blob, Field, Fixed, Nested, Text, UuidType, WireType
-from kohort.wire.header import read_request_header, read_response_header, request_header, response_header
 from tests.fuzz.frames import read_frames
 from tests.fuzz.rules import Target
 

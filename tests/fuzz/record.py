@@ -10,9 +10,8 @@ import asyncio
 import struct
 from collections import defaultdict, deque
 
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header
 from kohort.wire.codec import DecodeError, decoder
-from kohort.wire.header import read_request_header
 from kohort.wire.messages.produce import ProduceRequest
 from tests.fuzz.frames import Frame, write_frames
 from tests.fuzz.messages import RECORDED

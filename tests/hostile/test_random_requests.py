@@ -15,10 +15,9 @@ import pytest
 
 from kohort.broker.apis.routes import SERVED
 from kohort.model import UUID
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, request_header
 from kohort.wire.codec import EncodeError, Struct, encode
 from kohort.wire.codec.schema import ArrayOf, Blob, Fixed, Nested, Text, UuidType, WireType
-from kohort.wire.header import request_header
 from tests.hostile.peer import Peer, frame
 from tests.interop.kohort import KohortBroker, running_kohort
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from kohort.errors import ErrorCode
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -17,9 +17,8 @@ from typing import Any
 
 from kohort.coordinator import Effects
 from kohort.model import UUID, Millis
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -7,9 +7,8 @@ from typing import Self, TypeVar
 
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import NO_TOPIC_ID, Millis
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import DecodeError, Message, decoder, encode
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.produce import ProduceRequest

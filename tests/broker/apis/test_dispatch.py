@@ -8,8 +8,8 @@ import pytest
 
 from kohort.broker.net.repeated_heartbeats import LARGEST
 from kohort.errors import ErrorCode
+from kohort.wire.api import API_VERSIONS, read_response_header, request_header
 from kohort.wire.codec import encode
-from kohort.wire.header import API_VERSIONS, read_response_header, request_header
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

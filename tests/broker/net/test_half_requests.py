@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from kohort.wire.api import request_header
 from kohort.wire.codec import encode
-from kohort.wire.header import request_header
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.peer import Peer
 from tests.broker.virtual import VirtualBroker, in_virtual_time

@@ -10,8 +10,8 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.net.connection import ClientConnection
 from kohort.errors import ErrorCode
+from kohort.wire.api import read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

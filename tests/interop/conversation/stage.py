@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.model import UUID
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse

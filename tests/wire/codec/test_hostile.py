@@ -8,10 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header, read_response_header
 from kohort.wire.codec import DecodeError, Message, decode, decoder, encode
 from kohort.wire.codec.varint import read_varint
-from kohort.wire.header import read_request_header, read_response_header
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 from kohort.wire.messages.join_group import JoinGroupRequest
 from kohort.wire.messages.metadata import MetadataRequest

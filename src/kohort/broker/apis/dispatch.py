@@ -12,9 +12,8 @@ from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.net import BadFrame, Call, ClientConnection, PendingAnswer, Route
 from kohort.coordinator import WaitingRequest
 from kohort.errors import ErrorCode
-from kohort.wire.codec import Message
-from kohort.wire.codec.varint import skip_tags
-from kohort.wire.header import API_VERSIONS
+from kohort.wire.api import API_VERSIONS
+from kohort.wire.codec import Message, skip_tags
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest

@@ -30,9 +30,8 @@ from kohort.broker.apis import (
     reassignments,
 )
 from kohort.broker.net import Call, Route, Served
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, flexible_header, flexible_response
 from kohort.wire.codec import decoder, encoder
-from kohort.wire.header import flexible_header, flexible_response
 from kohort.wire.messages.api_key import ApiKey
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.wire.codec import Buffer
-from kohort.wire.codec.decoding import Decoder
+from kohort.wire.codec import Buffer, Decoder
 
 Served = Sequence[tuple[int, int, int]]
 """API key, lowest and highest version of each served API, as in the ApiVersions response."""

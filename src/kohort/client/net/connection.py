@@ -18,9 +18,8 @@ from kohort.client.net.not_kafka import NotKafkaError, copied_error, malformed_a
 from kohort.client.net.versions import NEWEST_SPOKEN, common_versions, version_for
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encoder
-from kohort.wire.header import read_response_header, request_header
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _log = logging.getLogger(__name__)

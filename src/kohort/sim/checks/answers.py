@@ -18,9 +18,8 @@ from kohort.sim.checks.fetch_sessions import FETCH, FetchChecks
 from kohort.sim.checks.reported_errors import READING, WAITED_FOR, ErrorChecks
 from kohort.sim.environment import Transport
 from kohort.sim.violation import Violation
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header, read_response_header
 from kohort.wire.codec import DecodeError, Struct, decode
-from kohort.wire.header import read_request_header, read_response_header
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 

@@ -10,9 +10,8 @@ from typing import Any
 from kohort.errors import ErrorCode
 from kohort.sim.checks.answers import frames
 from kohort.sim.environment import Transport
-from kohort.wire.api import APIS
+from kohort.wire.api import APIS, read_request_header, read_response_header
 from kohort.wire.codec import DecodeError, Struct, decode
-from kohort.wire.header import read_request_header, read_response_header
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 
 Arrival = tuple[float, Transport | str, bytes]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kohort.wire.codec.schema import Message
+from kohort.wire.codec import Message
 from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kohort.wire.messages.alter_partition_reassignments import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.wire.api import APIS
+from kohort.wire.api.table import APIS
 from kohort.wire.messages.api_key import ApiKey
 
 # What the broker announces at least: api key, lowest and highest version, first flexible one.

@@ -7,9 +7,8 @@ size.
 from struct import Struct, error
 from typing import NamedTuple
 
-from kohort.wire.api import APIS
-from kohort.wire.codec.schema import NEWEST
-from kohort.wire.codec.varint import DecodeError, skip_tags
+from kohort.wire.api.table import APIS
+from kohort.wire.codec import DecodeError, skip_tags
 from kohort.wire.messages.api_key import ApiKey
 
 API_VERSIONS = int(ApiKey.API_VERSIONS)
@@ -34,7 +33,7 @@ def flexible_header(api_key: int, api_version: int) -> bool:
     It has none if the API is unknown.
     """
     api = APIS.get(api_key)
-    return api_version >= (api.first_flexible if api else NEWEST)
+    return api is not None and api_version >= api.first_flexible
 
 
 def read_request_header(data: bytes | bytearray, position: int = 0) -> RequestHeader:

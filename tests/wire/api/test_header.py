@@ -8,9 +8,7 @@ from kio.schema.request_header.v2.header import RequestHeader as RequestHeader2
 from kio.schema.response_header.v1.header import ResponseHeader as ResponseHeader1
 from kio.serial import entity_writer
 
-from kohort.wire.api import APIS, Api
-from kohort.wire.codec import DecodeError
-from kohort.wire.header import (
+from kohort.wire.api.header import (
     flexible_header,
     flexible_response,
     read_request_header,
@@ -18,6 +16,8 @@ from kohort.wire.header import (
     request_header,
     response_header,
 )
+from kohort.wire.api.table import APIS, Api
+from kohort.wire.codec import DecodeError
 from tests.wire.kio_oracle import kio_class
 
 
