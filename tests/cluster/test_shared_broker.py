@@ -14,11 +14,10 @@ from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.config.dynamic import Source
 from kohort.broker.groups.coordinator import group_partition
-from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.coordinator import PartitionExtent
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
-from kohort.log.cluster import NOBODY, Placement
+from kohort.log.cluster import NOBODY, OFFSETS_TOPIC, Placement
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
 from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.create_partitions import (

@@ -37,17 +37,13 @@ from kohort.broker.groups.member_connections import MemberConnections
 from kohort.broker.groups.partition_loads import PartitionLoads
 from kohort.broker.groups.timers import Timers
 from kohort.broker.groups.topics_image import TopicsImage
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topic_rules import TopicRules
-from kohort.broker.logs.topics import OFFSETS_TOPIC, Topics
+from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
 from kohort.broker.net import ClientConnection, Served, Sockets
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import AllConfigs, LogStore, PartitionLog, Topic
-from kohort.log.cluster import ONE_REPLICA, Placement
+from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Placement
 from kohort.model import Millis
 
 log = logging.getLogger("kohort.broker")

@@ -13,10 +13,8 @@ from kohort.broker.config.dynamic import DynamicConfig, Source
 from kohort.broker.config.groups import GROUP_SETTINGS, GroupConfigs, check_group_configs
 from kohort.broker.config.setting import Setting, split_list
 from kohort.broker.config.static import SETTINGS, BrokerConfig
-from kohort.broker.config.topics import TOPIC_SETTINGS, check_topic_configs, topic_text
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import Topics, check_cleanup_policy, is_legal_name
+from kohort.broker.config.topics import TOPIC_SETTINGS, topic_text
+from kohort.broker.logs import DiskErrors, Leadership, Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
@@ -181,14 +179,7 @@ def _alter_topic(broker: Dependencies, change: _Change, validate_only: bool) -> 
     topic = broker.topics.named(name)
     now = {} if topic is None else topic.configs
     configs = change.apply(now, TOPIC_SETTINGS, lambda key: topic_text(key, now, broker.dynamic_config))
-    try:
-        check_topic_configs(configs)
-    except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    if configs.get("cleanup.policy") != now.get("cleanup.policy"):
-        check_cleanup_policy(name, configs)
+    topic = broker.topics.check_configured(name, configs)
     if not validate_only:
         broker.topics.configure(topic, configs)
 

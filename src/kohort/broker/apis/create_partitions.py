@@ -5,8 +5,7 @@ from typing import Protocol
 
 from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_new_assignment, too_few_brokers
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import INTERNAL_TOPICS, MOST_PARTITIONS, Topics
+from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic
@@ -42,7 +41,7 @@ def _grow(broker: Dependencies, wanted: CreatePartitionsTopic, validate_only: bo
         topic = broker.topics.named(wanted.name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        _check(topic, wanted)
+        broker.topics.check_growth(topic, wanted.count)
         placement = _placement(broker, topic, wanted)
         if not validate_only:
             broker.grow_topic(topic, wanted.count, placement)
@@ -54,25 +53,12 @@ def _grow(broker: Dependencies, wanted: CreatePartitionsTopic, validate_only: bo
     return CreatePartitionsTopicResult(name=wanted.name)
 
 
-def _check(topic: Topic, wanted: CreatePartitionsTopic) -> None:
-    now, count = topic.partitions, wanted.count
-    if topic.name in INTERNAL_TOPICS:
-        # A group's partition of __consumer_offsets is its ID's hash modulo their number: a change would lose offsets.
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The broker itself sets the number of partitions of {topic.name}.")
-    if count == now:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic '{topic.name}' already has {now} partition(s).")
-    if count < now:
-        detail = f"Topic '{topic.name}' has {now} partition(s); {count} would not be an increase."
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
-    if count > MOST_PARTITIONS:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MOST_PARTITIONS} partitions.")
-    if wanted.assignments is not None and len(wanted.assignments) != count - now:
-        detail = f"{count - now} partition(s) would be added, but {len(wanted.assignments)} assignment(s) are given."
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
-
-
 def _placement(broker: Dependencies, topic: Topic, wanted: CreatePartitionsTopic) -> Placement:
     """Return the placement: as many replicas as the topic's first partition has. Raise KafkaError."""
+    added = wanted.count - topic.partitions
+    if wanted.assignments is not None and len(wanted.assignments) != added:
+        detail = f"{added} partition(s) would be added, but {len(wanted.assignments)} assignment(s) are given."
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
     factor, brokers = broker.leadership.replicas(topic, 0).factor, len(broker.leadership.registered)
     assigned = [assignment.broker_ids for assignment in wanted.assignments or ()]
     for replicas in assigned:

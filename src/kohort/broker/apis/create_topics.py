@@ -7,8 +7,7 @@ from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_new_assignment, checked_factor
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.logs import INTERNAL_TOPICS, DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs import Leadership
 from kohort.log import Topic
 from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 

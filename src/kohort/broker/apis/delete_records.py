@@ -3,13 +3,8 @@
 import asyncio
 from typing import Protocol
 
-from kohort.broker.config.dynamic import DynamicConfig
-from kohort.broker.config.setting import split_list
-from kohort.broker.config.topics import topic_text
 from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.logs import INTERNAL_TOPICS, DiskErrors, TopicRules, Topics, Writer
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic
@@ -26,7 +21,7 @@ class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     disk_errors: DiskErrors
-    dynamic_config: DynamicConfig
+    rules: TopicRules
     waiting_fetches: WaitingFetches
     topics: Topics
     writer: Writer
@@ -88,8 +83,7 @@ def _move_start(broker: Dependencies, name: str, wanted: DeleteRecordsPartition)
     log = None if topic is None else broker.topics.log(topic, wanted.partition_index)
     if topic is None or log is None:
         raise KafkaError(broker.no_log(topic, wanted.partition_index))
-    policies = split_list(topic_text("cleanup.policy", topic.configs, broker.dynamic_config))
-    if "compact" in policies and "delete" not in policies:
+    if broker.rules.only_compacts(topic):
         raise KafkaError(ErrorCode.POLICY_VIOLATION)  # a compacted topic is a table: its oldest records may be current
     offset = log.stable_offset if wanted.offset == _TO_THE_END else wanted.offset
     if not 0 <= offset <= log.stable_offset:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS
-from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs import Leadership
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.wire.codec import NOT_ASKED

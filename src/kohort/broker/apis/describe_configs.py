@@ -10,7 +10,7 @@ from kohort.broker.config.setting import Setting
 from kohort.broker.config.static import SETTINGS
 from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
 from kohort.broker.config.without_effect import ABSENT_UNLESS_SET, NULL_UNLESS_SET
-from kohort.broker.logs.topics import Topics, is_legal_name
+from kohort.broker.logs import Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.wire.messages.describe_configs import (

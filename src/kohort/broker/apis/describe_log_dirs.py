@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Protocol
 
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import Topic

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kohort.broker.logs.topics import Topics, is_legal_name
+from kohort.broker.logs import Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Producer, Topic

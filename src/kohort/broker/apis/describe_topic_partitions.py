@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kohort.broker.apis.operations import TOPIC_OPERATIONS
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics, is_legal_name
+from kohort.broker.logs import INTERNAL_TOPICS, Leadership, Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import Topic

@@ -6,9 +6,7 @@ Every partition has a leader while a broker lives, so an unclean election is nev
 from collections.abc import Callable
 from typing import Protocol
 
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import DiskErrors, Leadership, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import Topic

@@ -10,8 +10,7 @@ from kohort.broker.fetch.new_partitions import NewPartitions
 from kohort.broker.fetch.sessions import TOPIC_IDS_FROM, FetchedPartition, FetchSession, FetchSessions, places_of
 from kohort.broker.fetch.waiting import LogWatch, ReadLog, WaitingFetch, WaitingFetches
 from kohort.broker.groups.journal import BrokerJournal
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch, OffsetOutOfRange, PartitionLog, Topic

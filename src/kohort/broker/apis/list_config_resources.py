@@ -4,7 +4,7 @@ from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType
 from kohort.broker.config.groups import GroupConfigs
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.wire.messages.list_config_resources import (

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Set
 from typing import Protocol
 
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch, OffsetAndTime, PartitionLog, Topic

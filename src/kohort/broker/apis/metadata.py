@@ -5,8 +5,7 @@ from typing import Protocol
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import checked_factor
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.logs import INTERNAL_TOPICS, DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import Topic

@@ -2,8 +2,7 @@
 
 from typing import Protocol
 
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Topic

@@ -5,7 +5,7 @@ from typing import Protocol
 from kohort.broker.apis.gather import Gather
 from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Topics
 from kohort.broker.net import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode

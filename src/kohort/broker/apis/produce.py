@@ -5,9 +5,7 @@ from typing import Protocol, assert_never
 
 from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
-from kohort.broker.logs.group_commit import GroupCommit, Writer
-from kohort.broker.logs.topic_rules import TopicRules
-from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics
+from kohort.broker.logs import INTERNAL_TOPICS, GroupCommit, TopicRules, Topics, Writer
 from kohort.broker.net import Call, ClientConnection
 from kohort.errors import ErrorCode
 from kohort.log import Accepted, Duplicate, Fenced, OutOfOrder, PartitionStopped, Topic

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_assignment
-from kohort.broker.logs.disk_errors import DiskErrors
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log.cluster import PartitionId

@@ -22,10 +22,9 @@ import psycopg
 from kohort.broker.cluster.following import ClusterFollower
 from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.cluster.lease import BEATS, Lease
-from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import KohortError
 from kohort.log import DataDirectoryInUse, SegmentedLog
-from kohort.log.cluster import ClusterImage, Fenced, PartitionId, Transition, is_held
+from kohort.log.cluster import OFFSETS_TOPIC, ClusterImage, Fenced, PartitionId, Transition, is_held
 from kohort.log.postgres import ClusterDatabase, Connection, LeaseRenewal, PostgresStore, Session
 
 

@@ -8,12 +8,11 @@ from typing import Protocol
 from kohort.broker.config.static import BrokerConfig
 from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.leadership import Dependencies as LeadershipParts
-from kohort.broker.logs.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
-from kohort.log import AllConfigs, Topic
+from kohort.broker.logs import INTERNAL_TOPICS, Topics, Writer
+from kohort.log import AllConfigs, LogStore, Topic
 from kohort.log.cluster import (
     NOBODY,
+    OFFSETS_TOPIC,
     ClusterImage,
     Leader,
     Node,
@@ -29,11 +28,17 @@ from kohort.log.cluster import (
 )
 
 
-class Dependencies(LeadershipParts, Protocol):
+class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
     groups: GroupCoordinator
+    host: str
+    node_id: int
+    port: int
+    rack: str | None
+    store: LogStore
+    topics: Topics
     waiting_fetches: WaitingFetches
     writer: Writer
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kohort.broker.cluster.directory import Dependencies as DirectoryParts
 from kohort.broker.cluster.directory import DirectoryCluster
-from kohort.broker.logs.leadership import Leadership, SingleBroker
+from kohort.broker.logs import Leadership, SingleBroker
 from kohort.log import ClusterStore, FileStore, LogStore, MemoryStore
 from kohort.log.cluster import SharedStore
 

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from kohort.broker.config.static import RACK_AWARE, BrokerConfig
 from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Leadership, Topics
 from kohort.log import ClusterStore, LogStore, PartitionLog, Topic
 from kohort.log.cluster import FollowerLog, PartitionId, PublishedOffsets, PublishedOffsetsWriter
 

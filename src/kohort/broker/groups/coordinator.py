@@ -6,11 +6,10 @@ from typing import Protocol
 
 from kohort.broker.groups.shard import Dependencies as ShardParts
 from kohort.broker.groups.shard import Shard
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import OFFSETS_TOPIC, Topics
+from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import MetadataImage
 from kohort.errors import ErrorCode
-from kohort.log.cluster import Node
+from kohort.log.cluster import OFFSETS_TOPIC, Node
 
 
 class Dependencies(ShardParts, Protocol):

@@ -5,9 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Leadership, Topics, Writer
 from kohort.coordinator.events import GroupEvent, MemberRefused
 from kohort.errors import KafkaError
 from kohort.log import PartitionLog, Topic

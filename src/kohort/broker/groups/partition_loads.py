@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kohort.broker.config.static import BrokerConfig
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.groups.shard import Shard
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import PartitionExtent
 from kohort.errors import KafkaError
 from kohort.model import UUID, Millis, TopicPartition

@@ -16,7 +16,7 @@ from kohort.broker.groups.error_answers import refusal
 from kohort.broker.groups.journal import BrokerJournal
 from kohort.broker.groups.loading import load
 from kohort.broker.groups.timers import Timers
-from kohort.broker.logs.group_commit import GroupCommit, Writer
+from kohort.broker.logs import GroupCommit, Writer
 from kohort.coordinator import (
     Effects,
     GroupShard,

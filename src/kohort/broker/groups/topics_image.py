@@ -7,8 +7,7 @@ from typing import Protocol
 from kohort.assignor.server import TopicShape
 from kohort.broker.config.static import RACK_AWARE, BrokerConfig
 from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.logs.leadership import Leadership
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import MetadataImage, Topic
 from kohort.log import Topic as LogTopic
 from kohort.model import UUID, Millis

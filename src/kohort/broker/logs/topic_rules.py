@@ -45,8 +45,16 @@ class TopicRules:
 
     def compacts(self, topic: Topic) -> bool:
         """Return whether the topic is compacted, so that every record must have a key."""
+        return "compact" in self._policies(topic)
+
+    def only_compacts(self, topic: Topic) -> bool:
+        """Return whether the topic is compacted, and retention deletes none of its records."""
+        policies = self._policies(topic)
+        return "compact" in policies and "delete" not in policies
+
+    def _policies(self, topic: Topic) -> str:
         own = topic.configs.get("cleanup.policy") if topic.configs else None
-        return "compact" in (self._cleanup_policy if own is None else own)
+        return self._cleanup_policy if own is None else own
 
     def min_in_sync(self, topic: Topic) -> int:
         """Return the number of replicas that must be in sync for a produce request with acks=all."""

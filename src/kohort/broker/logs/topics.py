@@ -10,17 +10,16 @@ from kohort.broker.config.static import BrokerConfig
 from kohort.broker.config.topics import check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log import LogStore, PartitionLog, Topic, TopicExists
-from kohort.log.cluster import ONE_REPLICA, Placement, TooFewBrokers
+from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Placement, TooFewBrokers
 from kohort.recorder import JOURNAL_TOPIC
 
-OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS: Mapping[str, str] = {OFFSETS_TOPIC: "compact", JOURNAL_TOPIC: "delete"}
 """The topics that only brokers write, each with the cleanup.policy that it must have.
 
 `delete` would expire the offsets of groups, and `compact` would keep only the last rebalance of each group.
 """
 
-MOST_PARTITIONS = 100_000
+_MOST_PARTITIONS = 100_000
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -37,7 +36,14 @@ def is_legal_name(name: str) -> bool:
     return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
-def check_cleanup_policy(name: str, configs: Mapping[str, str]) -> None:
+def _check_configs(configs: Mapping[str, str]) -> None:
+    try:
+        check_topic_configs(configs)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_cleanup_policy(name: str, configs: Mapping[str, str]) -> None:
     """Raise KafkaError if the topic is internal and its cleanup.policy is not the required one."""
     needed = INTERNAL_TOPICS.get(name)
     if needed is not None and configs.get("cleanup.policy") != needed:
@@ -97,15 +103,12 @@ class Topics:
             )
         if partitions == -1:
             partitions = self._config.number("num.partitions")
-        if not 1 <= partitions <= MOST_PARTITIONS:
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has between 1 and {MOST_PARTITIONS} partitions")
+        if not 1 <= partitions <= _MOST_PARTITIONS:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has between 1 and {_MOST_PARTITIONS} partitions")
         if name in INTERNAL_TOPICS:
             configs = {"cleanup.policy": INTERNAL_TOPICS[name], **configs}
-        try:
-            check_topic_configs(configs)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-        check_cleanup_policy(name, configs)
+        _check_configs(configs)
+        _check_cleanup_policy(name, configs)
         return Topic(self._fresh_id(), name, partitions, dict(configs))
 
     def create(
@@ -128,6 +131,22 @@ class Topics:
         self.changed()
         return topic
 
+    def check_growth(self, topic: Topic, count: int) -> None:
+        """Raise KafkaError unless the topic may get as many partitions as `count`."""
+        now = topic.partitions
+        if topic.name in INTERNAL_TOPICS:
+            # A group's partition of __consumer_offsets is its ID's hash modulo their number: a change would lose
+            # offsets.
+            detail = f"The broker itself sets the number of partitions of {topic.name}."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
+        if count == now:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic '{topic.name}' already has {now} partition(s).")
+        if count < now:
+            detail = f"Topic '{topic.name}' has {now} partition(s); {count} would not be an increase."
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
+        if count > _MOST_PARTITIONS:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"A topic has at most {_MOST_PARTITIONS} partitions.")
+
     def grow(self, topic: Topic, partitions: int, placement: Placement = ONE_REPLICA) -> Topic:
         """Return the topic with more partitions; they are durable on return. Raise KafkaError."""
         grown = replace(topic, partitions=partitions)
@@ -138,6 +157,16 @@ class Topics:
         self._keep(grown)
         self.changed()
         return grown
+
+    def check_configured(self, name: str, configs: Mapping[str, str]) -> Topic:
+        """Return the topic to `configure` with these configs. Raise KafkaError if it cannot have them."""
+        _check_configs(configs)
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        if configs.get("cleanup.policy") != topic.configs.get("cleanup.policy"):
+            _check_cleanup_policy(name, configs)
+        return topic
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> Topic:
         """Return the topic with exactly these configs, which have been checked; they are durable on return."""

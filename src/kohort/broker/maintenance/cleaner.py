@@ -8,9 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from kohort.broker.config.static import BrokerConfig
-from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.topic_rules import TopicRules
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import TopicRules, Topics, Writer
 from kohort.errors import KohortError
 from kohort.log import Compaction, PartitionLog, Topic
 from kohort.model import Millis

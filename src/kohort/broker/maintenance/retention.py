@@ -6,8 +6,7 @@ from typing import Protocol
 
 from kohort.broker.config.static import BrokerConfig
 from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.logs.group_commit import Writer
-from kohort.broker.logs.topics import Topics
+from kohort.broker.logs import Topics, Writer
 from kohort.errors import KohortError
 from kohort.model import Millis
 

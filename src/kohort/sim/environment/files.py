@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.log import CorruptBatch, FileStore, PartitionFiles, Pending, PendingAppends, SegmentedLog, Topic
+from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import UUID
 from kohort.sim.environment.disk import CLUSTER_ID, Disk, PartitionId, SimulatedStore
 from kohort.sim.environment.failing_writer import FailingWriter, PowerLostError, change_a_bit

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from kohort.broker.logs.topics import OFFSETS_TOPIC
+from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.cluster import DirectoryCluster
-from kohort.broker.logs.leadership import Leadership
+from kohort.broker.logs import Leadership
 from kohort.coordinator import GroupShard
 from kohort.log.cluster import ProcessIdentity
 from kohort.model import Millis

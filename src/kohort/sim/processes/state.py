@@ -14,9 +14,9 @@ from functools import partial
 from zlib import crc32
 
 from kohort.broker.groups.coordinator import group_partition
-from kohort.broker.logs.topics import OFFSETS_TOPIC
 from kohort.errors import ErrorCode
 from kohort.log import Topic
+from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import UUID, TopicPartition
 from kohort.sim.checks import Answers, Ledger, Watch, pairs_of
 from kohort.sim.environment import (
