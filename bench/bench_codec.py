@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort.model import UUID
 from kohort.wire.codec import Buffer, Message, decoder, encoder
-from kohort.wire.group_log.group_bytes import encode_key, encode_value
-from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.group_log import encode_key, encode_value
 from kohort.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -26,6 +25,7 @@ from kohort.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import (
     JoinGroupRequest,

@@ -23,7 +23,7 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.reconcile import reconcile
 from kohort.coordinator.consumer.states import ConsumerGroupState
 from kohort.wire.codec import Buffer, decoder, encode, encoder
-from kohort.wire.group_log.group_bytes import encode_records
+from kohort.wire.group_log import encode_records
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

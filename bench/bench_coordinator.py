@@ -15,9 +15,9 @@ from itertools import count
 
 from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext, Timer
 from kohort.coordinator.timers import InitialRebalanceDelay
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 from kohort.wire.codec import Buffer, decoder, encode, encoder
-from kohort.wire.group_log.group_bytes import encode_records
+from kohort.wire.group_log import encode_records
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

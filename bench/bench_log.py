@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kohort.log import FileStore, PartitionLog, Topic
-from kohort.wire.batches.records import BatchBuilder, batches, decode_records, encode_pairs
+from kohort.wire.batches import BatchBuilder, batches, decode_records, encode_pairs
 
 NOW = 1_700_000_000_000
 ROUNDS = 3

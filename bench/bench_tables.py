@@ -15,9 +15,9 @@ from uuid import uuid4
 from kohort.broker.groups.loading import load
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import FileStore, PartitionLog, Topic
-from kohort.wire.batches.records import encode_pairs
-from kohort.wire.group_log.group_bytes import encode_key, encode_value
-from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.batches import encode_pairs
+from kohort.wire.group_log import encode_key, encode_value
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 NOW = 1_700_000_000_000
 RECORDS = 1_000_000

@@ -201,7 +201,9 @@ CLOSED_ROOMS = frozenset(
         "kohort.sim.world",
         "kohort.wire",
         "kohort.wire.api",
+        "kohort.wire.batches",
         "kohort.wire.codec",
+        "kohort.wire.group_log",
         "pyspark_kohort.member",
         "pyspark_kohort.net",
         "pyspark_kohort.sink",
@@ -225,8 +227,6 @@ OPEN_ROOMS = frozenset(
         "kohort.demo",
         "kohort.lab",
         "kohort.lab.clients",
-        "kohort.wire.batches",
-        "kohort.wire.group_log",
         "pyspark_kohort",
     }
 )

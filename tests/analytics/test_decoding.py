@@ -17,7 +17,8 @@ from kohort.analytics.schema import HISTORY, HISTORY_DDL, RAW, Kind
 from kohort.model import UUID, TopicPartition
 from kohort.wire.codec import encode
 from kohort.wire.group_log.group_bytes import encode_key, encode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     GroupMetadataKey,
     GroupMetadataValue,
@@ -27,7 +28,6 @@ from kohort.wire.group_log.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 
 AT = 1_767_225_600_000
 MINUTE = 60_000

@@ -14,7 +14,7 @@ from kohort.analytics.report import headline, page
 from kohort.analytics.stores import ParquetStore
 from kohort.coordinator.events import MemberFacts
 from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord, Trigger
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

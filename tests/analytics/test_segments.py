@@ -9,7 +9,7 @@ import pytest
 from kohort.analytics import source
 from kohort.analytics.source import read_segment
 from kohort.errors import KohortError
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 from tests.analytics.test_decoding import AT
 
 BATCH = [(b"k", b"v" * 100)] * 3

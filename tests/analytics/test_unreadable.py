@@ -13,7 +13,7 @@ from kohort.analytics.places import RemotePlace, place
 from kohort.analytics.report import left_out
 from kohort.analytics.stores import ParquetStore
 from kohort.wire.group_log.group_bytes import encode_key, encode_value
-from kohort.wire.group_log.group_records import GroupMetadataKey
+from kohort.wire.messages.group_records import GroupMetadataKey
 from tests.analytics.test_decoding import AT, GENERATION, KEY, MINUTE, commit, raw
 
 if TYPE_CHECKING:

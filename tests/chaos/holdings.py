@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import confluent_kafka
 
-from kohort.wire.batches.records import batches
+from kohort.wire.batches import batches
 from tests.chaos.history import History
 from tests.chaos.raw import read_batches, topic_ids
 from tests.interop.mixed.offsets_log import OFFSETS_TOPIC, read_group_log

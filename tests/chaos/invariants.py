@@ -24,7 +24,7 @@ from kohort.sim.checks.shadow import Shadow
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.processes.application import Application
 from kohort.sim.violation import Violation
-from kohort.wire.batches.records import BatchHeader, batches, decode_records
+from kohort.wire.batches import BatchHeader, batches, decode_records
 from kohort.wire.group_log.group_bytes import decode_key
 from tests.chaos.history import Entry
 

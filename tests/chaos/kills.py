@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import batches
+from kohort.wire.batches import batches
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from tests.broker.peer import Peer, connected

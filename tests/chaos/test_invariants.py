@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.codec import Message
 from kohort.wire.group_log.group_bytes import encode_key, encode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -26,7 +27,6 @@ from kohort.wire.group_log.group_records import (
     OffsetCommitValue,
     TopicPartitions,
 )
-from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from tests.chaos.history import Entry
 from tests.chaos.invariants import violations
 

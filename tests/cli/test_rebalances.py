@@ -7,7 +7,7 @@ import pytest
 from kohort.log import FileStore, Topic
 from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from tests.cli.conftest import Run, succeeded
 from tests.interop.kohort import KohortBroker, running_kohort
 

@@ -13,7 +13,7 @@ from kohort.broker import Broker
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery
 from kohort.client.produce.producer_core import ProducerCore
-from kohort.wire.batches.records import Record, batches, decode_records
+from kohort.wire.batches import Record, batches, decode_records
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.client.link import Link, linked_broker
 

@@ -17,7 +17,7 @@ from kohort.errors import ErrorCode
 from kohort.lab.apache_kafka import free_ports
 from kohort.log.cluster.image import OFFSETS_TOPIC
 from kohort.log.cluster.locks import FileLock
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.current_leader import LeaderIdAndEpoch
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

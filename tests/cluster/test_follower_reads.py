@@ -17,7 +17,7 @@ from kohort.broker.config.static import RACK_AWARE
 from kohort.errors import ErrorCode
 from kohort.log.cluster.published_offsets import NAME, PublishedOffsets, PublishedOffsetsReader, PublishedOffsetsWriter
 from kohort.model import UUID
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,

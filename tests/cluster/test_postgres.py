@@ -18,7 +18,7 @@ from kohort.log.cluster import Leader, PartitionId
 from kohort.log.partition import SegmentedLog
 from kohort.log.postgres import ClusterDatabase, PostgresStore
 from kohort.log.postgres.cluster_state import read_image
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.peer import connected

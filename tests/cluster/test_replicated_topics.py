@@ -15,7 +15,7 @@ from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import PartitionId
 from kohort.log.partition import SegmentedLog
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -19,7 +19,7 @@ from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import NOBODY, OFFSETS_TOPIC, Placement
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

@@ -8,7 +8,7 @@ from kafka.record import MemoryRecordsBuilder
 
 from kohort.columns.decoder import Decoder, index_batches
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import Codec, Record, place
+from kohort.wire.batches import Codec, Record, place
 
 TP = TopicPartition("flights", 3)
 HEADER_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.columns.decoder import Decoder, index_batches
-from kohort.wire.batches.records import BatchError, Codec, Record, encode_batch, stamp
+from kohort.wire.batches import BatchError, Codec, Record, encode_batch, stamp
 from tests.columns.records import SCHEMA, TP, Row, decoded, kafka_python_batch, record, records
 
 SECOND = 1_000_000

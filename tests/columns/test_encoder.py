@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kohort.client.produce.partitioner import murmur2
 from kohort.columns.encoder import Columns, PartitionEncoder, columns_of, place_keys
-from kohort.wire.batches.records import Codec, Record, check_batches, decode_records, pack_batch
+from kohort.wire.batches import Codec, Record, check_batches, decode_records, pack_batch
 
 LIMIT = 64 << 10
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

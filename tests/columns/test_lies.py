@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from kohort.wire.batches import BatchError, decode_records, encode_batch
 from kohort.wire.batches.batch import HEADER_SIZE, seal
 from kohort.wire.batches.record_writer import signed_varint
-from kohort.wire.batches.records import BatchError, decode_records, encode_batch
 from tests.columns.records import decoded, record
 
 HUGE = 2**63 - 1

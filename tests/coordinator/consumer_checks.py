@@ -12,7 +12,7 @@ from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMembe
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.model import UUID, TopicPartition
-from kohort.wire.group_log.group_records import OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitValue
 
 
 class Epochs:

@@ -44,7 +44,7 @@ from kohort.coordinator.timers import (
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_value
-from kohort.wire.group_log.group_records import OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.coordinator import consumer_checks
 

@@ -12,7 +12,7 @@ from kohort.coordinator import GroupConfig, GroupShard, GroupState, MetadataImag
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,

@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from kohort.errors import KohortError
 from kohort.log import CorruptBatch, FileStore, PartitionLog, PartitionStopped, Topic
-from kohort.wire.batches.records import batches
+from kohort.wire.batches import batches
 from tests.fuzz.records import sealed
 from tests.fuzz.rules import Target
 from tests.log.logs import append, flush, topic_in

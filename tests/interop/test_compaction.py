@@ -12,7 +12,7 @@ import kafka
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Codec, Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Codec, Record, batches, decode_records, encode_batch
 from kohort.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from kohort.log import LogStore, PartitionLog, Topic
 from kohort.model import UUID
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 
 NOW = 1_700_000_000_000
 

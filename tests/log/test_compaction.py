@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.log import Accepted, Duplicate, FileStore, LogStore, MemoryStore, PartitionLog
 from kohort.log.sidecar import decode_sidecar
-from kohort.wire.batches.records import Codec, Record, batches, decode_records, encode_batch, read_header
+from kohort.wire.batches import Codec, Record, batches, decode_records, encode_batch, read_header
 from tests.log.logs import NOW, flush, records, topic_in
 
 DAY = 86_400_000

@@ -11,7 +11,7 @@ import pytest
 
 from kohort.broker.groups.loading import load
 from kohort.log import CorruptBatch, Duplicate, FileStore, PartitionLog, partition_files
-from kohort.wire.batches.records import Record, batches, decode_records, read_header
+from kohort.wire.batches import Record, batches, decode_records, read_header
 from tests.log.logs import append, batch, flush, records, topic_in, values
 
 

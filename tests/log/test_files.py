@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kohort.log import BadDataDirectory, DataDirectoryInUse, Duplicate, FileStore, PartitionLog
-from kohort.wire.batches.records import read_header
+from kohort.wire.batches import read_header
 from tests.log.logs import NOW, append, batch, flush, records, topic_in, values
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, ProducerStates, Verdict
-from kohort.wire.batches.records import BatchHeader, read_header
+from kohort.wire.batches import BatchHeader, read_header
 from tests.log.logs import batch
 
 

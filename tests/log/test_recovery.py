@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kohort.log import FileStore, PartitionLog
-from kohort.wire.batches.records import Record, batches
+from kohort.wire.batches import Record, batches
 from tests.log.logs import NOW, append, flush, records, topic_in, values
 
 LOG = "orders-0/" + "0" * 20 + ".log"

@@ -7,7 +7,7 @@ import pytest
 
 from kohort.errors import ConfigError
 from kohort.log import Duplicate, LogStore, OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch, Topic
-from kohort.wire.batches.records import Codec, Record, batches, crc_matches, encode_batch, read_header
+from kohort.wire.batches import Codec, Record, batches, crc_matches, encode_batch, read_header
 from tests.log.logs import NOW, append, batch, flush, records, topic_in, values
 
 HOUR = 3_600_000

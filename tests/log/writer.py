@@ -7,7 +7,7 @@ import random
 import sys
 
 from kohort.log import FileStore
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 
 NAME, PARTITIONS = "orders", 3
 CONFIGS = {"segment.bytes": "20000"}

@@ -45,8 +45,8 @@ from kohort.member import (
 from kohort.model import Millis, TopicPartition
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
-from kohort.wire.group_log.group_records import OffsetCommitValue
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.group_records import OffsetCommitValue
 from tests.coordinator.shell import Shell
 
 GROUP = "g"

@@ -12,7 +12,9 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.errors import ErrorCode
 from kohort.model import UUID, TopicPartition
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -26,8 +28,6 @@ from kohort.wire.group_log.group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup
-from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.scenarios.hearing import listing
 
 Names = Mapping[UUID, str]

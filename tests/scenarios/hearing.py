@@ -21,10 +21,10 @@ from kohort.coordinator.events import (
 )
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.consumer_protocol import decode_assignment
 from kohort.wire.messages.delete_groups import DeleteGroupsResponse
 from kohort.wire.messages.describe_groups import DescribeGroupsResponse
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.heartbeat import HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupResponse

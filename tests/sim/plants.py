@@ -23,8 +23,8 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.group_log.group_records import GroupMetadataKey
 from kohort.wire.messages.find_coordinator import Coordinator
+from kohort.wire.messages.group_records import GroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.sim.planting import plant
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from kohort.analytics.schema import Kind
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.group_log.group_bytes import decode_key, decode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.group_log import decode_key, decode_value
+from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -25,7 +26,6 @@ from kohort.wire.group_log.group_records import (
     MemberMetadata,
     TopicPartitions,
 )
-from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 
 Row = dict[str, Any]
 

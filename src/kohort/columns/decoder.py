@@ -17,7 +17,7 @@ from kohort.columns import kernels
 from kohort.columns.page import MAX_ROWS, PAGE_BYTES, BufferPool, ColumnBuffers
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.wire.batches.compression import BatchError, Codec, decompress
+from kohort.wire.batches import BatchError, Codec, decompress
 
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _CRC_FROM = 21

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kohort.columns import encode_kernels
-from kohort.wire.batches.records import pack_headers
+from kohort.wire.batches import pack_headers
 
 _NO_BYTES = np.zeros(0, np.uint8)
 _NO_HEADERS = b"\0"

@@ -31,7 +31,7 @@ from numba import boolean, int32, int64, njit, types, uint8  # noqa: E402
 from numba.core import cgutils  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
-from kohort.wire.batches.record_reader import MOST_OFFSET_DELTA, MOST_TIME  # noqa: E402
+from kohort.wire.batches import MOST_OFFSET_DELTA, MOST_TIME  # noqa: E402
 
 # Columns of the table that `find_batches` fills, one row per batch.
 AT, END, BASE_OFFSET, LAST_OFFSET, CRC, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER_ID, COUNT, LEADER_EPOCH = range(11)

@@ -12,7 +12,7 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.replay import CONSUMER_GROUP_KEYS, replay_consumer_group
 from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,

@@ -13,7 +13,7 @@ from kohort.errors import KohortError
 from kohort.log.descriptors import FileSlice
 from kohort.log.producers import ProducerStates
 from kohort.model import UUID, Millis
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 from kohort.log.newest import NewestOffsets
 from kohort.model import Millis
-from kohort.wire.batches.batch import BatchHeader
-from kohort.wire.batches.compression import Buffer
-from kohort.wire.batches.record_filter import Scanned, scan_records, with_records
-from kohort.wire.batches.record_pairs import decode_pairs
+from kohort.wire.batches import BatchHeader, Buffer, Scanned, decode_pairs, scan_records, with_records
 
 
 @dataclass(frozen=True, slots=True)

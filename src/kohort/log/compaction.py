@@ -22,10 +22,7 @@ from kohort.log.newest import NewestOffsets
 from kohort.log.producers import Producer, ProducerStates
 from kohort.log.segment import Segment
 from kohort.model import Millis
-from kohort.wire.batches.batch import HEADER_SIZE, BatchHeader, read_header
-from kohort.wire.batches.compression import Buffer
-from kohort.wire.batches.record_filter import scan_records
-from kohort.wire.batches.record_pairs import decode_pairs
+from kohort.wire.batches import HEADER_SIZE, BatchHeader, Buffer, decode_pairs, read_header, scan_records
 
 _WINDOW = 1 << 20
 _MOST_IN_A_SWAP = 200

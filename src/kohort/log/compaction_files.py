@@ -26,7 +26,7 @@ from kohort.log.producers import Producer
 from kohort.log.segment import Segment
 from kohort.log.segment_files import FileMedium, SegmentFiles
 from kohort.log.sidecar import decode_sidecar
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 _FLUSH_BYTES = 1 << 20
 

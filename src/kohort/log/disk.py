@@ -12,7 +12,7 @@ from kohort.log.api import SyncFailed
 from kohort.log.descriptors import Descriptors, SegmentFile
 from kohort.log.directory import sync_directory
 from kohort.log.sync_choice import SyncChoice, syncfs_of
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 log = logging.getLogger("kohort.log")
 

@@ -15,7 +15,7 @@ from kohort.log.partition import SegmentedLog
 from kohort.log.queue import AppendQueue, PendingAppends
 from kohort.log.segment import Segment
 from kohort.model import UUID, TopicPartition
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 _SEGMENT_BYTES = 16 << 20
 """Retention frees whole segments, and a large bytearray is copied when it grows."""

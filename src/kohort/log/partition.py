@@ -18,8 +18,7 @@ from kohort.log.reading import Reader, Take
 from kohort.log.segment import Medium, Segment
 from kohort.log.times import find_max_time, find_time
 from kohort.model import Millis, TopicPartition
-from kohort.wire.batches.batch import BatchHeader
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import BatchHeader, Buffer
 
 P = TypeVar("P", bound=Sized)
 

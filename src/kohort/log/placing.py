@@ -1,7 +1,6 @@
 """Set the base offsets and leader epochs of batches, without a copy of large partition_ids."""
 
-from kohort.wire.batches.batch import BatchHeader, batches, place, read_header
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import BatchHeader, Buffer, batches, place, read_header
 
 _PATCHED = 16
 """Bytes from a batch's start up to and including its leader epoch: all that an append changes."""

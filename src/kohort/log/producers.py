@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.model import Millis
-from kohort.wire.batches.batch import BatchHeader
+from kohort.wire.batches import BatchHeader
 
 KEPT_BATCHES = 5
 """Number of batches that a Java producer keeps in flight; an older duplicate is out of order (KAFKA-5494)."""

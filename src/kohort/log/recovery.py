@@ -29,7 +29,7 @@ from kohort.log.producers import ProducerStates
 from kohort.log.segment import Medium, Segment
 from kohort.log.sidecar import Sidecar, decode_sidecar
 from kohort.model import TopicPartition
-from kohort.wire.batches.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from kohort.wire.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
 
 _CHUNK = 1 << 20
 _MAGIC_AT = 16

@@ -8,8 +8,7 @@ from kohort.log.descriptors import FileSlice
 from kohort.log.index import INTERVAL, SparseIndex
 from kohort.log.producers import Producer
 from kohort.model import Millis
-from kohort.wire.batches.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import HEADER_SIZE, MAGIC, BatchHeader, Buffer, crc_matches, read_header
 
 NO_TIMESTAMP: Millis = -1
 _WINDOW = INTERVAL + 4096

@@ -11,7 +11,7 @@ from pathlib import Path
 from kohort.log.descriptors import Descriptors, FileSlice, SegmentFile
 from kohort.log.disk import Disk
 from kohort.log.names import DELETED, sidecar_path
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 _SENT_FROM = 32 * 1024
 """Minimum size in bytes from which sendfile is cheaper than a read and a write."""

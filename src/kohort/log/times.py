@@ -6,9 +6,7 @@ from itertools import islice
 from kohort.log.api import OffsetAndTime
 from kohort.log.segment import Segment
 from kohort.model import Millis
-from kohort.wire.batches.batch import BatchHeader
-from kohort.wire.batches.compression import BatchError
-from kohort.wire.batches.record_reader import decode_records
+from kohort.wire.batches import BatchError, BatchHeader, decode_records
 
 
 def find_time(segments: Sequence[Segment], start_offset: int, timestamp: Millis) -> OffsetAndTime | None:

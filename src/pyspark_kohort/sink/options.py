@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kohort.errors import ConfigError
 from kohort.model import Millis
-from kohort.wire.batches.records import Codec
+from kohort.wire.batches import Codec
 from pyspark_kohort.option_parsing import GivenOptions, OptionNames
 from pyspark_kohort.options import Broker
 

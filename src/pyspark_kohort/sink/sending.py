@@ -18,7 +18,7 @@ from kohort.requests import (
     read_producer_id,
     read_producers,
 )
-from kohort.wire.batches.records import pack_batch
+from kohort.wire.batches import pack_batch
 from kohort.wire.messages.describe_producers import DescribeProducersResponse
 from kohort.wire.messages.init_producer_id import InitProducerIdResponse
 from kohort.wire.messages.produce import ProduceResponse

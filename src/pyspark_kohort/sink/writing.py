@@ -11,7 +11,7 @@ from kohort.columns.encoder import Columns, PartitionEncoder, columns_of
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.requests import ProducerId
-from kohort.wire.batches.records import HEADER_SIZE
+from kohort.wire.batches import HEADER_SIZE
 from pyspark_kohort.net import BlockingCluster, cluster_of_worker
 from pyspark_kohort.sink.options import SinkOptions
 from pyspark_kohort.sink.routing import Router

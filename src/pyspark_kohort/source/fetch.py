@@ -18,7 +18,7 @@ from kohort.columns.decoder import Batches, Decoder, index_batches
 from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.requests import FetchRequestPartition, error_of, fetch_topics
-from kohort.wire.batches.records import BatchError
+from kohort.wire.batches import BatchError
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pyspark_kohort.net import BlockingCluster, BlockingConnection, cluster_of_worker
 from pyspark_kohort.offsets import EARLIEST, topic_id_of_text

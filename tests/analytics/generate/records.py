@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.group_log.group_bytes import encode_key, encode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -18,7 +19,6 @@ from kohort.wire.group_log.group_records import (
     OffsetCommitKey,
     TopicPartitions,
 )
-from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from tests.analytics.generate.story import Generation, Protocol, Story
 
 Pair = tuple[bytes, bytes | None]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kohort.columns.encoder import PartitionEncoder, columns_of
 from kohort.model import Millis
-from kohort.wire.batches.records import Codec, pack_batch, place
+from kohort.wire.batches import Codec, pack_batch, place
 from tests.analytics.generate.records import commit_key, records_of
 from tests.analytics.generate.story import SECOND, Story
 

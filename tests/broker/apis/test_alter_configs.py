@@ -9,7 +9,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.broker.config.dynamic import Source
 from kohort.broker.config.static import RACK_AWARE
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Record, decode_records, encode_batch
+from kohort.wire.batches import Record, decode_records, encode_batch
 from kohort.wire.messages import alter_configs as legacy
 from kohort.wire.messages import describe_configs as describe
 from kohort.wire.messages import incremental_alter_configs as incremental

@@ -13,7 +13,7 @@ from kohort.coordinator.events import AssignmentMade, MemberFacts
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Topic
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to

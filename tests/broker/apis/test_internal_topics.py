@@ -8,7 +8,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,

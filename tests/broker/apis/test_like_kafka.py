@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Record, encode_batch, read_header
+from kohort.wire.batches import Record, encode_batch, read_header
 from kohort.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

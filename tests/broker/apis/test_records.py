@@ -5,8 +5,8 @@ import pytest
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
 from kohort.model import UUID
+from kohort.wire.batches import HEADER_SIZE, Buffer, Codec, Record, decode_records, encode_batch, read_header
 from kohort.wire.batches.batch import seal
-from kohort.wire.batches.records import HEADER_SIZE, Buffer, Codec, Record, decode_records, encode_batch, read_header
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.list_offsets import (

@@ -5,7 +5,7 @@ import pytest
 from kohort.broker import Broker
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kohort.broker.groups import loading
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.log import CorruptBatch, FileStore, MemoryStore, PartitionLog
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 from kohort.wire.codec import Buffer, Message
 from kohort.wire.group_log.group_bytes import encode_records
-from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from tests.coordinator.shell import durable
 from tests.coordinator.test_replay import COMMITS, GENERATIONS, shard_of
 from tests.log.logs import NOW, flush, topic_in

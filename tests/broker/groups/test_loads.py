@@ -15,7 +15,7 @@ from kohort.broker.config.static import parse_config
 from kohort.broker.groups.partition_loads import growth
 from kohort.errors import ConfigError
 from kohort.model import UUID
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.broker.apis.test_alter_configs import GROUP, SET, alter, resource
 from tests.broker.conftest import MakeBroker

@@ -7,7 +7,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
-from kohort.wire.batches.records import batches, decode_records
+from kohort.wire.batches import batches, decode_records
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -11,10 +11,10 @@ from kohort.broker.groups.shard import Shard
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
-from kohort.wire.batches.records import batches
+from kohort.wire.batches import batches
 from kohort.wire.codec import Buffer, Message
-from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,

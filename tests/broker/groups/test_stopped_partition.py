@@ -12,7 +12,7 @@ from kohort.broker.groups.coordinator import group_partition
 from kohort.errors import ErrorCode
 from kohort.log import FileStore
 from kohort.log.sync_choice import SyncChoice
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -8,7 +8,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -11,7 +11,7 @@ from kohort.errors import ErrorCode
 from kohort.log import FileStore
 from kohort.log.api import Pending
 from kohort.log.queue import NEW_FILES, PendingAppends
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

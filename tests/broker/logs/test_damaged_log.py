@@ -7,7 +7,7 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Record, batches, encode_batch
+from kohort.wire.batches import Record, batches, encode_batch
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -15,7 +15,7 @@ from kohort.log import FileStore, MemoryStore, PartitionLog, Topic
 from kohort.log.api import Pending
 from kohort.log.queue import NEW_FILES
 from kohort.model import UUID
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 
 
 class Slow(MemoryStore):

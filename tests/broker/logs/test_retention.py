@@ -7,7 +7,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.broker.config.dynamic import Source
 from kohort.log import PartitionLog
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.offset_commit import (

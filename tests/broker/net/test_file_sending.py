@@ -11,7 +11,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.broker.net.file_sending import FileSending
 from kohort.errors import ErrorCode
 from kohort.log import FileSlice, FileStore, PartitionLog
-from kohort.wire.batches.records import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.conftest import MakeBroker

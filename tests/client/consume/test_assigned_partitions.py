@@ -18,7 +18,7 @@ from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ConfigError, KohortError
 from kohort.member import OffsetAndMetadata
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 ZERO, ONE, TWO = (TopicPartition("t", number) for number in range(3))

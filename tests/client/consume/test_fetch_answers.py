@@ -12,7 +12,7 @@ from kohort import ErrorCode, KafkaError
 from kohort.client.consume.partition import PartitionState
 from kohort.model import NO_TOPIC_ID
 from kohort.requests import ClusterMetadata
-from kohort.wire.batches.records import BatchError, Record, encode_batch
+from kohort.wire.batches import BatchError, Record, encode_batch
 from kohort.wire.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
 from tests.client.conftest import eventually
 from tests.client.fetching import FETCH, LONG, METADATA, ONE, PRODUCE, ZERO, fetches, fetching, partitions_of, refuse

@@ -18,7 +18,7 @@ from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.net.earliest_timer import EarliestTimer
 from kohort.client.options import ConsumerOptions
-from kohort.wire.batches.records import Record, encode_batch
+from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.fetch import FetchResponse, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseTopic

@@ -18,7 +18,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.options import ConsumerOptions
 from kohort.requests import ClusterMetadata
-from kohort.wire.batches.records import BatchError, Record, encode_batch
+from kohort.wire.batches import BatchError, Record, encode_batch
 from kohort.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

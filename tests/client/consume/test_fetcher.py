@@ -13,7 +13,7 @@ from kohort.client import Cluster
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.options import ConsumerOptions
 from kohort.log.memory import MemoryMedium
-from kohort.wire.batches.records import BatchError
+from kohort.wire.batches import BatchError
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.client.conftest import eventually
 from tests.client.link import linked_broker

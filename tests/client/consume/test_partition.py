@@ -16,7 +16,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.unpacking import Chunk, PlainChunk
 from kohort.columns.page import BufferPool
 from kohort.columns.schema import SCHEMA
-from kohort.wire.batches.records import BatchError, Codec, Record, encode_batch
+from kohort.wire.batches import BatchError, Codec, Record, encode_batch
 from kohort.wire.messages.fetch import AbortedTransaction
 
 HERE = TopicPartition("t", 0)

@@ -11,7 +11,7 @@ from kohort import ErrorCode, KafkaError, TopicPartition
 from kohort.client.produce.batches import NO_OFFSET, Batch, Delivery, PartitionQueue
 from kohort.client.produce.failed_deliveries import Failure
 from kohort.requests import ProducerId
-from kohort.wire.batches.records import Codec, batches, decode_records
+from kohort.wire.batches import Codec, batches, decode_records
 
 HERE = TopicPartition("t", 0)
 SEVEN, EIGHT = ProducerId(7, 1), ProducerId(8, 2)

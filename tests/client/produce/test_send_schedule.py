@@ -10,7 +10,7 @@ import pytest
 
 from kohort import ErrorCode, KafkaError
 from kohort.client import Cluster
-from kohort.wire.batches.records import Codec, batches
+from kohort.wire.batches import Codec, batches
 from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.messages.produce import ProduceRequest
 from tests.client.conftest import eventually

@@ -24,16 +24,16 @@ from kohort.coordinator.rejections import TOO_LARGE
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-)
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
+)
+from kohort.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
 )
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.coordinator import GroupSettings
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )

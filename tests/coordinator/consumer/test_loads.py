@@ -18,13 +18,13 @@ from kohort.coordinator import (
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, GroupEpochBumped, GroupSettled
 from kohort.model import UUID
-from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 ORDERS = Topic("orders", UUID(int=1), TopicShape(4))
 

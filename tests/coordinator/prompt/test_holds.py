@@ -14,12 +14,12 @@ from kohort.coordinator import (
 from kohort.coordinator.prompt.held_heartbeats import HeldHeartbeats
 from kohort.coordinator.timers import SessionTimeout, TargetDue
 from kohort.model import UUID
-from kohort.wire.group_log.group_records import ConsumerGroupTargetAssignmentMetadataKey
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kohort.wire.messages.group_records import ConsumerGroupTargetAssignmentMetadataKey
 from tests.coordinator.shell import Shell
 
 HOLDS = GroupConfig(heartbeat_hold_ms=9_000)

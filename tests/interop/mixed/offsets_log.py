@@ -13,7 +13,8 @@ import confluent_kafka
 
 from kohort.model import UUID
 from kohort.wire.group_log.group_bytes import decode_key, decode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.consumer_protocol import decode_assignment
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     GroupMetadataKey,
@@ -21,7 +22,6 @@ from kohort.wire.group_log.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kohort.wire.messages.consumer_protocol import decode_assignment
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

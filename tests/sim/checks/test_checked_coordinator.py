@@ -19,7 +19,7 @@ from kohort.sim import Violation
 from kohort.sim.checks.classic_rules import is_stale
 from kohort.sim.model.model import Model
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import ConsumerGroupMetadataKey
+from kohort.wire.messages.group_records import ConsumerGroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.wire.messages.offset_commit import OffsetCommitRequest

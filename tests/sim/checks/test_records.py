@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.model import UUID
 from kohort.sim import Plan, World
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 
 
 def written(world: World, topic_id: UUID, value: bytes, offset: int) -> None:

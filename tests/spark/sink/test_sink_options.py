@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kohort.errors import ConfigError
-from kohort.wire.batches.records import Codec
+from kohort.wire.batches import Codec
 from pyspark_kohort import DefaultSource
 from pyspark_kohort.sink.options import parse_sink_options
 

@@ -12,7 +12,7 @@ import pytest
 
 from kohort.errors import KafkaError, KohortError
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import BatchError
+from kohort.wire.batches import BatchError
 from pyspark_kohort.net.cluster import BlockingCluster, disconnect
 from pyspark_kohort.offsets import EARLIEST, AtTime
 from pyspark_kohort.options import Broker, Topics

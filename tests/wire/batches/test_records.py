@@ -9,10 +9,10 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuil
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kohort.wire.batches import BatchError, Codec, batches, read_header
 from kohort.wire.batches.batch import seal
 from kohort.wire.batches.record_reader import Record, decode_records
 from kohort.wire.batches.record_writer import BatchBuilder, encode_batch, encode_pairs
-from kohort.wire.batches.records import BatchError, Codec, batches, read_header
 
 with warnings.catch_warnings():
     warnings.simplefilter(

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kohort.wire.batches.records import BatchHeader, Codec, Record, decode_records, encode_batch, read_header
+from kohort.wire.batches import BatchHeader, Codec, Record, decode_records, encode_batch, read_header
 from tests.interop.kafka import jars
 
 NOW = 1_700_000_000_000

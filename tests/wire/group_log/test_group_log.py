@@ -9,7 +9,7 @@ from kohort.wire.batches.record_pairs import Pair
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.group_log.decoding import decode_group_records
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import DecodeError, Message, decode, encode
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_records, encode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -6,7 +6,7 @@ from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Topic
-from kohort.wire.batches.records import BatchHeader, read_header
+from kohort.wire.batches import BatchHeader, read_header
 from kohort.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

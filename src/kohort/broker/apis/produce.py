@@ -10,8 +10,7 @@ from kohort.broker.net import Call, ClientConnection
 from kohort.errors import ErrorCode
 from kohort.log import Accepted, Duplicate, Fenced, OutOfOrder, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis
-from kohort.wire.batches.batch import BatchHeader
-from kohort.wire.batches.records import BatchError, check_batches, decode_records, recompress, stamp
+from kohort.wire.batches import BatchError, BatchHeader, check_batches, decode_records, recompress, stamp
 from kohort.wire.codec import Buffer
 from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from kohort.wire.messages.produce import (

@@ -11,7 +11,7 @@ from kohort.errors import KafkaError
 from kohort.log import PartitionLog, Topic
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
-from kohort.wire.batches.records import Codec, Record, encode_batch
+from kohort.wire.batches import Codec, Record, encode_batch
 
 
 class Dependencies(Protocol):

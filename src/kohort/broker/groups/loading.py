@@ -12,11 +12,9 @@ from itertools import islice
 from kohort.broker.garbage_collection import without_collector
 from kohort.coordinator import Record
 from kohort.log import CorruptBatch, PartitionLog
-from kohort.wire.batches.compression import BatchError
-from kohort.wire.batches.record_pairs import Pair, decode_pairs
-from kohort.wire.batches.records import batches
+from kohort.wire.batches import BatchError, Pair, batches, decode_pairs
 from kohort.wire.codec import DecodeError
-from kohort.wire.group_log.decoding import decode_group_records
+from kohort.wire.group_log import decode_group_records
 
 log = logging.getLogger("kohort.broker")
 

@@ -34,9 +34,9 @@ from kohort.coordinator import (
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
 from kohort.model import Millis
-from kohort.wire.batches.records import encode_pairs
+from kohort.wire.batches import encode_pairs
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_bytes import encode_records
+from kohort.wire.group_log import encode_records
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

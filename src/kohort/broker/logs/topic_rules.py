@@ -5,7 +5,7 @@ from collections.abc import Callable
 from kohort.broker.config.static import BrokerConfig
 from kohort.log import Topic
 from kohort.model import Millis
-from kohort.wire.batches.compression import Codec
+from kohort.wire.batches import Codec
 
 _CODECS = {"producer": None, "uncompressed": Codec.NONE} | {
     codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE

@@ -12,7 +12,7 @@ from kohort.broker.logs import TopicRules, Topics, Writer
 from kohort.errors import KohortError
 from kohort.log import Compaction, PartitionLog, Topic
 from kohort.model import Millis
-from kohort.wire.batches.compression import BatchError
+from kohort.wire.batches import BatchError
 
 
 class Dependencies(Protocol):

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from kohort.log import FileSlice
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 Part = Buffer | FileSlice
 

@@ -19,7 +19,7 @@ from kohort.client.produce import (
 )
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 _MOST_HANDED_OVER = 20_000
 """Maximum number of records that the application's threads may be ahead of the event loop."""

@@ -10,7 +10,7 @@ from kohort.client.failures import BufferFullError
 from kohort.client.produce import Delivery, Failure, ProducerCore, RecordMetadata, unwatch_unclosed, watch_unclosed
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 
 class PendingDelivery:

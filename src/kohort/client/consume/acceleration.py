@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kohort.client.consume.unpacking import Chunk, PlainChunk
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import Buffer
+from kohort.wire.batches import Buffer
 from kohort.wire.messages.fetch import AbortedTransaction
 
 if TYPE_CHECKING:

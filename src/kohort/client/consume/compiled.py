@@ -14,7 +14,7 @@ from kohort.columns.decoder import Batches, Decoder, index_batches
 from kohort.columns.page import BufferPool
 from kohort.columns.schema import SCHEMA
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import BatchError, Buffer, Header
+from kohort.wire.batches import BatchError, Buffer, Header
 from kohort.wire.messages.fetch import AbortedTransaction
 
 _KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 
 class ConsumerRecord(NamedTuple):

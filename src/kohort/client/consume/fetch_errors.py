@@ -14,7 +14,7 @@ from kohort.client.options import ConsumerOptions
 from kohort.client.reset import reset_policy
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import BatchError
+from kohort.wire.batches import BatchError
 
 _log = logging.getLogger(__name__)
 

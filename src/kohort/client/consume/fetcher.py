@@ -19,7 +19,7 @@ from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.requests import ClusterMetadata, FetchRequestPartition
-from kohort.wire.batches.records import BatchError
+from kohort.wire.batches import BatchError
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 _T = TypeVar("_T")

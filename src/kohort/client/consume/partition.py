@@ -7,7 +7,7 @@ from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.unpacking import Chunk, Unpacked
 from kohort.client.reset import Reset
 from kohort.model import UUID, TopicPartition
-from kohort.wire.batches.records import BatchError
+from kohort.wire.batches import BatchError
 
 if TYPE_CHECKING:
     import pyarrow as pa

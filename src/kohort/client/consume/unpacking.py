@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.model import TopicPartition
-from kohort.wire.batches.records import BatchHeader, Buffer, Record, batches, decode_records
+from kohort.wire.batches import BatchHeader, Buffer, Record, batches, decode_records
 from kohort.wire.messages.fetch import AbortedTransaction
 
 if TYPE_CHECKING:

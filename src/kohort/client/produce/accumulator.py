@@ -11,7 +11,7 @@ from kohort.client.produce.buffer_memory import BufferMemory
 from kohort.client.produce.failed_deliveries import Failures
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 _BATCH_OVERHEAD = 80
 

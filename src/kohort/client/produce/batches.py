@@ -10,7 +10,7 @@ from kohort.client.produce.failed_deliveries import Failure
 from kohort.errors import KafkaError, KohortError
 from kohort.model import Millis, TopicPartition
 from kohort.requests import ProducerId
-from kohort.wire.batches.records import BatchBuilder, Codec
+from kohort.wire.batches import BatchBuilder, Codec
 
 NO_OFFSET = -1
 

@@ -16,7 +16,7 @@ from kohort.client.produce.record_checks import check_timestamp, record_size
 from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 _RECORDS_PER_TURN = 1000  # number of sends after which the event loop runs, so that sending proceeds
 

@@ -16,7 +16,7 @@ from kohort.client.produce.record_checks import check_partition
 from kohort.client.produce.sender import Sender
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 
 class ProducerCore:

@@ -7,7 +7,7 @@ from kohort.client.arguments import whole_number
 from kohort.client.failures import InvalidRecordError
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import Millis
-from kohort.wire.batches.records import Header
+from kohort.wire.batches import Header
 
 _RECORD_OVERHEAD = 24  # typical sizes of lengths, deltas and attributes
 _LATEST: Millis = (1 << 63) - 1

@@ -13,7 +13,7 @@ from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_id import ProducerIdAssignment
 from kohort.errors import ErrorCode, KafkaError
 from kohort.requests import ProduceOutcome, produce_request, read_outcomes
-from kohort.wire.batches.records import Codec
+from kohort.wire.batches import Codec
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
 

@@ -12,7 +12,7 @@ from kohort.coordinator.prompt import FormerMembers, RebalanceNotice, Restarting
 from kohort.coordinator.subscriptions import CONSUMER, COOPERATIVE, subscribed_topics
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.group_log.group_records import GroupMetadataValue
+from kohort.wire.messages.group_records import GroupMetadataValue
 
 
 class ClassicGroup:

@@ -6,7 +6,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.effects import Record
 from kohort.model import Millis
-from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
 def generation(group: ClassicGroup, assignment: Mapping[str, bytes], now: Millis) -> Record:

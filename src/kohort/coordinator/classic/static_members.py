@@ -13,7 +13,7 @@ from kohort.coordinator.events import Cause, MemberGone
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.group_log.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
 def fence(groups: ClassicGroups, group: ClassicGroup, old_id: str, out: Effects) -> None:

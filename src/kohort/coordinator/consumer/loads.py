@@ -15,7 +15,7 @@ from kohort.coordinator.consumer.target import is_due, write_target
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.model import Millis
-from kohort.wire.group_log.group_records import OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Record
 from kohort.model import UUID, Millis
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -18,7 +18,7 @@ from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.topic_metadata import HASH_RANGE
 from kohort.model import UUID
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

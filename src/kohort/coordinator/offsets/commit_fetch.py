@@ -10,7 +10,7 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets.member_epochs import commit_refusal, fetch_refusal
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis
-from kohort.wire.group_log.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,

@@ -11,7 +11,7 @@ from kohort.coordinator.offsets.deletion import deletion_records
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.model import Millis
-from kohort.wire.group_log.group_records import OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitValue
 
 
 def expire(groups: Groups, now: Millis, out: Effects) -> None:

@@ -14,8 +14,7 @@ from kohort.log.cluster.image import PartitionId
 from kohort.log.cluster.published_offsets import PublishedOffsets, PublishedOffsetsReader
 from kohort.log.names import base_offset_of, segment_path
 from kohort.log.segment import Segment
-from kohort.wire.batches.batch import HEADER_SIZE, read_header
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import HEADER_SIZE, Buffer, read_header
 
 _WINDOW = 64 << 10
 _WINDOWS_AT_ONCE = 256

@@ -9,8 +9,7 @@ from kohort.log.postgres.rows import replace_rows
 from kohort.log.postgres.session import Session
 from kohort.log.segment import Segment
 from kohort.log.segment_files import SegmentFiles
-from kohort.wire.batches.batch import read_header
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer, read_header
 
 _ROW_BYTES = 4 << 20
 

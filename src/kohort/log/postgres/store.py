@@ -35,7 +35,7 @@ from kohort.log.queue import PendingAppends
 from kohort.log.recovery import Recovered, recover
 from kohort.log.segment_files import FileMedium
 from kohort.model import TopicPartition
-from kohort.wire.batches.compression import Buffer
+from kohort.wire.batches import Buffer
 
 _SYNC_MS = 30_000
 _LOAD_MS = 600_000

@@ -46,8 +46,8 @@ from kohort.sim.checks.refusals import EXPECTED, expected_refusal
 from kohort.sim.checks.shadow import Shadow
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

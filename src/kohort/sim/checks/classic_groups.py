@@ -15,8 +15,8 @@ from kohort.model import TopicPartition
 from kohort.sim.checks.balance import needlessly_taken
 from kohort.sim.violation import Violation
 from kohort.wire.codec import DecodeError
-from kohort.wire.group_log.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
 _IN_REBALANCE = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 

@@ -13,8 +13,8 @@ from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.model import UUID
 from kohort.sim.checks.balance import MOVES_LITTLE, Shares, needless_moves
 from kohort.sim.violation import Violation
-from kohort.wire.group_log.group_records import ConsumerGroupMetadataValue
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.group_records import ConsumerGroupMetadataValue
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
 Place = tuple[UUID, int]

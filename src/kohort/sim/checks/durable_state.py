@@ -13,7 +13,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.sim.violation import Violation
-from kohort.wire.group_log.group_records import OffsetCommitKey
+from kohort.wire.messages.group_records import OffsetCommitKey
 
 Facts = dict[str, object]
 """Properties of a group or a member by descriptive names."""

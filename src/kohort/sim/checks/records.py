@@ -14,7 +14,7 @@ from kohort.model import UUID, TopicPartition
 from kohort.sim.checks.reported_errors import ErrorChecks
 from kohort.sim.environment import PartitionId
 from kohort.sim.violation import Violation
-from kohort.wire.batches.records import batches, decode_records
+from kohort.wire.batches import batches, decode_records
 
 
 class Reading:

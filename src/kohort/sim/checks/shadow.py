@@ -14,9 +14,9 @@ from kohort.sim.checks.classic_groups import check_generation
 from kohort.sim.checks.durable_state import group_of
 from kohort.sim.checks.ledger import Ledger
 from kohort.sim.violation import Violation
-from kohort.wire.batches.records import batches, decode_records
-from kohort.wire.group_log.group_bytes import decode_key, decode_value
-from kohort.wire.group_log.group_records import (
+from kohort.wire.batches import batches, decode_records
+from kohort.wire.group_log import decode_key, decode_value
+from kohort.wire.messages.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     GroupMetadataKey,

@@ -15,8 +15,8 @@ from typing import ClassVar, Protocol
 
 from kohort.log import LogStore, MemoryStore, Pending, PendingAppends, Topic
 from kohort.model import UUID
-from kohort.wire.batches.batch import HEADER_SIZE, crc_matches, read_header
-from kohort.wire.batches.batch import batches as split
+from kohort.wire.batches import HEADER_SIZE, crc_matches, read_header
+from kohort.wire.batches import batches as split
 
 CLUSTER_ID = "simulation-of-a-kohor1"
 PartitionId = tuple[UUID, int]

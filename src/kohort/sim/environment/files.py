@@ -19,7 +19,7 @@ from kohort.sim.environment.disk import CLUSTER_ID, Disk, PartitionId, Simulated
 from kohort.sim.environment.failing_writer import FailingWriter, PowerLostError, change_a_bit
 from kohort.sim.plans import VAULT
 from kohort.sim.violation import Violation
-from kohort.wire.batches.records import batches
+from kohort.wire.batches import batches
 
 _READ = 1 << 20
 

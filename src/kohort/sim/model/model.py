@@ -21,7 +21,7 @@ from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks import CheckedCoordinator, Ledger, Watch
 from kohort.sim.model.members import GROUP, PARTITIONS, TOPIC, ClassicModel, ConsumerModel
 from kohort.wire.codec import Message
-from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_records
+from kohort.wire.group_log import decode_key, decode_value, encode_records
 
 MEMBERS = 3
 TOPIC_ID = UUID(int=7)

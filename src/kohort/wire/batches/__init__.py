@@ -1,1 +1,63 @@
-"""Record batches v2: headers, records and compression."""
+"""Record batches v2: their headers, and their records one by one, as pairs, or packed in columns.
+
+A log uses `read_header`, `crc_matches` and `place`, and `scan_records` to compact. A broker checks
+(`check_batches`) and changes (`stamp`, `recompress`) what it receives. Clients build batches
+(`BatchBuilder`) and read them (`decode_records`). Keys and values alone are `encode_pairs` and
+`decode_pairs`. Bad bytes raise BatchError.
+"""
+
+from kohort.wire.batches.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    batches,
+    check_batches,
+    crc_matches,
+    place,
+    read_header,
+    stamp,
+)
+from kohort.wire.batches.compression import BatchError, Buffer, Codec, decompress
+from kohort.wire.batches.record_filter import Scanned, scan_records, with_records
+from kohort.wire.batches.record_pairs import Pair, decode_pairs
+from kohort.wire.batches.record_reader import MOST_OFFSET_DELTA, MOST_TIME, Header, Record, decode_records
+from kohort.wire.batches.record_writer import (
+    BatchBuilder,
+    encode_batch,
+    encode_pairs,
+    pack_batch,
+    pack_headers,
+    recompress,
+)
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAGIC",
+    "MOST_OFFSET_DELTA",
+    "MOST_TIME",
+    "BatchBuilder",
+    "BatchError",
+    "BatchHeader",
+    "Buffer",
+    "Codec",
+    "Header",
+    "Pair",
+    "Record",
+    "Scanned",
+    "batches",
+    "check_batches",
+    "crc_matches",
+    "decode_pairs",
+    "decode_records",
+    "decompress",
+    "encode_batch",
+    "encode_pairs",
+    "pack_batch",
+    "pack_headers",
+    "place",
+    "read_header",
+    "recompress",
+    "scan_records",
+    "stamp",
+    "with_records",
+]

@@ -10,7 +10,7 @@ from struct import Struct as Packer
 from typing import Protocol
 
 from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encode, encoder
-from kohort.wire.group_log.group_records import (
+from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

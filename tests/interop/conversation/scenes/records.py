@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from kohort.wire.batches import Codec, Record, encode_batch
 from kohort.wire.batches.batch import seal
-from kohort.wire.batches.records import Codec, Record, encode_batch
 from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -1,7 +1,7 @@
 """Schemas of the `__consumer_offsets` records that Apache Kafka 4.3 writes.
 
-Tools for Kafka can read Kohort's records, and vice versa. `group_bytes` encodes and decodes the
-records. A record without a value deletes its key.
+Tools for Kafka can read Kohort's records, and vice versa. `kohort.wire.group_log` encodes and
+decodes the records. A record without a value deletes its key.
 """
 
 from kohort.wire.codec import (
