@@ -1,13 +1,12 @@
 """Judge a history as Jepsen's tests of Kafka do: each check returns a sentence per violation.
 
-    python -m tests.chaos.judge FILE
-
 Every partition has one producer, which numbers its values from 0, and every group of committers one committer, which
 counts up. So what a log or a commit may be follows from what was sent and what was acknowledged.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import re
 import sys
@@ -237,10 +236,19 @@ def _logs(history: History) -> dict[int, list[int]]:
     return {entry["partition"]: entry["values"] for entry in _of(history, "log")}
 
 
-def main() -> int:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    history = list(read_history(Path(sys.argv[1])))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the history of the file that the command line names: 0 if nothing is wrong with it, else 1."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.judge",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, help="history.jsonl of a storm")
+    given = parser.parse_args(arguments)
+    try:
+        history = list(read_history(given.file))
+    except (OSError, ValueError) as unreadable:
+        parser.error(f"{given.file} is no history: {unreadable}")
     problems = judge(history)
     for problem in problems:
         print(problem)

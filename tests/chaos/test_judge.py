@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chaos.history import Entry
-from tests.chaos.judge import History, judge, jumps, remarks
+from tests.chaos.judge import History, judge, jumps, main, remarks
 
 _clock = itertools.count(1)
 
@@ -153,3 +155,23 @@ def test_any_other_repeated_record_is_a_duplicate(otherwise: dict[str, Any]) -> 
     else:
         changed.remove(found)
     assert any("2 times" in problem for problem in judge([*sound(), *changed]))
+
+
+def test_the_command_judges_a_file_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "history.jsonl"
+    for history, code, end in ((sound(), 0, "0 violations\n"), (with_("log", values=[0, 1]), 1, "violations\n")):
+        file.write_text("".join(json.dumps(one) + "\n" for one in history))
+        assert main([str(file)]) == code
+        assert capsys.readouterr().out.endswith(end)
+
+
+def test_the_command_says_in_a_sentence_what_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "prose").write_text("no JSON\n")
+    for name, said in (("missing", "No such file"), ("prose", "is no history: ")):
+        with pytest.raises(SystemExit) as ended:
+            main([str(tmp_path / name)])
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
