@@ -7,15 +7,26 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.scheduling import scope_of
+from tests.scheduling import LONGEST_FIRST, SPARK, next_of, scope_of
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_all_that_use_spark_run_in_one_process_and_else_each_file() -> None:
     in_spark = {scope_of("tests/spark/sink/test_sink.py::test_a[x]"), scope_of("tests/analytics/test_truth.py::test_b")}
-    assert in_spark == {"spark"}
+    assert in_spark == {SPARK}
     assert scope_of("tests/log/test_disk.py::test_a[b::c]") == "tests/log/test_disk.py"
+    assert scope_of("tests/spark/sink/test_writing.py::test_a") == "tests/spark/sink/test_writing.py"
+
+
+def test_a_process_is_given_the_longest_that_waits_then_what_has_the_most_tests() -> None:
+    waiting = {"few": {"a": False}, "many": {"b": False, "c": False}}
+    assert next_of(waiting) == "many"
+    assert next_of(waiting | {one: {"d": False} for one in reversed(LONGEST_FIRST)}) == LONGEST_FIRST[0]
+
+
+def test_the_longest_exist() -> None:
+    assert [one for one in LONGEST_FIRST if one != SPARK and not (ROOT / one).is_file()] == []
 
 
 def test_two_processes_run_the_tests_of_a_file_together() -> None:
