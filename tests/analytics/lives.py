@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -31,16 +31,19 @@ def live_twice(bootstrap: str, protocol: str) -> Lived:
     for n in range(RECORDS):
         producer.produce(lived.topic, b"late", partition=n % PARTITIONS)
     assert producer.flush(20) == 0
-    for _ in range(2):
-        member = _joined(bootstrap, lived, protocol)
-        while (message := member.poll(1.0)) is not None:
+    for records in (RECORDS, 0):
+        member, first = _joined(bootstrap, lived, protocol)
+        for n in range(records):
+            message = member.poll(30.0) if first is None else first
+            first = None
+            assert message is not None, f"the member was given {n} records of {records}"
             member.commit(message=message, asynchronous=False)
         member.close()
     return lived
 
 
-def _joined(bootstrap: str, lived: Lived, protocol: str) -> Consumer:
-    """A member that has partitions."""
+def _joined(bootstrap: str, lived: Lived, protocol: str) -> tuple[Consumer, Message | None]:
+    """A member that has partitions, and the record that came with them, if one did."""
     member = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -53,7 +56,7 @@ def _joined(bootstrap: str, lived: Lived, protocol: str) -> Consumer:
     )
     member.subscribe([lived.topic])
     for _ in range(300):
-        member.poll(0.1)
+        first = member.poll(0.1)
         if member.assignment():
-            return member
+            return member, first
     raise AssertionError("the member got no partition within 30 s")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,8 +18,12 @@ import pytest
 
 from tests.analytics.generate.history import Scale, write
 from tests.analytics.lives import PARTITIONS, RECORDS, live_twice
+from tests.cli.conftest import Ran, Run
 from tests.interop.broker import Broker
 from tests.interop.kohort import KohortBroker, kohort
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -26,13 +32,24 @@ pytestmark = [
 ]
 
 
-STARTS_SPARK = pytest.mark.long("starts Spark for a sentence")
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def as_a_process(*arguments: str) -> Ran:
+    """The command with a process and a JVM of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
     command = kohort("analyse", "--master", "local[2]", *arguments)
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def analyse(run: Run, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command in this process, in the JVM of the other tests: one of its own takes twenty seconds of two cores."""
+
+    @contextlib.contextmanager
+    def shared(master: str | None, name: str) -> Iterator[SparkSession]:
+        yield request.getfixturevalue("spark")
+
+    monkeypatch.setattr("kohort.cli.analyse.running_spark", shared)
+    return lambda *arguments: run("analyse", *arguments)
 
 
 def rows(table: Path, group: str) -> list[dict[str, Any]]:
@@ -41,12 +58,21 @@ def rows(table: Path, group: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.interop
-def test_a_running_brokers_groups_are_analysed(any_broker: Broker, tmp_path: Path) -> None:
-    lived = {protocol: live_twice(any_broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
-    out = tmp_path / "analysis"
-    done = run("--bootstrap", any_broker.bootstrap, "--out", str(out), "--window-minutes", "1")
-    assert done.returncode == 0, done.stderr
-    assert f"written: {out}/report.html" in done.stdout
+def test_a_running_brokers_groups_are_analysed(any_broker: Broker, analyse: Run, tmp_path: Path) -> None:
+    every_table_has_its_rows(any_broker, analyse, tmp_path / "analysis")
+
+
+@pytest.mark.interop
+@pytest.mark.long("starts Spark once more")
+def test_the_command_does_so_in_a_process_of_its_own(any_broker: Broker, tmp_path: Path) -> None:
+    every_table_has_its_rows(any_broker, as_a_process, tmp_path / "analysis")
+
+
+def every_table_has_its_rows(broker: Broker, analyse: Run, out: Path) -> None:
+    lived = {protocol: live_twice(broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
+    done = analyse("--bootstrap", broker.bootstrap, "--out", str(out), "--window-minutes", "1")
+    assert done.code == 0, done.err
+    assert f"written: {out}/report.html" in done.out
     page = (out / "report.html").read_text()
     for protocol, one in lived.items():
         assert one.group in page
@@ -60,15 +86,15 @@ def test_a_running_brokers_groups_are_analysed(any_broker: Broker, tmp_path: Pat
         behind = rows(out / "lag", one.group)
         assert {row["lag"] for row in behind} == {0}
         assert {row["end_offset"] for row in behind} == {RECORDS // PARTITIONS}
-        if isinstance(any_broker, KohortBroker):
+        if isinstance(broker, KohortBroker):
             assert rows(out / "journal", one.group), "it keeps a journal of rebalances, and Apache Kafka does not"
 
 
-def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
-    done = run("--bootstrap", "127.0.0.1:1", "--out", str(tmp_path / "analysis"))
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "127.0.0.1:1" in done.stderr
+def test_a_broker_that_does_not_answer_is_a_sentence(run: Run, tmp_path: Path) -> None:
+    done = run("analyse", "--bootstrap", "127.0.0.1:1", "--out", str(tmp_path / "analysis"))
+    assert done.code == 2, done.err
+    assert "Traceback" not in done.err
+    assert "127.0.0.1:1" in done.err
 
 
 @pytest.mark.parametrize(
@@ -78,21 +104,19 @@ def test_a_broker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
         (("--raw", "b", "--journal-only"), "--raw is an archive of __consumer_offsets"),
         (("--segments", "a", "--journal-only"), "a has no journal: no topic __kohort_rebalances"),
         (("--format", "csv"), "--format csv is unknown"),
-        pytest.param(
-            ("--out", "s3a://nobody/x", "--segments", "a"),
-            "--out s3a://nobody/x: Spark cannot write there: ",
-            marks=STARTS_SPARK,
-        ),
+        (("--out", "s3a://nobody/x", "--segments", "a"), "--out s3a://nobody/x: Spark cannot write there: "),
         (("--out", "s3a://nobody/x", "--format", "delta"), "--format delta cannot list files there"),
         (("--out", "s3a://nobody/x", "--format", "iceberg"), "--format iceberg keeps its catalog in a file"),
         (("--out", "/proc/analysis"), "--out /proc/analysis cannot be made: "),
     ],
 )
-def test_contradicting_options_are_rejected_with_a_sentence(arguments: tuple[str, ...], said: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert said in done.stderr
+def test_contradicting_options_are_rejected_with_a_sentence(
+    analyse: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    done = analyse(*arguments)
+    assert done.code == 2, done.err
+    assert "Traceback" not in done.err
+    assert said in done.err
 
 
 @pytest.mark.long("starts a cluster of Spark")

@@ -62,6 +62,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for query in made.streams.active:
         query.stop()
     made.stop()
+    _end_the_jvm()
+
+
+def _end_the_jvm() -> None:
+    """Close the connections to it: a stopped session keeps them, and Python would end with a warning for each."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture
