@@ -11,7 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -90,22 +90,14 @@ STATIC = {"staticMembership": "true"}  # who comes back need not wait for its ow
 EVERY_STEP = ("planned", "reading", "copied", "written", "marked")
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param(["written"], id="the sink is done"),
-        pytest.param(EVERY_STEP, id="every step", marks=pytest.mark.long("starts Spark for each step")),
-    ],
-)
-def test_a_driver_that_dies_is_exactly_once_in_postgresql(
-    bootstrap: str, home: Path, dsn: str, steps: Sequence[str]
-) -> None:
+@pytest.mark.long("starts Spark for each step; tests/spark/sinks/test_sinks.py writes batches again without")
+def test_a_driver_that_dies_is_exactly_once_in_postgresql(bootstrap: str, home: Path, dsn: str) -> None:
     topic = Topic(bootstrap, 3)
     topic.produce(rows(1_000, 3))
     table = f"t{uuid.uuid4().hex}"
     store = stores.postgres(dsn, table)
     queries = Queries(topic, home, sink="postgres", dsn=stores.in_schema(dsn, table), table=table)
-    for step in steps:
+    for step in EVERY_STEP:
         assert queries.run(step, **STATIC) == -signal.SIGKILL, queries.log(step)
         assert sum(store.read().values()) < 1_000
     assert queries.run("never", **STATIC) == 0, queries.log("never")
