@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Run
 from tests.interop.process import until
 
 _COMMAND = (str(Path(sys.executable).with_name("kohort")), "lab")
@@ -75,12 +76,12 @@ def test_with_counts_in_rocksdb_nothing_is_read_twice_and_queries_are_answered(t
     assert (asked["none"] > 0) == (asked["longest_ms"] > 0)
 
 
-def test_print_shows_the_experiment_with_the_changes_and_runs_nothing(tmp_path: Path) -> None:
+def test_print_shows_the_experiment_with_the_changes_and_runs_nothing(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('scenarios = ["crash"]\nmembers = 5\nclients = ["java"]\n')
-    done = _run(str(path), "--members", "3", "--set", "tick-ms=20", "--set", "group.max.size=9", "--print")
-    assert (done.returncode, done.stderr) == (0, "")
-    printed = tomllib.loads(done.stdout)
+    done = run("lab", str(path), "--members", "3", "--set", "tick-ms=20", "--set", "group.max.size=9", "--print")
+    assert (done.code, done.err) == (0, "")
+    printed = tomllib.loads(done.out)
     assert (printed["scenarios"], printed["clients"]) == (["crash"], ["java"])
     assert (printed["members"], printed["tick-ms"], printed["broker-settings"]) == (3, 20, {"group.max.size": "9"})
 
@@ -95,18 +96,15 @@ def test_print_shows_the_experiment_with_the_changes_and_runs_nothing(tmp_path: 
         ("bounce", "--set", "store=rocksdb", "--set", "state-keys=1", "--client", "java"),
     ],
 )  # fmt: skip
-def test_unknown_names_are_rejected_in_a_sentence(wrong: tuple[str, ...], tmp_path: Path) -> None:
-    done = _run(*wrong, "--out", str(tmp_path))
-    assert done.returncode == 2
-    assert done.stderr.startswith("kohort: ") and "Traceback" not in done.stderr
+def test_unknown_names_are_rejected_in_a_sentence(run: Run, wrong: tuple[str, ...], tmp_path: Path) -> None:
+    done = run("lab", *wrong, "--out", str(tmp_path))
+    assert done.code == 2
+    assert done.err.startswith("kohort: ") and "Traceback" not in done.err
 
 
 def _lab(*arguments: str, out: Path) -> list[dict[str, Any]]:
-    done = _run(*arguments, *_QUICK, *_SETTINGS, "--broker", "kohort", "--out", str(out), "--json")
+    command = (*_COMMAND, *arguments, *_QUICK, *_SETTINGS, "--broker", "kohort", "--out", str(out), "--json")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     summaries: list[dict[str, Any]] = json.loads(done.stdout)
     return summaries
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True, timeout=100)
