@@ -144,12 +144,12 @@ def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int
 
 
 class _Progress:
-    """Regular progress lines, and saved totals."""
+    """Progress lines after the first world and at intervals, and saved totals."""
 
     def __init__(self, totals: Path | None) -> None:
         self._totals = totals
         self._failed = 0
-        self._next = time.monotonic() + _PROGRESS_EVERY_S
+        self._next = time.monotonic()
 
     def show(self, report: "Report") -> None:
         """Report another finished seed, at intervals and at each new violation."""
