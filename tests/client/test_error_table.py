@@ -21,8 +21,8 @@ CODES: list[ErrorCode] = [code for code in ErrorCode if code is not ErrorCode.NO
 FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, EPOCH_END = 1, 2, 3, 8, 9, 10, 23
 QUICK: dict[str, Any] = {
     "auto_offset_reset": "earliest",
-    "retry_backoff_ms": 20,
-    "retry_backoff_max_ms": 50,
+    "retry_backoff_ms": 50,
+    "retry_backoff_max_ms": 500,
     "fetch_max_wait_ms": 20,
     "heartbeat_interval_ms": 500,
 }

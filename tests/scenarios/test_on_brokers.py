@@ -29,7 +29,7 @@ from tests.scenarios.wire_coordinator import Rehearsal, WireCoordinator
 
 FOLDER = Path(__file__).parent
 LONGEST_WAIT = 25_000
-DAILY_MS = 16_000
+DAILY_MS = 8_000
 """A transcript that takes longer is played with the long tests."""
 AT_ONCE = 16
 """So many transcripts are played at the same time: most of them wait most of the time."""
