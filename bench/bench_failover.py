@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort import Admin, NewTopic, TopicPartition
 from kohort.broker.cluster import BrokerProcesses, ClusterOptions
-from kohort.broker.groups.coordinator import group_partition
+from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC, ClusterImage, read_image
 from kohort.wire.messages.offset_fetch import (

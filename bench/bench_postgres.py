@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
-from kohort.broker.groups.coordinator import group_partition
+from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.log.postgres import read_image

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-from kohort.broker.groups.loading import load
+from kohort.broker.groups import load
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import FileStore, PartitionLog, Topic
 from kohort.wire.batches import encode_pairs

@@ -27,16 +27,8 @@ from kohort.broker.config.groups import GROUP_CONFIGS, GroupConfigs, group_confi
 from kohort.broker.config.static import BrokerConfig
 from kohort.broker.config.topics import store_defaults
 from kohort.broker.config.without_effect import IDLE
-from kohort.broker.fetch.followers import FollowerReads
-from kohort.broker.fetch.new_partitions import NewPartitions
-from kohort.broker.fetch.sessions import FetchSessions
-from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.groups.journal import BrokerJournal
-from kohort.broker.groups.member_connections import MemberConnections
-from kohort.broker.groups.partition_loads import PartitionLoads
-from kohort.broker.groups.timers import Timers
-from kohort.broker.groups.topics_image import TopicsImage
+from kohort.broker.fetch import FetchSessions, FollowerReads, NewPartitions, WaitingFetches
+from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnections, PartitionLoads, Timers, TopicsImage
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
 from kohort.broker.net import ClientConnection, Served, Sockets

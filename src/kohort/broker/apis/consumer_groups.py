@@ -5,11 +5,8 @@ from typing import Protocol
 
 from kohort.broker.apis.gather import Gather
 from kohort.broker.apis.operations import GROUP_OPERATIONS
-from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.groups.error_answers import refusal
-from kohort.broker.groups.member_connections import MemberConnections
-from kohort.broker.groups.topics_image import TopicsImage
+from kohort.broker.fetch import WaitingFetches
+from kohort.broker.groups import GroupCoordinator, MemberConnections, TopicsImage, refusal
 from kohort.broker.net import Call, ClientConnection
 from kohort.coordinator import ClientKind, RequestContext
 from kohort.errors import ErrorCode

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from kohort.broker.fetch.waiting import WaitingFetches
+from kohort.broker.fetch import WaitingFetches
 from kohort.broker.logs import INTERNAL_TOPICS, DiskErrors, TopicRules, Topics, Writer
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError

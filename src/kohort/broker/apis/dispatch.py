@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from kohort.broker.apis import api_versions
 from kohort.broker.apis.routes import Dependencies as HandlerParts
 from kohort.broker.apis.routes import route, routes
-from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.groups import GroupCoordinator
 from kohort.broker.net import BadFrame, Call, ClientConnection, PendingAnswer, Route
 from kohort.coordinator import WaitingRequest
 from kohort.errors import ErrorCode

@@ -5,11 +5,21 @@ from typing import Protocol, cast
 
 from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
-from kohort.broker.fetch.followers import LEADER, FollowerReads
-from kohort.broker.fetch.new_partitions import NewPartitions
-from kohort.broker.fetch.sessions import TOPIC_IDS_FROM, FetchedPartition, FetchSession, FetchSessions, places_of
-from kohort.broker.fetch.waiting import LogWatch, ReadLog, WaitingFetch, WaitingFetches
-from kohort.broker.groups.journal import BrokerJournal
+from kohort.broker.fetch import (
+    LEADER,
+    TOPIC_IDS_FROM,
+    FetchedPartition,
+    FetchSession,
+    FetchSessions,
+    FollowerReads,
+    LogWatch,
+    NewPartitions,
+    ReadLog,
+    WaitingFetch,
+    WaitingFetches,
+    places_of,
+)
+from kohort.broker.groups import BrokerJournal
 from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.groups import GroupCoordinator
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

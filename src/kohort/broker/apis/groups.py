@@ -5,8 +5,7 @@ from typing import Protocol
 
 from kohort.broker.apis.gather import Gather
 from kohort.broker.apis.operations import GROUP_OPERATIONS
-from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.groups.member_connections import MemberConnections
+from kohort.broker.groups import GroupCoordinator, MemberConnections
 from kohort.broker.net import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from kohort.broker.apis.gather import Gather
-from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.fetch import WaitingFetches
+from kohort.broker.groups import GroupCoordinator
 from kohort.broker.logs import Topics
 from kohort.broker.net import Call
 from kohort.coordinator import RequestContext

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kohort.broker.cluster.following import ClusterFollower
 from kohort.broker.cluster.following import Dependencies as FollowingParts
-from kohort.broker.fetch.followers import FollowerReads
+from kohort.broker.fetch import FollowerReads
 from kohort.errors import KohortError
 from kohort.log.cluster import BrokerState, Busy, ClusterImage, ClusterStore, ProcessIdentity, kill_process
 

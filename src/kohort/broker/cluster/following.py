@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kohort.broker.config.static import BrokerConfig
-from kohort.broker.fetch.waiting import WaitingFetches
-from kohort.broker.groups.coordinator import GroupCoordinator
+from kohort.broker.fetch import WaitingFetches
+from kohort.broker.groups import GroupCoordinator
 from kohort.broker.logs import INTERNAL_TOPICS, Topics, Writer
 from kohort.log import AllConfigs, LogStore, Topic
 from kohort.log.cluster import (

@@ -6,14 +6,11 @@ fetches that partition again.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kohort.broker.fetch.sessions import FetchedPartition
+from kohort.broker.net import ClientConnection
 from kohort.log import Topic
 from kohort.model import UUID
-
-if TYPE_CHECKING:
-    from kohort.broker.net import ClientConnection
 
 
 class NewPartitions:
@@ -29,9 +26,7 @@ class NewPartitions:
         self.count += 1
         self._last[topic.name] = self._last[topic.topic_id] = self.count
 
-    def unannounced(
-        self, connection: "ClientConnection", places: Iterable[FetchedPartition]
-    ) -> FetchedPartition | None:
+    def unannounced(self, connection: ClientConnection, places: Iterable[FetchedPartition]) -> FetchedPartition | None:
         """Return a partition of a topic that grew since this client was last checked; None if there is none."""
         seen, connection.new_partitions_seen = connection.new_partitions_seen, self.count
         for place in places:

@@ -1,1 +1,25 @@
-"""The shell around the coordinator's shards: loading, timers, members' connections, the journal."""
+"""The shell around the coordinator's shards: loading, timers, members' connections, the journal.
+
+`GroupCoordinator` has all shards of a broker; handlers get the shard of a group from it.
+"""
+
+from kohort.broker.groups.coordinator import GroupCoordinator, group_partition
+from kohort.broker.groups.error_answers import refusal
+from kohort.broker.groups.journal import BrokerJournal
+from kohort.broker.groups.loading import load
+from kohort.broker.groups.member_connections import MemberConnections
+from kohort.broker.groups.partition_loads import PartitionLoads
+from kohort.broker.groups.timers import Timers
+from kohort.broker.groups.topics_image import TopicsImage
+
+__all__ = [
+    "BrokerJournal",
+    "GroupCoordinator",
+    "MemberConnections",
+    "PartitionLoads",
+    "Timers",
+    "TopicsImage",
+    "group_partition",
+    "load",
+    "refusal",
+]

@@ -5,7 +5,7 @@ import logging
 from typing import Protocol
 
 from kohort.broker.config.static import BrokerConfig
-from kohort.broker.fetch.waiting import WaitingFetches
+from kohort.broker.fetch import WaitingFetches
 from kohort.broker.logs import Topics, Writer
 from kohort.errors import KohortError
 from kohort.model import Millis

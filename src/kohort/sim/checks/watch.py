@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.broker.groups.coordinator import group_partition
+from kohort.broker.groups import group_partition
 from kohort.coordinator import GroupShard
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from itertools import cycle, islice
 from typing import Any
 
-from kohort.broker.groups.coordinator import group_partition
+from kohort.broker.groups import group_partition
 from kohort.client import Cluster, KafkaError
 from kohort.client.net import BrokerConnection
 from kohort.coordinator.classic.group import ClassicGroup

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from zlib import crc32
 
-from kohort.broker.groups.coordinator import group_partition
+from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC
