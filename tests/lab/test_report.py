@@ -14,7 +14,7 @@ from rich.console import Console
 from kohort.errors import KohortError
 from kohort.lab.events import Assigned, Event, Gone, Joining, Read, Ready, Revoked
 from kohort.lab.experiment import Experiment
-from kohort.lab.goals import ROWS, reached
+from kohort.lab.goals import ROWS, goal_results
 from kohort.lab.lab_group import Trigger
 from kohort.lab.queries import Answered
 from kohort.lab.raw import write_parquet
@@ -79,7 +79,7 @@ def test_throughput_around_triggers_has_the_deviation_of_all_of_them() -> None:
 def test_the_goals_are_beside_the_measurements(tmp_path: Path) -> None:
     (row,) = [row for row in ROWS if row.name == "crash"]
     quick, slow = (_labelled("crash", dark_ms=took, protocol="consumer") for took in (5_900, 6_100))
-    (classic, ours), (_, late) = (reached([row], summarise([one])) for one in (quick, slow))
+    (classic, ours), (_, late) = (goal_results([row], summarise([one])) for one in (quick, slow))
     assert (classic.kohort_ms, classic.verdict) == (None, "")
     assert (ours.kohort_ms, ours.kafka_ms, ours.verdict, late.verdict) == (5_900, None, "reached", "missed")
     write_report([slow], tmp_path / "report.html")
@@ -89,7 +89,7 @@ def test_the_goals_are_beside_the_measurements(tmp_path: Path) -> None:
 def test_trials_that_never_settled_reach_no_goal() -> None:
     (row,) = [row for row in ROWS if row.name == "crash"]
     never = _labelled("crash", dark_ms=100, protocol="consumer", settled=False)
-    assert [one.verdict for one in reached([row], summarise([never]))] == ["", "missed"]
+    assert [one.verdict for one in goal_results([row], summarise([never]))] == ["", "missed"]
 
 
 def test_every_row_of_the_table_can_be_run_and_has_a_name_of_its_own() -> None:

@@ -91,10 +91,10 @@ def print_summaries(out: Path, as_json: bool) -> None:
 
 def print_goals(rows: Sequence[Row], out: Path, as_json: bool) -> None:
     """Print the target figures and the measured ones, and write the report."""
-    from kohort.lab.goals import reached
+    from kohort.lab.goals import goal_results
     from kohort.lab.summary import summarise
 
-    found = reached(rows, summarise(_kept(out)))
+    found = goal_results(rows, summarise(_kept(out)))
     if as_json:
         goals = [{"row": result.row.name, **asdict(result.goal), "kafka_ms": result.kafka_ms,
                  "kohort_ms": result.kohort_ms, "verdict": result.verdict} for result in found]  # fmt: skip

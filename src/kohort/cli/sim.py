@@ -51,8 +51,8 @@ def sim(
     if model is not None:
         return _model(model)
     if seed is None and plan is None:
-        return _many(first, seeds, minutes, jobs, totals)
-    return _one(seed, _plan(seed, plan), shrink)
+        return _run_many(first, seeds, minutes, jobs, totals)
+    return _run_plan(seed, _plan(seed, plan), shrink)
 
 
 def _plan(seed: str | None, path: Path | None) -> "Plan":
@@ -71,7 +71,7 @@ def _plan(seed: str | None, path: Path | None) -> "Plan":
         raise ConfigError(f"{path} is not a plan of a simulation: {problem}.") from problem
 
 
-def _one(name: str | None, plan: "Plan", shrink: Path | None) -> int:
+def _run_plan(name: str | None, plan: "Plan", shrink: Path | None) -> int:
     from kohort.sim import World, dump
     from kohort.sim.runs import shrink as smaller
 
@@ -119,7 +119,9 @@ def _model(depth: int) -> int:
     return 0
 
 
-def _many(first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None) -> int:
+def _run_many(
+    first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None
+) -> int:
     from kohort.sim.runs import Report, load_report, run_worlds, save_report
 
     seconds = None if seeds is not None and minutes is None else (2.0 if minutes is None else minutes) * 60

@@ -133,9 +133,9 @@ def _header_column(headers: pa.Array[Any] | None, rows: int) -> Column:
         packed = [_NO_HEADERS] * rows
     else:
         packed = [
-            pack_headers([(one["key"], one["value"]) for one in some]) if some else _NO_HEADERS
+            pack_headers([(header["key"], header["value"]) for header in some]) if some else _NO_HEADERS
             for some in headers.to_pylist()
         ]
     ends = np.zeros(rows + 1, np.int32)
-    np.cumsum([len(one) for one in packed], out=ends[1:])
+    np.cumsum([len(packed_headers) for packed_headers in packed], out=ends[1:])
     return Column(ends, np.frombuffer(b"".join(packed), np.uint8), np.ones(rows, np.uint8))

@@ -28,7 +28,7 @@ def to_columns(
     # If a producer sent nanoseconds instead of milliseconds, the int64 keeps the low bits, as in
     # the compiled loops.
     times = [(timestamp * 1000 + 2**63) % 2**64 - 2**63 for timestamp in timestamps]
-    named = [[{"key": key, "value": value} for key, value in one] or None for one in headers]
+    named = [[{"key": key, "value": value} for key, value in pairs] or None for pairs in headers]
     columns = (keys, values, topics, partitions, offsets, times, named)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

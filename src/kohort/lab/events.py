@@ -124,7 +124,7 @@ def _made(kind: type[Event], told: dict[str, Any], member: str) -> Event:
         return Gone(at, member, bool(told["killed"]))
     if kind in _PARTITIONS:
         assert issubclass(kind, Assigned | Revoked | Lost)
-        return kind(at, member, tuple(int(one) for one in told["partitions"]))
+        return kind(at, member, tuple(int(number) for number in told["partitions"]))
     return kind(at, member)
 
 

@@ -56,19 +56,19 @@ class Experiment(GroupSettings):
         own = fields(Experiment)[len(fields(GroupSettings)) :]
         ordered = (*own[:-1], *fields(GroupSettings), own[-1])
         if self.scenarios == (REPORT,):
-            return [one for one in ordered if one.name in _OF_REPORT]
+            return [each for each in ordered if each.name in _OF_REPORT]
         if self.scenarios == (TABLE,):
-            return [one for one in ordered if one.name in _OF_TABLE]
-        return [one for one in ordered if one.name != "rows"]
+            return [each for each in ordered if each.name in _OF_TABLE]
+        return [each for each in ordered if each.name != "rows"]
 
     def check(self) -> Experiment:
         """Return this experiment. Raises ConfigError if its settings contradict each other."""
         if len(self.scenarios) > 1 and {TABLE, REPORT} & set(self.scenarios):
             raise ConfigError(f"`{TABLE}` and `{REPORT}` run alone: name no other scenario beside them.")
-        basis, used = built_in(self.scenarios), {one.name for one in self.used}
-        for one in fields(self):
-            if one.name not in used and getattr(self, one.name) != getattr(basis, one.name):
-                raise ConfigError(f"`{name_of(one)}` has no effect on {', '.join(self.scenarios)}: leave it out.")
+        basis, used = built_in(self.scenarios), {each.name for each in self.used}
+        for each in fields(self):
+            if each.name not in used and getattr(self, each.name) != getattr(basis, each.name):
+                raise ConfigError(f"`{name_of(each)}` has no effect on {', '.join(self.scenarios)}: leave it out.")
         if self.store == "rocksdb" and not self.state_keys:
             raise ConfigError("The store rocksdb needs a changelog to restore from: set `state-keys`, too.")
         return self
@@ -93,7 +93,7 @@ class Experiment(GroupSettings):
         return found
 
     def _combinations(self, brokers: tuple[str, ...]) -> Iterator[Trial]:
-        shared = {one.name: getattr(self, one.name) for one in fields(GroupSettings)}
+        shared = {each.name: getattr(self, each.name) for each in fields(GroupSettings)}
         repetitions = range(1, self.repeat + 1)
         combined = product(self.scenarios, repetitions, self.clients, self.protocols, brokers)
         for scenario, repetition, client, protocol, broker in combined:

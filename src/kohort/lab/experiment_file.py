@@ -15,7 +15,7 @@ from kohort.errors import ConfigError
 from kohort.lab.experiment import Experiment, built_in
 from kohort.lab.settings import name_of
 
-_SETTINGS: dict[str, Field[Any]] = {name_of(one): one for one in fields(Experiment)}
+_SETTINGS: dict[str, Field[Any]] = {name_of(setting): setting for setting in fields(Experiment)}
 _BROKER = "broker-settings"
 _WIDTH = 100
 
@@ -27,7 +27,7 @@ def find(name: str) -> Experiment:
     """
     if name.endswith(".toml") or "/" in name:
         return _read(Path(name))
-    scenarios = _checked("scenarios", tuple(one.strip() for one in name.split(",")))
+    scenarios = _checked("scenarios", tuple(scenario.strip() for scenario in name.split(",")))
     return built_in(scenarios)
 
 
@@ -52,16 +52,16 @@ def from_command_line(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
 def dump(experiment: Experiment) -> str:
     """Return the experiment as a TOML file with a comment for each setting that has an effect."""
     lines: list[str] = []
-    for one in experiment.used:
-        value = getattr(experiment, one.name)
-        choices = f" Choices: {', '.join(one.metadata['choices'])}." if one.metadata["choices"] else ""
-        comment = textwrap.wrap(f"{one.metadata['text']}{choices}", _WIDTH - 2, break_on_hyphens=False)
+    for setting in experiment.used:
+        value = getattr(experiment, setting.name)
+        choices = f" Choices: {', '.join(setting.metadata['choices'])}." if setting.metadata["choices"] else ""
+        comment = textwrap.wrap(f"{setting.metadata['text']}{choices}", _WIDTH - 2, break_on_hyphens=False)
         lines += ["", *(f"# {line}" for line in comment)] if lines else [f"# {line}" for line in comment]
         if isinstance(value, Mapping):
             lines.append(f"[{_BROKER}]")
-            lines += [f"{json.dumps(name)} = {json.dumps(setting)}" for name, setting in sorted(value.items())]
+            lines += [f"{json.dumps(name)} = {json.dumps(chosen)}" for name, chosen in sorted(value.items())]
         else:
-            lines.append(f"{name_of(one)} = {_as_toml(value)}")
+            lines.append(f"{name_of(setting)} = {_as_toml(value)}")
     return "\n".join(lines) + "\n"
 
 
@@ -89,10 +89,10 @@ def _known(name: str) -> Field[Any]:
 
 def _checked(name: str, value: object) -> Any:
     """Return the value in the type of that setting. Raises ConfigError for a value that it cannot have."""
-    one = _known(name)
-    default = getattr(built_in(("bounce",)), one.name)
+    setting = _known(name)
+    default = getattr(built_in(("bounce",)), setting.name)
     typed = _typed(name, default, value)
-    least, choices = one.metadata["least"], one.metadata["choices"]
+    least, choices = setting.metadata["least"], setting.metadata["choices"]
     if least is not None and typed < least:
         raise ConfigError(f"`{name}` is at least {least}, not {typed}.")
     for element in typed if isinstance(typed, tuple) else (typed,):
@@ -113,7 +113,7 @@ def _typed(name: str, default: object, value: object) -> Any:
             return float(value)
         case str(), str():
             return value
-        case tuple(), list() | tuple() if value and all(isinstance(one, str) for one in value):
+        case tuple(), list() | tuple() if value and all(isinstance(word, str) for word in value):
             return tuple(value)
         case Mapping(), Mapping():
             return _broker_settings(value)
@@ -125,7 +125,7 @@ def _broker_settings(given: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in given.items():
         if isinstance(value, Mapping):
-            found |= {f"{name}.{rest}": one for rest, one in _broker_settings(value).items()}
+            found |= {f"{name}.{rest}": setting for rest, setting in _broker_settings(value).items()}
         else:
             found[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return found
@@ -152,7 +152,7 @@ def _parsed(name: str, text: str) -> object:
     if isinstance(default, str):
         return text
     if isinstance(default, tuple):
-        return [one.strip() for one in text.split(",")]
+        return [word.strip() for word in text.split(",")]
     try:
         value: object = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

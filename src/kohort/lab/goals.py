@@ -75,7 +75,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class GoalResult:
     """A goal and the measured values; None where nothing was measured."""
 
     row: Row
@@ -91,16 +91,18 @@ class Reached:
         return "reached" if self.kohort_ms <= self.goal.most_ms else "missed"
 
 
-def reached(rows: Sequence[Row], summaries: Iterable[Summary]) -> list[Reached]:
+def goal_results(rows: Sequence[Row], summaries: Iterable[Summary]) -> list[GoalResult]:
     """Return every goal of these rows with its measured values."""
-    found = {(one.scenario, one.protocol, one.broker): one for one in summaries}
+    found = {(summary.scenario, summary.protocol, summary.broker): summary for summary in summaries}
 
     def value(row: Row, goal: Goal, broker: str) -> float | None:
         summary = found.get((row.name, goal.protocol, broker))
         return None if summary is None else goal.of(summary)
 
     return [
-        Reached(row, goal, value(row, goal, "kafka"), value(row, goal, "kohort")) for row in rows for goal in row.goals
+        GoalResult(row, goal, value(row, goal, "kafka"), value(row, goal, "kohort"))
+        for row in rows
+        for goal in row.goals
     ]
 
 

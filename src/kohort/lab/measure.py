@@ -59,13 +59,13 @@ def measure(events: Iterable[Event], triggers: Sequence[Trigger]) -> Measures:
     begin = triggers[0].at if triggers else 0
     spans, dark = processing(ordered, triggers)
     return Measures(
-        dark=[one for one in dark if one.end >= begin],
+        dark=[interval for interval in dark if interval.end >= begin],
         pauses={name: found for name, found in _pauses(ordered, begin).items() if found},
         first_assignments=_first_assignments(ordered, begin),
-        walls=[None if one.settled_at is None else max(0, one.settled_at - one.at) for one in triggers],
+        walls=[None if trigger.settled_at is None else max(0, trigger.settled_at - trigger.at) for trigger in triggers],
         after_joins=_after_joins(ordered, triggers),
         rebalances=_rebalances(ordered, triggers),
-        restored=sum(one.records for one in ordered if isinstance(one, Restored) and one.at >= begin),
+        restored=sum(event.records for event in ordered if isinstance(event, Restored) and event.at >= begin),
         reading=_reading(ordered),
         spans=spans,
     )
@@ -93,7 +93,7 @@ def _pauses(ordered: Sequence[Event], begin: int) -> dict[str, list[Interval]]:
                     found[name].append((paused_at.pop(name), event.at))
             case Gone():
                 paused_at.pop(name, None)
-    return {name: [one for one in intervals if one[1] >= begin] for name, intervals in found.items()}
+    return {name: [interval for interval in intervals if interval[1] >= begin] for name, intervals in found.items()}
 
 
 def _first_assignments(ordered: Sequence[Event], begin: int) -> dict[str, int]:
@@ -109,15 +109,15 @@ def _first_assignments(ordered: Sequence[Event], begin: int) -> dict[str, int]:
 
 def _after_joins(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> list[int]:
     found = []
-    for one in triggers:
-        if one.settled_at is not None:
-            joins = [e.at for e in ordered if isinstance(e, Joining) and one.at <= e.at <= one.settled_at]
-            found += [one.settled_at - max(joins)] if joins else []
+    for trigger in triggers:
+        if trigger.settled_at is not None:
+            joins = [e.at for e in ordered if isinstance(e, Joining) and trigger.at <= e.at <= trigger.settled_at]
+            found += [trigger.settled_at - max(joins)] if joins else []
     return found
 
 
 def _rebalances(ordered: Sequence[Event], triggers: Sequence[Trigger]) -> list[int]:
-    ends = [*(one.at for one in triggers[1:]), ordered[-1].at + 1 if ordered else 0]
+    ends = [*(trigger.at for trigger in triggers[1:]), ordered[-1].at + 1 if ordered else 0]
     counts = []
     for trigger, end in zip(triggers, ends, strict=False):
         told: dict[str, int] = defaultdict(int)

@@ -53,9 +53,14 @@ def pauses_figure(groups: Mapping[str, Sequence[Measures]]) -> Figure:
     axes = figure.add_axes((0.07, 0.17, 0.91, 0.69))
     width = 0.8 / max(1, len(groups))
     for index, ((name, repetitions), colour) in enumerate(zip(groups.items(), COLOURS, strict=False)):
-        ranked = [sorted((pauses_ms(found) for found in one.pauses.values()), reverse=True) for one in repetitions]
+        ranked = [
+            sorted((pauses_ms(found) for found in repetition.pauses.values()), reverse=True)
+            for repetition in repetitions
+        ]
         members = max(map(len, ranked), default=0)
-        heights = [sum(one[rank] for one in ranked if rank < len(one)) / len(ranked) for rank in range(members)]
+        heights = [
+            sum(pauses[rank] for pauses in ranked if rank < len(pauses)) / len(ranked) for rank in range(members)
+        ]
         total = sum(heights)
         places = [rank + index * width for rank in range(members)]
         axes.bar(places, heights, width * 0.92, color=colour, label=f"{name}: {_amount(total)} in all")

@@ -75,7 +75,7 @@ class Processing:
         self.spans: list[Span] = []
         self.dark: list[Dark] = []
         self._tracks: dict[int, _Track] = defaultdict(_Track)
-        self._outages = deque(one.down_until for one in triggers if one.down_until is not None)
+        self._outages = deque(trigger.down_until for trigger in triggers if trigger.down_until is not None)
         for trigger in triggers:
             for partition in range(*(trigger.opened or (0, 0))):
                 self._tracks[partition].stopped = trigger.at, NOBODY

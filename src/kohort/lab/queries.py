@@ -130,8 +130,8 @@ class Queries:
         return found
 
     def _disconnect(self, member: str) -> None:
-        for one in reversed(self._connections.pop(member, ())):
-            one.close()
+        for connection in reversed(self._connections.pop(member, ())):
+            connection.close()
 
     def _connection(self, member: str) -> tuple[socket.socket, TextIO]:
         if member not in self._connections:

@@ -37,11 +37,11 @@ def _events(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
     `first` and `last` are the offsets of a run of records; for a commit, `last` is the last
     committed record.
     """
-    for one in outcomes:
-        begin = one.triggers[0].at
-        for event in one.events:
+    for outcome in outcomes:
+        begin = outcome.triggers[0].at
+        for event in outcome.events:
             at = (event.at - begin) / 1e9
-            row = {**_of(one), "at_s": at, "member": event.member, "event": type(event).__name__.lower()}
+            row = {**_of(outcome), "at_s": at, "member": event.member, "event": type(event).__name__.lower()}
             for partition, first, last in _places(event):
                 yield {**row, "partition": partition, "first": first, "last": last}
 
@@ -58,11 +58,11 @@ def _places(event: Event) -> list[tuple[int | None, int | None, int | None]]:
 
 
 def _dark(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
-    for one in outcomes:
-        begin = one.triggers[0].at
-        for dark in measure(one.events, one.triggers).dark:
+    for outcome in outcomes:
+        begin = outcome.triggers[0].at
+        for dark in measure(outcome.events, outcome.triggers).dark:
             yield {
-                **_of(one),
+                **_of(outcome),
                 "partition": dark.partition,
                 "begin_s": (dark.begin - begin) / 1e9,
                 "end_s": (dark.end - begin) / 1e9,
@@ -72,15 +72,15 @@ def _dark(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
 
 
 def _triggers(outcomes: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
-    for one in outcomes:
-        begin = one.triggers[0].at
-        for trigger in one.triggers:
+    for outcome in outcomes:
+        begin = outcome.triggers[0].at
+        for trigger in outcome.triggers:
             settled = None if trigger.settled_at is None else (trigger.settled_at - begin) / 1e9
-            yield {**_of(one), "at_s": (trigger.at - begin) / 1e9, "what": trigger.what, "settled_s": settled}
+            yield {**_of(outcome), "at_s": (trigger.at - begin) / 1e9, "what": trigger.what, "settled_s": settled}
 
 
-def _of(one: Outcome) -> dict[str, Any]:
-    trial = one.trial
+def _of(outcome: Outcome) -> dict[str, Any]:
+    trial = outcome.trial
     return {
         "experiment": trial.title,
         "scenario": trial.scenario,

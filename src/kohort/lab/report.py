@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.lab.goals import ROWS, reached
+from kohort.lab.goals import ROWS, goal_results
 from kohort.lab.measure import measure
 from kohort.lab.pictures import partitions_figure, pauses_figure, throughput_figure
 from kohort.lab.series import throughput, throughput_around
@@ -62,8 +62,10 @@ _NOTES = {
 
 def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
     """Write the report of all outcomes to `path`. Raises KohortError without matplotlib."""
-    ordered = sorted(outcomes, key=lambda one: (one.trial.title, one.trial.client, one.trial.protocol))
-    sections = [_section(title, list(same)) for title, same in groupby(ordered, key=lambda one: one.trial.title)]
+    ordered = sorted(outcomes, key=lambda outcome: (outcome.trial.title, outcome.trial.client, outcome.trial.protocol))
+    sections = [
+        _section(title, list(same)) for title, same in groupby(ordered, key=lambda outcome: outcome.trial.title)
+    ]
     goals = _goals(ordered)
     body = f"<h1>What rebalances cost</h1><p>{_machine()}</p>{goals}{''.join(sections)}{_LIMITS}"
     page = f"<!doctype html><html lang=en><meta charset=utf-8><title>kohort lab</title><style>{_STYLE}</style>{body}"
@@ -73,28 +75,36 @@ def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
 def _section(title: str, outcomes: Sequence[Outcome]) -> str:
     summaries = summarise(outcomes)
     parts = [f"<h2>{html.escape(title)}</h2>", f"<p>{_setting(outcomes[0].trial)}</p>", _table(summaries)]
-    notes = [_NOTES[client] for client in dict.fromkeys(one.trial.client for one in outcomes) if client in _NOTES]
+    notes = [
+        _NOTES[client] for client in dict.fromkeys(outcome.trial.client for outcome in outcomes) if client in _NOTES
+    ]
     parts += [f"<p>{html.escape(note)}</p>" for note in notes]
-    for (client, protocol), same in groupby(outcomes, key=lambda one: (one.trial.client, one.trial.protocol)):
+    for (client, protocol), same in groupby(
+        outcomes, key=lambda outcome: (outcome.trial.client, outcome.trial.protocol)
+    ):
         parts.append(_pictures(f"{client}, {protocol}", list(same)))
     return "".join(parts)
 
 
 def _pictures(title: str, outcomes: Sequence[Outcome]) -> str:
-    brokers = list(dict.fromkeys(one.trial.broker for one in outcomes))
-    by_broker = {broker: [one for one in outcomes if one.trial.broker == broker] for broker in sorted(brokers)}
+    brokers = list(dict.fromkeys(outcome.trial.broker for outcome in outcomes))
+    by_broker = {
+        broker: [outcome for outcome in outcomes if outcome.trial.broker == broker] for broker in sorted(brokers)
+    }
     parts = [f"<h3>{html.escape(title)}</h3>"]
     times = max(map(len, by_broker.values()))
     over = f"; mean and one standard deviation over {times} repetitions" if times > 1 else ""
     lines = {name: throughput(same) for name, same in by_broker.items()}
     parts.append(_image(throughput_figure(lines, "the first trigger"), f"Throughput against time{over}."))
-    triggers = max(len(one.triggers) for one in outcomes)
+    triggers = max(len(outcome.triggers) for outcome in outcomes)
     if triggers * times > 1:
         around = {name: throughput_around(same) for name, same in by_broker.items()}
         told = f"Throughput around a trigger; mean and one standard deviation over all {triggers * times} triggers."
         parts.append(_image(throughput_figure(around, "a trigger"), told))
-    measured = {name: [measure(one.events, one.triggers) for one in same] for name, same in by_broker.items()}
-    if any(one.pauses for same in measured.values() for one in same):
+    measured = {
+        name: [measure(outcome.events, outcome.triggers) for outcome in same] for name, same in by_broker.items()
+    }
+    if any(measurement.pauses for same in measured.values() for measurement in same):
         parts.append(_image(pauses_figure(measured), "How long each member could process nothing."))
     for name, same in by_broker.items():
         figure = partitions_figure(f"{name}: {title}", measured[name][0], same[0].triggers)
@@ -114,12 +124,12 @@ def _trace(outcome: Outcome) -> str:
 def _table(summaries: Sequence[Summary]) -> str:
     heads = "".join(f"<th>{name}</th>" for name in ("client", "protocol", "broker"))
     shown = filled(summaries)
-    heads += "".join(f'<th title="{html.escape(COLUMNS[one][1])}">{COLUMNS[one][0]}</th>' for one in shown)
+    heads += "".join(f'<th title="{html.escape(COLUMNS[number][1])}">{COLUMNS[number][0]}</th>' for number in shown)
     rows, before = [], None
-    for one in summaries:
-        kind = one.client, one.protocol
-        told = cells(one)
-        values = (*(kind if kind != before else ("", "")), one.broker, *(told[number] for number in shown))
+    for summary in summaries:
+        kind = summary.client, summary.protocol
+        told = cells(summary)
+        values = (*(kind if kind != before else ("", "")), summary.broker, *(told[number] for number in shown))
         row = "".join(f"<td>{html.escape(value)}</td>" for value in values)
         rows.append(f"<tr{' class=first' if kind != before else ''}>{row}</tr>")
         before = kind
@@ -128,17 +138,17 @@ def _table(summaries: Sequence[Summary]) -> str:
 
 def _goals(outcomes: Sequence[Outcome]) -> str:
     """Return the table of target figures for the experiments in `outcomes`; empty if there are none."""
-    labels = {one.trial.label for one in outcomes}
-    found = reached([row for row in ROWS if row.name in labels], summarise(outcomes))
-    if not found:
+    labels = {outcome.trial.label for outcome in outcomes}
+    results = goal_results([row for row in ROWS if row.name in labels], summarise(outcomes))
+    if not results:
         return ""
     heads = "".join(f"<th>{html.escape(head)}</th>" for head in GOAL_COLUMNS)
     rows, before = [], None
-    for one in found:
-        told = goal_cells(one, first=one.row is not before)
-        row = "".join(f"<td class={one.verdict or 'none'}>{html.escape(value)}</td>" for value in told)
-        rows.append(f"<tr{' class=first' if one.row is not before else ''}>{row}</tr>")
-        before = one.row
+    for result in results:
+        values = goal_cells(result, first=result.row is not before)
+        row = "".join(f"<td class={result.verdict or 'none'}>{html.escape(value)}</td>" for value in values)
+        rows.append(f"<tr{' class=first' if result.row is not before else ''}>{row}</tr>")
+        before = result.row
     return f"<h2>Figures to reach</h2><table><tr>{heads}</tr>{''.join(rows)}</table>"
 
 

@@ -31,7 +31,9 @@ class Series:
 
 def throughput(outcomes: Sequence[Outcome], bin_s: float = 0.5) -> Series:
     """Return the throughput over repetitions of a trial, from the first trigger to the end of the shortest."""
-    return _series([_counts(one, one.triggers[0].at, _last(one), bin_s) for one in outcomes], bin_s, 0.0, 1.0)
+    return _series(
+        [_counts(outcome, outcome.triggers[0].at, _last(outcome), bin_s) for outcome in outcomes], bin_s, 0.0, 1.0
+    )
 
 
 def throughput_around(
@@ -43,11 +45,11 @@ def throughput_around(
     by another has none for later times.
     """
     counted = []
-    for one in outcomes:
-        ends = [*(trigger.at for trigger in one.triggers[1:]), _last(one)]
-        for trigger, end in zip(one.triggers, ends, strict=True):
+    for outcome in outcomes:
+        ends = [*(trigger.at for trigger in outcome.triggers[1:]), _last(outcome)]
+        for trigger, end in zip(outcome.triggers, ends, strict=True):
             begin = trigger.at - int(before_s * _NS_PER_S)
-            counted.append(_counts(one, begin, min(end, trigger.at + int(most_s * _NS_PER_S)), bin_s))
+            counted.append(_counts(outcome, begin, min(end, trigger.at + int(most_s * _NS_PER_S)), bin_s))
     return _series(counted, bin_s, -before_s, 0.5)
 
 
@@ -56,7 +58,9 @@ def _series(counted: Sequence[Sequence[int]], bin_s: float, begin_s: float, part
     reaches = sorted(map(len, counted), reverse=True)
     end = reaches[max(0, ceil(part * len(reaches)) - 1)]
     bins = [[counts[number] / bin_s for counts in counted if len(counts) > number] for number in range(end)]
-    return Series(bin_s, [statistics.fmean(one) for one in bins], [statistics.pstdev(one) for one in bins], begin_s)
+    return Series(
+        bin_s, [statistics.fmean(values) for values in bins], [statistics.pstdev(values) for values in bins], begin_s
+    )
 
 
 def pauses_ms(pauses: Iterable[tuple[int, int]]) -> float:

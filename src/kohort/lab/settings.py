@@ -22,9 +22,9 @@ def setting(default: _T, text: str, *, name: str = "", least: float | None = Non
     return result
 
 
-def name_of(one: Field[Any]) -> str:
+def name_of(setting: Field[Any]) -> str:
     """Return the name of a setting in files."""
-    return str(one.metadata["name"] or one.name.replace("_", "-"))
+    return str(setting.metadata["name"] or setting.name.replace("_", "-"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,9 +68,9 @@ def summarise(outcomes: Iterable[Outcome]) -> list[Summary]:
     """
     order: dict[tuple[str, str, str], int] = {}
     listed = list(outcomes)
-    for one in listed:
-        order.setdefault(_kind(one)[:3], len(order))
-    listed.sort(key=lambda one: (order[_kind(one)[:3]], one.trial.broker, one.trial.repetition))
+    for outcome in listed:
+        order.setdefault(_kind(outcome)[:3], len(order))
+    listed.sort(key=lambda outcome: (order[_kind(outcome)[:3]], outcome.trial.broker, outcome.trial.repetition))
     return [_summary(list(same)) for _, same in groupby(listed, key=_kind)]
 
 
@@ -80,14 +80,14 @@ def _kind(outcome: Outcome) -> tuple[str, str, str, str]:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> Summary:
-    measured = [measure(one.events, one.triggers) for one in outcomes]
-    dark = sorted(_ms(one.end - one.begin) for each in measured for one in each.dark)
+    measured = [measure(outcome.events, outcome.triggers) for outcome in outcomes]
+    dark = sorted(_ms(interval.end - interval.begin) for each in measured for interval in each.dark)
     firsts = sorted(_ms(took) for each in measured for took in each.first_assignments.values())
     walls = list(chain.from_iterable(each.walls for each in measured))
     settled = sorted(_ms(wall) for wall in walls if wall is not None)
     joins = sorted(_ms(took) for each in measured for took in each.after_joins)
-    cpu = [one.broker_cpu_s for one in outcomes if one.broker_cpu_s is not None]
-    busy = [one.busy for one in outcomes if one.busy is not None]
+    cpu = [outcome.broker_cpu_s for outcome in outcomes if outcome.broker_cpu_s is not None]
+    busy = [outcome.busy for outcome in outcomes if outcome.busy is not None]
     return Summary(
         *_kind(outcomes[0]),
         repetitions=len(outcomes),
@@ -105,7 +105,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Summary:
         unsettled=len(walls) - len(settled),
         settle_s=outcomes[0].trial.settle_s,
         restored=statistics.fmean(each.restored for each in measured),
-        answered=_answered([one.answered for one in outcomes if one.answered is not None]),
+        answered=_answered([outcome.answered for outcome in outcomes if outcome.answered is not None]),
         rebalances=statistics.fmean(chain.from_iterable(each.rebalances for each in measured)),
         duplicated=sum(each.reading.duplicated for each in measured),
         committed_again=sum(each.reading.committed_again for each in measured),
@@ -120,9 +120,11 @@ def _answered(found: Sequence[Answered]) -> Answered | None:
     if not found:
         return None
     return Answered(
-        sum(one.fresh for one in found), sum(one.stale for one in found), sum(one.none for one in found),
-        max(one.longest_ms for one in found),
-    )  # fmt: skip
+        fresh=sum(answered.fresh for answered in found),
+        stale=sum(answered.stale for answered in found),
+        none=sum(answered.none for answered in found),
+        longest_ms=max(answered.longest_ms for answered in found),
+    )
 
 
 def total_pause_ms(measured: Measures) -> float:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from rich.table import Table
 
-from kohort.lab.goals import MEANING, Reached, Row
+from kohort.lab.goals import MEANING, GoalResult, Row
 from kohort.lab.queries import Answered
 from kohort.lab.summary import Summary
 
@@ -55,12 +55,12 @@ def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
     for number in shown:
         table.add_column(COLUMNS[number][0], justify="right", no_wrap=True)
     before: tuple[str, str, str] | None = None
-    for one in summaries:
-        kind = one.scenario, one.client, one.protocol
+    for summary in summaries:
+        kind = summary.scenario, summary.client, summary.protocol
         if before is not None and kind != before:
             table.add_section()
         table.add_row(
-            *(kind if kind != before else ("", "", "")), one.broker, *(cells(one)[number] for number in shown)
+            *(kind if kind != before else ("", "", "")), summary.broker, *(cells(summary)[number] for number in shown)
         )
         before = kind
     return table
@@ -72,17 +72,17 @@ def filled(summaries: Sequence[Summary]) -> list[int]:
     return [number for number, column in enumerate(columns) if any(column)]
 
 
-def goals_table(found: Sequence[Reached]) -> Table:
+def goals_table(found: Sequence[GoalResult]) -> Table:
     """Return a table with one line per goal."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for head, justify in zip(GOAL_COLUMNS, _GOAL_SIDES, strict=True):
         table.add_column(head, justify=justify, no_wrap=head != GOAL_COLUMNS[0])
     before: Row | None = None
-    for one in found:
-        if before is not None and one.row is not before:
+    for result in found:
+        if before is not None and result.row is not before:
             table.add_section()
-        table.add_row(*goal_cells(one, first=one.row is not before))
-        before = one.row
+        table.add_row(*goal_cells(result, first=result.row is not before))
+        before = result.row
     return table
 
 
@@ -90,28 +90,28 @@ GOAL_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "at most", "
 _GOAL_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left")
 
 
-def goal_cells(one: Reached, first: bool) -> list[str]:
+def goal_cells(result: GoalResult, first: bool) -> list[str]:
     """Return the values of GOAL_COLUMNS; only the first line of an experiment names it."""
-    most = duration(one.goal.most_ms)
+    most = duration(result.goal.most_ms)
     return [
-        f"{one.row.name}: {one.row.what}" if first else "", one.goal.protocol, MEANING[one.goal.figure],
-        duration(one.kafka_ms), most, duration(one.kohort_ms), one.verdict,
+        f"{result.row.name}: {result.row.what}" if first else "", result.goal.protocol, MEANING[result.goal.figure],
+        duration(result.kafka_ms), most, duration(result.kohort_ms), result.verdict,
     ]  # fmt: skip
 
 
-def cells(one: Summary) -> list[str]:
+def cells(summary: Summary) -> list[str]:
     """Return the values of COLUMNS."""
-    wall = f"> {one.settle_s:.0f} s" if one.unsettled else duration(one.wall_max)
+    wall = f"> {summary.settle_s:.0f} s" if summary.unsettled else duration(summary.wall_max)
     return [
-        *map(duration, (one.dark_p50, one.dark_p99, one.dark_max, one.dark_sum, one.pause)),
-        *(duration(one.first_p50), duration(one.first_max), duration(one.wall_p50), wall),
-        *(duration(one.after_join_p50), duration(one.after_join_max)),
-        f"{one.restored:.0f}" if one.restored else "",
-        *_asked(one.answered),
-        f"{one.rebalances:.1f}",
-        f"{one.duplicated}/{one.committed_again}/{one.skipped}/{one.out_of_order}",
-        "" if one.broker_cpu_s is None else f"{one.broker_cpu_s:.1f}",
-        "" if one.busy is None else f"{one.busy:.0%}",
+        *map(duration, (summary.dark_p50, summary.dark_p99, summary.dark_max, summary.dark_sum, summary.pause)),
+        *(duration(summary.first_p50), duration(summary.first_max), duration(summary.wall_p50), wall),
+        *(duration(summary.after_join_p50), duration(summary.after_join_max)),
+        f"{summary.restored:.0f}" if summary.restored else "",
+        *_asked(summary.answered),
+        f"{summary.rebalances:.1f}",
+        f"{summary.duplicated}/{summary.committed_again}/{summary.skipped}/{summary.out_of_order}",
+        "" if summary.broker_cpu_s is None else f"{summary.broker_cpu_s:.1f}",
+        "" if summary.busy is None else f"{summary.busy:.0%}",
     ]
 
 

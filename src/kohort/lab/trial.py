@@ -61,7 +61,7 @@ class Outcome:
         """Write the outcome as JSON lines. The file appears only when it is complete."""
         head = {
             "trial": asdict(self.trial),
-            "triggers": [asdict(one) for one in self.triggers],
+            "triggers": [asdict(trigger) for trigger in self.triggers],
             "broker_cpu_s": self.broker_cpu_s,
             "group": self.group,
             "busy": self.busy,
@@ -77,7 +77,7 @@ class Outcome:
         try:
             first, *rest = path.read_text().splitlines()
             head = json.loads(first)
-            triggers, events = [Trigger.of(one) for one in head["triggers"]], [parse(one) for one in rest]
+            triggers, events = [Trigger.of(trigger) for trigger in head["triggers"]], [parse(text) for text in rest]
             answered = Answered(**head["answered"]) if head.get("answered") else None
             trial = Trial(**head["trial"])
             return cls(trial, triggers, events, head["broker_cpu_s"], head["group"], head["busy"], answered)

@@ -195,6 +195,6 @@ class AnyMember(ABC):
 
     def _timer_fired(self, timer: MemberTimer) -> None:
         heartbeat, retry, poll, commit = (
-            None if one is timer else at for one, at in zip(MemberTimer, self._armed, strict=True)
+            None if other is timer else at for other, at in zip(MemberTimer, self._armed, strict=True)
         )
         self._armed = heartbeat, retry, poll, commit

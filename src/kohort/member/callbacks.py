@@ -47,7 +47,9 @@ class Callbacks:
     @property
     def about_to_assign(self) -> frozenset[TopicPartition]:
         """Partitions that the application will get before any callback that is added now."""
-        return frozenset().union(*(one.partitions for one in self._waiting if one.kind is CallbackKind.ASSIGN))
+        return frozenset().union(
+            *(callback.partitions for callback in self._waiting if callback.kind is CallbackKind.ASSIGN)
+        )
 
     def add(self, kind: CallbackKind, partitions: frozenset[TopicPartition], *, deleted: bool = False) -> None:
         """Add a callback behind those that wait."""

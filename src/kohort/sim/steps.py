@@ -36,7 +36,7 @@ class TimedStep:
     @property
     def description(self) -> str:
         """Text without the time."""
-        return " ".join([self.name(), *(_text(getattr(self, one.name)) for one in fields(self)[1:])])
+        return " ".join([self.name(), *(_text(getattr(self, field.name)) for field in fields(self)[1:])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,10 +437,10 @@ def parse(text: str) -> Step:
     if kind is None:
         raise ValueError(f"no step is called {name!r}")
     hints = get_type_hints(kind)
-    names = [one.name for one in fields(kind)[1:]]
+    names = [field.name for field in fields(kind)[1:]]
     if len(words) != len(names):
         raise ValueError(f"{name} has {len(names)} attributes: {', '.join(names)}")
-    values = [_value(hints[one], word) for one, word in zip(names, words, strict=True)]
+    values = [_value(hints[name], word) for name, word in zip(names, words, strict=True)]
     return kind(float(at), *values)
 
 

@@ -95,7 +95,7 @@ class Exchange:
             (giver, receiver, self._best(giver, receiver)) for giver, receiver in pairwise(cycle) if giver and receiver
         ]
         if TURN in cycle:
-            self._exchange(steps, self._a_light_one(steps[-1][1]))
+            self._exchange(steps, self._light_member(steps[-1][1]))
         else:
             for _ in range(min(len(self._stock(giver, near)) for giver, _, near in steps)):
                 self._exchange(steps, None)
@@ -154,7 +154,7 @@ class Exchange:
         """Return the best partitions to move from one node to the other, as the set of kinds that are near them."""
         return max(self._nears(giver), key=lambda near: (_gain(near, giver, receiver), -near))
 
-    def _a_light_one(self, node: Node) -> Member:
+    def _light_member(self, node: Node) -> Member:
         assert self._high is not None
         return node.kind.having[self._high - 1][-1]
 

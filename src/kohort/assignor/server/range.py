@@ -101,7 +101,7 @@ class RangePlan:
         if topics not in self._places:
             lists = {id(found): found for topic_id in topics if (found := self._subscribers.get(topic_id))}
             self._places[topics] = [
-                {member_id: n for n, member_id in enumerate(one, start=1)} for one in lists.values()
+                {member_id: n for n, member_id in enumerate(ordered, start=1)} for ordered in lists.values()
             ]
         return self._places[topics]
 

@@ -36,7 +36,7 @@ class Roster:
         """Members whose target contains a mutable set."""
         self._turn = 0
         """Number of updates so far. A target that was copied in this turn is not shared."""
-        self._one = Singletons()
+        self._singletons = Singletons()
         self._shares: dict[frozenset[UUID], tuple[int, int, int] | None] = {}
 
     def set_topic(self, topic_id: UUID, shape: TopicShape) -> None:
@@ -139,7 +139,7 @@ class Roster:
             open_member.target = {topic_id: frozenset(numbers) for topic_id, numbers in open_member.target.items()}
         self._open = {}
         self._shares = {}
-        self._one = Singletons()
+        self._singletons = Singletons()
         changed: dict[str, Target] = {}
         for member_id, before in self._before.items():
             member = self.members.get(member_id)
@@ -151,14 +151,14 @@ class Roster:
 
     def give(self, topic: Topic, numbers: Collection[int], members: Collection[Member]) -> None:
         """Assign each number to one member, in order. The caller updates the members' loads."""
-        topic_id, one, turn = topic.id, self._one, self._turn
+        topic_id, singletons, turn = topic.id, self._singletons, self._turn
         for number, member in zip(numbers, members, strict=True):
             target = member.target if member.turn == turn else self._own(member)
             had = target.get(topic_id)
             if had is None:
-                target[topic_id] = one[number]
+                target[topic_id] = singletons[number]
             elif len(had) < _MANY:
-                target[topic_id] = had | one[number]
+                target[topic_id] = had | singletons[number]
             elif isinstance(had, set):
                 had.add(number)
             else:
@@ -192,7 +192,7 @@ class Roster:
         if isinstance(had, set):
             had.discard(number)
         elif len(had) < _MANY:
-            target[topic.id] = had - self._one[number]
+            target[topic.id] = had - self._singletons[number]
         else:
             target[topic.id] = set(had) - {number}
             self._open[giver] = None

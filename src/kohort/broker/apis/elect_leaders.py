@@ -94,8 +94,8 @@ def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Reject a request with an unknown type of election."""
     code = ErrorCode.INVALID_REQUEST
     results = [
-        ReplicaElectionResult(topic=one.topic, partition_result=[_result(index, code) for index in one.partitions])
-        for one in request.topic_partitions or ()
+        ReplicaElectionResult(topic=topic.topic, partition_result=[_result(index, code) for index in topic.partitions])
+        for topic in request.topic_partitions or ()
     ]
     return ElectLeadersResponse(error_code=code, replica_election_results=results)
 

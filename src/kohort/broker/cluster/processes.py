@@ -172,5 +172,5 @@ class BrokerProcesses:
                 await self._start(broker)
             except KohortError as problem:
                 log.error("%s", problem)
-        if all(one.process is None or one.process.returncode is not None for one in self.brokers):
+        if all(broker.process is None or broker.process.returncode is not None for broker in self.brokers):
             self.over.set()

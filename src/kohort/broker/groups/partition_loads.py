@@ -136,7 +136,7 @@ class PartitionLoads:
         found: dict[TopicPartition, FoundOffset] = {}
 
         def note(some: "Mapping[TopicPartition, FoundOffset | None]") -> None:
-            found.update({partition: one for partition, one in some.items() if one is not None})
+            found.update({partition: load for partition, load in some.items() if load is not None})
 
         if self._cluster is None:
             brokers = ",".join(f"{node.host}:{node.port}" for node in self._broker.leadership.nodes)

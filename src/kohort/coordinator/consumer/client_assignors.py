@@ -161,7 +161,9 @@ class MemberComputedTargets:
     def _common(self, group: PlannedGroup, updated: UpdatedMember | None, weights: Weights) -> str | None:
         """Return the assignor that all members offer and most members prefer."""
         if updated is not None:
-            members = {one: member for one, member in group.members.items() if one != updated.replaces}
+            members = {
+                member_id: member for member_id, member in group.members.items() if member_id != updated.replaces
+            }
             return self._in_common(members | {updated.member.member_id: updated.member}, weights)
         # Cached, because every heartbeat asks for it until the target is computed.
         key = len(group.members), group.epoch

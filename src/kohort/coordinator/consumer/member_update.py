@@ -80,7 +80,9 @@ class MemberUpdate:
         out.records.append(records.member_metadata(group_id, after))
         old, new = before.subscription, after.subscription
         dropped = [old] if self._replaced_member is None else [old, self._replaced_member.subscription]
-        expressions = Counter(one.expression for one in dropped if one.expression is not None)
+        expressions = Counter(
+            subscription.expression for subscription in dropped if subscription.expression is not None
+        )
         for expression, times in expressions.items():
             if expression != new.expression and group.topics.expressions[expression] == times:
                 out.records.append(records.no_expression(group_id, expression))

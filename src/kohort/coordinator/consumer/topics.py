@@ -187,7 +187,7 @@ class SubscribedTopics:
     ) -> Counter[str]:
         """Return how the counts will change if members drop these subscriptions, and one of them adds another."""
         changes: Counter[str] = Counter()
-        if added in self._used and all(one is NO_SUBSCRIPTION for one in dropped):
+        if added in self._used and all(subscription is NO_SUBSCRIPTION for subscription in dropped):
             return changes  # common when many members join at once
         if added not in self._used:
             changes.update(self.topics_of(added, new_matches))

@@ -27,7 +27,7 @@ async def _run(order: Order) -> None:
 
     async def send(ends: Mapping[int, int]) -> bool:
         try:
-            await consumer.commit({aiokafka.TopicPartition(order.topic, one): end for one, end in ends.items()})
+            await consumer.commit({aiokafka.TopicPartition(order.topic, number): end for number, end in ends.items()})
         except KafkaError:
             return False
         return True
@@ -63,7 +63,7 @@ async def _run(order: Order) -> None:
     while not application.stopping.is_set():
         polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
         async with working:
-            application.read((one.partition, one.offset, one.key or b"") for one in chain(*polled.values()))
+            application.read((record.partition, record.offset, record.key or b"") for record in chain(*polled.values()))
             await asyncio.to_thread(application.polled)
     async with working:
         await asyncio.to_thread(application.leaving)
@@ -71,4 +71,4 @@ async def _run(order: Order) -> None:
 
 
 def _numbers(partitions: Iterable[Any]) -> list[int]:
-    return [one.partition for one in partitions]
+    return [partition.partition for partition in partitions]

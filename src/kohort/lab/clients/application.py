@@ -126,18 +126,18 @@ class Application:
     def _settle(self, partitions: set[int], commit: Commit) -> None:
         # The counts are written first: a crash in between counts some records twice, but never too few.
         self._store.flush(partitions)
-        ends = {one: end for one, end in self._ends.items() if one in partitions}
+        ends = {partition: end for partition, end in self._ends.items() if partition in partitions}
         if ends and commit(ends):
-            for one in ends:
-                del self._ends[one]
+            for partition in ends:
+                del self._ends[partition]
             if commit is self._commit:  # the commit is complete
                 self._say(Committed(*self._here(), tuple(ends.items())))
 
     def _forget(self, partitions: set[int]) -> None:
         self._owned -= partitions
         self._store.forget(partitions)
-        for one in partitions:
-            self._ends.pop(one, None)
+        for partition in partitions:
+            self._ends.pop(partition, None)
 
     def _here(self) -> tuple[int, str]:
         return time.monotonic_ns(), self._order.name

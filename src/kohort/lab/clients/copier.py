@@ -85,9 +85,11 @@ class Copier:
     def copies(self) -> Copies:
         """Return this member's copies with their lags; owned partitions have a lag of 0."""
         with self._lock:
-            lags = {one: copy.lag for one, copy in self._copies.items() if copy.lag is not None}
+            lags = {number: copy.lag for number, copy in self._copies.items() if copy.lag is not None}
             lags.update(dict.fromkeys(self._owned, 0))
-        return Copies(self._order.name, {TopicPartition(self._order.topic, one): lag for one, lag in lags.items()})
+        return Copies(
+            self._order.name, {TopicPartition(self._order.topic, number): lag for number, lag in lags.items()}
+        )
 
     def planned(self, plan: Plan) -> None:
         """Publish a plan that this member computed on the board."""
@@ -101,14 +103,14 @@ class Copier:
         Copies that were caught up are complete now, with a lag of 0.
         """
         with self._lock:
-            near = {one for one in partitions if one in self._copies and self._is_near(self._copies[one])}
+            near = {number for number in partitions if number in self._copies and self._is_near(self._copies[number])}
         if near and self._order.changelog:
             asyncio.run_coroutine_threadsafe(self._catch_up(near), self._loop).result()
         with self._lock:
             self._owned |= frozenset(partitions)
-            handed = {one: self._copies.pop(one) for one in partitions if one in self._copies}
-            for one in near & handed.keys():
-                handed[one].lag = 0
+            handed = {number: self._copies.pop(number) for number in partitions if number in self._copies}
+            for number in near & handed.keys():
+                handed[number].lag = 0
         return handed
 
     def take_back(self, partition: int, counts: Counts) -> None:
@@ -190,11 +192,14 @@ class Copier:
     async def _open_kept(self) -> None:
         """Open the kept copies, so that the assignor knows them as soon as this member joins."""
         kept = {
-            TopicPartition(self._order.changelog, one): self._count_store.open(one) for one in self._count_store.kept()
+            TopicPartition(self._order.changelog, number): self._count_store.open(number)
+            for number in self._count_store.kept()
         }
         ends = await self._changes.end_offsets(list(kept)) if kept else {}
-        for one, counts in kept.items():
-            self._copies[one.partition] = Copy(counts, lag=ends[one] - (checkpoint(counts, ends[one]) or 0))
+        for partition, counts in kept.items():
+            self._copies[partition.partition] = Copy(
+                counts, lag=ends[partition] - (checkpoint(counts, ends[partition]) or 0)
+            )
 
     def _take(self, records: Iterable[ConsumerRecord]) -> None:
         changes = defaultdict[int, dict[bytes, int]](dict)
@@ -218,10 +223,10 @@ class Copier:
             self._patient_since = time.monotonic()
             self._wanted = frozenset(mine)
             self._moving = frozenset(told.get("moving", {}).get(self._order.name, ()))
-            for one in self._copies.keys() - self._wanted:
-                self._copies.pop(one).counts.close()
-            for one in self._wanted - self._owned - self._copies.keys():
-                self._copies[one] = Copy(self._count_store.open(one))
+            for number in self._copies.keys() - self._wanted:
+                self._copies.pop(number).counts.close()
+            for number in self._wanted - self._owned - self._copies.keys():
+                self._copies[number] = Copy(self._count_store.open(number))
 
     def _follow(self) -> None:
         """Read the changelog for the present copies, and update the lag of each."""
@@ -231,20 +236,24 @@ class Copier:
                     copy.lag = 0 if copy.counts.position is not None else None
             return
         with self._lock:
-            wanted = {TopicPartition(self._order.changelog, one): copy for one, copy in self._copies.items()}
-            begun = {one: copy.counts.position or 0 for one, copy in wanted.items() if self._is_new(one, copy)}
+            wanted = {TopicPartition(self._order.changelog, number): copy for number, copy in self._copies.items()}
+            begun = {
+                partition: copy.counts.position or 0
+                for partition, copy in wanted.items()
+                if self._is_new(partition, copy)
+            }
         if begun or wanted.keys() != self._followed.keys():
             self._changes.assign([TopicPartition(self._order.board, 0), *wanted])
-            for one, position in begun.items():
-                self._changes.seek(one, position)
+            for partition, position in begun.items():
+                self._changes.seek(partition, position)
             self._followed = wanted
         positions, lags = self._changes.positions(), self._changes.lags()
         with self._lock:
-            for one, copy in wanted.items():
-                if self._copies.get(one.partition) is copy:
-                    copy.lag = lags.get(one, copy.lag)
-                    if one in positions and positions[one] != copy.counts.position:
-                        copy.counts.take({}, positions[one])
+            for partition, copy in wanted.items():
+                if self._copies.get(partition.partition) is copy:
+                    copy.lag = lags.get(partition, copy.lag)
+                    if partition in positions and positions[partition] != copy.counts.position:
+                        copy.counts.take({}, positions[partition])
         self._moved.set()
 
     def _is_new(self, changes: TopicPartition, copy: Copy) -> bool:
@@ -263,8 +272,8 @@ class Copier:
 
     async def _catch_up(self, numbers: Collection[int]) -> None:
         """Wait until these partitions' copies contain everything that their last owners wrote."""
-        ends = await self._changes.end_offsets([TopicPartition(self._order.changelog, one) for one in numbers])
-        while any(self._is_behind(one.partition, end) for one, end in ends.items()):
+        ends = await self._changes.end_offsets([TopicPartition(self._order.changelog, number) for number in numbers])
+        while any(self._is_behind(partition.partition, end) for partition, end in ends.items()):
             self._moved.clear()
             await self._moved.wait()
 
@@ -288,11 +297,13 @@ class Copier:
             self.done = bool(news and (complete or waited)) or (self.can_win and waited)
 
     def _near(self) -> frozenset[int]:
-        return frozenset(one for one, copy in self._copies.items() if one in self._wanted and self._is_near(copy))
+        return frozenset(
+            number for number, copy in self._copies.items() if number in self._wanted and self._is_near(copy)
+        )
 
     def _is_near(self, copy: Copy) -> bool:
         return copy.lag is not None and copy.lag <= self._order.acceptable_lag
 
 
 def _numbers(partitions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, list[int]]:
-    return {name: [one.partition for one in some] for name, some in partitions.items()}
+    return {name: [partition.partition for partition in some] for name, some in partitions.items()}

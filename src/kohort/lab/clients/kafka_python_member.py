@@ -25,7 +25,7 @@ def run(order: Order) -> None:
     calling_back = False
 
     def commit(ends: Mapping[int, int]) -> bool:
-        offsets = {TopicPartition(order.topic, one): OffsetAndMetadata(end, "", -1) for one, end in ends.items()}
+        offsets = {TopicPartition(order.topic, number): OffsetAndMetadata(end, "", -1) for number, end in ends.items()}
         try:
             if calling_back:
                 inside.append(consumer.commit_async(offsets))
@@ -74,11 +74,11 @@ def run(order: Order) -> None:
     consumer.subscribe([order.topic], listener=Listener())
     while not application.stopping.is_set():
         polled = consumer.poll(timeout_ms=POLL_S * 1000)
-        application.read((one.partition, one.offset, one.key or b"") for one in chain(*polled.values()))
+        application.read((record.partition, record.offset, record.key or b"") for record in chain(*polled.values()))
         application.polled()
     application.leaving()
     consumer.close()
 
 
 def _numbers(partitions: Iterable[Any]) -> list[int]:
-    return [one.partition for one in partitions]
+    return [partition.partition for partition in partitions]

@@ -17,13 +17,13 @@ def run(order: Order) -> None:
 
     def commit(ends: Mapping[int, int]) -> bool:
         try:
-            consumer.commit({TopicPartition(order.topic, one): end for one, end in ends.items()})
+            consumer.commit({TopicPartition(order.topic, number): end for number, end in ends.items()})
         except (KafkaError, CommitFailedError):
             return False
         return True
 
     def hand_in(ends: Mapping[int, int]) -> bool:
-        consumer.commit_nowait({TopicPartition(order.topic, one): end for one, end in ends.items()})
+        consumer.commit_nowait({TopicPartition(order.topic, number): end for number, end in ends.items()})
         return True
 
     store = WarmStore(order) if order.board else None
@@ -46,7 +46,7 @@ def run(order: Order) -> None:
     )
     while not application.stopping.is_set():
         records = consumer.poll(timeout=POLL_S)
-        application.read((one.partition, one.offset, one.key or b"") for one in records)
+        application.read((record.partition, record.offset, record.key or b"") for record in records)
         application.polled()
         if store is not None and store.copier.done:
             _tell(consumer, store)
@@ -81,4 +81,4 @@ def _tell(consumer: blocking.Consumer, store: WarmStore) -> None:
 
 
 def _numbers(partitions: Iterable[TopicPartition]) -> list[int]:
-    return [one.partition for one in partitions]
+    return [partition.partition for partition in partitions]

@@ -17,12 +17,12 @@ def run(order: Order) -> None:
     """Run the member until SIGTERM."""
 
     def commit(ends: Mapping[int, int]) -> bool:
-        offsets = [confluent_kafka.TopicPartition(order.topic, one, end) for one, end in ends.items()]
+        offsets = [confluent_kafka.TopicPartition(order.topic, number, end) for number, end in ends.items()]
         try:
             done = consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException:
             return False
-        return not any(one.error for one in done or ())
+        return not any(partition.error for partition in done or ())
 
     application = Application(order, commit)
     consumer = confluent_kafka.Consumer(
@@ -49,7 +49,9 @@ def run(order: Order) -> None:
         first = consumer.poll(POLL_S)
         messages = [] if first is None else [first, *consumer.consume(_MOST, 0.0)]
         application.read(
-            (one.partition() or 0, one.offset() or 0, one.key() or b"") for one in messages if one.error() is None
+            (message.partition() or 0, message.offset() or 0, message.key() or b"")
+            for message in messages
+            if message.error() is None
         )
         application.polled()
     application.leaving()
@@ -67,4 +69,4 @@ def _protocol(order: Order) -> dict[str, Any]:
 
 
 def _numbers(partitions: Iterable[confluent_kafka.TopicPartition]) -> list[int]:
-    return [one.partition for one in partitions]
+    return [partition.partition for partition in partitions]

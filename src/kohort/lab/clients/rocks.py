@@ -67,7 +67,7 @@ class RocksCountStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self._kept = sorted(int(one.name) for one in directory.iterdir() if one.name.isdigit())
+        self._kept = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
 
     def open(self, partition: int) -> Counts:
         return RocksCounts(self._directory / str(partition))

@@ -51,31 +51,31 @@ class Store:
             return
         if self._order.restore_ms:
             time.sleep(self._order.restore_ms * len(partitions) / 1000)
-        for one in partitions:
-            if one not in self._counts:
-                self._counts[one] = self._count_store.open(one)
+        for number in partitions:
+            if number not in self._counts:
+                self._counts[number] = self._count_store.open(number)
         if self._order.changelog:
             self._read_changelog(partitions)
         else:
-            for one in partitions:
-                self._counts[one].take({}, 0)
+            for number in partitions:
+                self._counts[number].take({}, 0)
 
     def flush(self, partitions: Collection[int]) -> None:
         """Write the changed counts, and wait until they are written."""
-        changed = [one for one in partitions if self._changed.get(one)]
-        sent = {one: self._send(one, self._changed[one]) for one in changed}
-        for one in changed:
-            written = [delivery.result().offset + 1 for delivery in sent[one]]
-            self._counts[one].take(self._changed[one], max(written, default=0))
-            del self._changed[one]
+        changed = [number for number in partitions if self._changed.get(number)]
+        sent = {number: self._send(number, self._changed[number]) for number in changed}
+        for number in changed:
+            written = [delivery.result().offset + 1 for delivery in sent[number]]
+            self._counts[number].take(self._changed[number], max(written, default=0))
+            del self._changed[number]
 
     def forget(self, partitions: Collection[int]) -> None:
         """Drop the partitions, which other members own now."""
-        for one in partitions:
-            self._changed.pop(one, None)
-            counts = self._counts.pop(one, None)
+        for number in partitions:
+            self._changed.pop(number, None)
+            counts = self._counts.pop(number, None)
             if counts is not None:
-                self._put_away(one, counts)
+                self._put_away(number, counts)
 
     def close(self) -> None:
         """Drop all partitions and close the producer."""
@@ -95,23 +95,23 @@ class Store:
         counts.close()
 
     def _read_changelog(self, numbers: Collection[int]) -> None:
-        partitions = [TopicPartition(self._order.changelog, one) for one in numbers]
+        partitions = [TopicPartition(self._order.changelog, number) for number in numbers]
         with blocking.Consumer(
             bootstrap_servers=self._order.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=50
         ) as changes:
             changes.assign(partitions)
             ends = changes.end_offsets(partitions)
-            for one in partitions:
-                position = checkpoint(self._counts[one.partition], ends[one])
+            for partition in partitions:
+                position = checkpoint(self._counts[partition.partition], ends[partition])
                 if position is not None:
-                    changes.seek(one, position)
-            behind = {one for one in partitions if ends[one] > changes.position(one)}
+                    changes.seek(partition, position)
+            behind = {partition for partition in partitions if ends[partition] > changes.position(partition)}
             while behind:
                 taken = defaultdict[int, dict[bytes, int]](dict)
                 for record in changes.poll(max_records=10_000, timeout=0.1):
                     taken[record.partition][record.key or b""] = int(record.value or b"0")
                     self.restored += 1
                 positions = changes.positions()
-                for one in behind:
-                    self._counts[one.partition].take(taken[one.partition], positions[one])
-                behind = {one for one in behind if positions[one] < ends[one]}
+                for partition in behind:
+                    self._counts[partition.partition].take(taken[partition.partition], positions[partition])
+                behind = {partition for partition in behind if positions[partition] < ends[partition]}

@@ -39,8 +39,8 @@ class WarmStore(Store):
     def restore(self, partitions: Collection[int]) -> None:
         """Take over the copies, and restore only what they lack."""
         copies = self.copier.hand_over(partitions)
-        self._counts.update((one, copy.counts) for one, copy in copies.items())
-        super().restore([one for one in partitions if one not in copies or copies[one].lag != 0])
+        self._counts.update((number, copy.counts) for number, copy in copies.items())
+        super().restore([number for number in partitions if number not in copies or copies[number].lag != 0])
         self._whole.update(partitions)
 
     def forget(self, partitions: Collection[int]) -> None:

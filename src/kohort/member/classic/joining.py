@@ -81,7 +81,7 @@ def joined(member: ClassicState, response: JoinGroupResponse) -> None:
         member.prepare(member.reason)
         refused(member, code)
         return
-    assignor = next((one for one in member.config.assignors if one.name == response.protocol_name), None)
+    assignor = next((assignor for assignor in member.config.assignors if assignor.name == response.protocol_name), None)
     if assignor is None or response.protocol_type not in (None, "", PROTOCOL_TYPE):
         detail = f"the group chose the assignor {response.protocol_name!r}, which this member did not offer"
         member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))

@@ -92,7 +92,9 @@ def synced(member: ClassicState, response: SyncGroupResponse) -> None:
         member.fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail))
         return
     member.link.progressed(member.now)
-    _apply(member, frozenset(one for one in assignment.partitions if one.topic in member.joined_topics))
+    _apply(
+        member, frozenset(partition for partition in assignment.partitions if partition.topic in member.joined_topics)
+    )
 
 
 def _apply(member: ClassicState, assigned: frozenset[TopicPartition]) -> None:

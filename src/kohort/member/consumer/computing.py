@@ -25,30 +25,31 @@ def offers(member: ConsumerState) -> list[OfferedAssignor] | None:
     generation = -1 if member.generation is None else member.generation
     return [
         OfferedAssignor(
-            name=one.name, user_data=one.user_data(member.wanted_subscription.topics, member.owned, generation)
+            name=assignor.name,
+            user_data=assignor.user_data(member.wanted_subscription.topics, member.owned, generation),
         )
-        for one in member.config.client_assignors
+        for assignor in member.config.client_assignors
     ] or None
 
 
 def compute(assignors: Iterable[Assignor], asked: Computation) -> Computed:
     """Return the target that the coordinator requests, or an error."""
-    assignor = next((one for one in assignors if one.name == asked.assignor), None)
+    assignor = next((assignor for assignor in assignors if assignor.name == asked.assignor), None)
     if assignor is None:
         return Computed(group_epoch=asked.group_epoch, error=f"the member has no assignor {asked.assignor!r}")
     names = {topic.topic_id: topic.name for topic in asked.topics}
     subscriptions = {
-        one.member_id: Subscription(
-            topics=[names[topic_id] for topic_id in one.topic_ids if topic_id in names],
-            user_data=one.user_data,
-            owned_partitions=_named(one.owned, names),
+        peer.member_id: Subscription(
+            topics=[names[topic_id] for topic_id in peer.topic_ids if topic_id in names],
+            user_data=peer.user_data,
+            owned_partitions=_named(peer.owned, names),
             generation_id=asked.group_epoch,
-            rack_id=one.rack_id,
+            rack_id=peer.rack_id,
         )
-        for one in asked.members
+        for peer in asked.members
     }
     partitions = {topic.name: topic.partitions for topic in asked.topics}
-    instance_ids = {one.member_id: one.instance_id for one in asked.members}
+    instance_ids = {peer.member_id: peer.instance_id for peer in asked.members}
     try:
         shares = assignor.assign(partitions, subscriptions, instance_ids)
         if assignor.protocol is RebalanceProtocol.COOPERATIVE:
@@ -70,7 +71,10 @@ def compute(assignors: Iterable[Assignor], asked: Computation) -> Computed:
 
 def _named(partitions: Iterable[TopicPartitions], names: Mapping[UUID, str]) -> list[TopicPartition]:
     return [
-        TopicPartition(names[one.topic_id], n) for one in partitions if one.topic_id in names for n in one.partitions
+        TopicPartition(names[topic.topic_id], n)
+        for topic in partitions
+        if topic.topic_id in names
+        for n in topic.partitions
     ]
 
 

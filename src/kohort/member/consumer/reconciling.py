@@ -19,7 +19,7 @@ from kohort.wire.messages.consumer_group_heartbeat import Assignment
 
 def receive_target(member: ConsumerState, assignment: Assignment) -> None:
     """Record the target assignment, which may be unchanged, as after a full heartbeat."""
-    target = {one.topic_id: frozenset(one.partitions) for one in assignment.topic_partitions if one.partitions}
+    target = {topic.topic_id: frozenset(topic.partitions) for topic in assignment.topic_partitions if topic.partitions}
     if target == member.target:
         return
     member.target = target
@@ -35,7 +35,7 @@ def reconcile(member: ConsumerState) -> None:
     give_up = member.owned - _kept(member)
     if give_up:
         # The positions in a deleted topic's partitions must not be committed for a new topic with its name.
-        gone = frozenset(one for one in give_up if member.ids[one.topic] not in member.names)
+        gone = frozenset(partition for partition in give_up if member.ids[partition.topic] not in member.names)
         if gone:
             member.callbacks.add(CallbackKind.LOST, gone, deleted=True)
         if give_up - gone:
@@ -84,7 +84,9 @@ def _target(member: ConsumerState) -> Mapping[UUID, frozenset[int]]:
 
 def _kept(member: ConsumerState) -> frozenset[TopicPartition]:
     target = _target(member)
-    return frozenset(one for one in member.owned if one.partition in target.get(member.ids[one.topic], ()))
+    return frozenset(
+        partition for partition in member.owned if partition.partition in target.get(member.ids[partition.topic], ())
+    )
 
 
 def _named(member: ConsumerState) -> dict[UUID, str]:

@@ -69,7 +69,7 @@ class Answers:
                 if key == _OFFSET_COMMIT and end.other.is_closing():
                     request = decode(OffsetCommitRequest, version, frame[read_request_header(frame).body :])
                     self.overtaken.update(
-                        one.committed_metadata for topic in request.topics for one in topic.partitions
+                        partition.committed_metadata for topic in request.topics for partition in topic.partitions
                     )
                 continue
             (correlation_id,) = _SIZE.unpack_from(frame)
@@ -81,14 +81,14 @@ class Answers:
             errors = self.errors
             if errors is not None and key in _CHECKED and (any(code for _, code in codes) or errors.waits(end.loop)):
                 self._check_told(errors, end, key, version, frame)
-            for one in codes:
-                name, code = one
+            for answer in codes:
+                name, code = answer
                 who = end.other.loop.name
-                if one not in self.codes and not is_allowed(*one):
+                if answer not in self.codes and not is_allowed(*answer):
                     self._failed(Violation("S14", f"{who} answered {name} with {code.name}"))
                 elif code and (why := _unfitting(asked, code)):
                     self._failed(Violation("S14", f"{who} answered {name} v{version} with {code.name}: {why}"))
-                self.codes[one] += 1
+                self.codes[answer] += 1
 
     def _check_told(self, errors: ErrorChecks, end: Transport, key: int, version: int, answer: bytes) -> None:
         _, body = read_response_header(answer, key, version)
@@ -159,5 +159,5 @@ def codes_of(value: Any) -> Iterator[int]:
         elif isinstance(part, Struct):
             yield from codes_of(part)
         elif isinstance(part, list) and part and isinstance(part[0], Struct):
-            for one in part:
-                yield from codes_of(one)
+            for element in part:
+                yield from codes_of(element)

@@ -44,7 +44,7 @@ def unbalanced(
 
 def _uneven(wanted: Mapping[str, Set[_Topic]], shares: Mapping[str, Set[tuple[_Topic, int]]]) -> str:
     for rich, poor in permutations(shares, 2):
-        movable = sorted(one for one in shares[rich] if one[0] in wanted[poor])
+        movable = sorted(partition for partition in shares[rich] if partition[0] in wanted[poor])
         if len(shares[rich]) >= len(shares[poor]) + 2 and movable:
             sizes = len(shares[rich]), len(shares[poor])
             return f"{rich} has {sizes[0]} partitions, and {poor} has {sizes[1]} and could take {movable[0]}"
@@ -58,7 +58,7 @@ def _not_in_ranges(wanted: Mapping[str, Set[_Topic]], shares: Mapping[str, Set[t
             ranges[topic][member] = sorted(number for other, number in shares[member] if other == topic)
     for topic, by_member in ranges.items():
         sizes = {len(numbers) for numbers in by_member.values()}
-        torn = [one for one in by_member.values() if one and one[-1] - one[0] + 1 != len(one)]
+        torn = [numbers for numbers in by_member.values() if numbers and numbers[-1] - numbers[0] + 1 != len(numbers)]
         if torn or max(sizes) - min(sizes) > 1:
             return f"{topic} is not in even ranges: {dict(sorted(by_member.items()))}"
     return ""
@@ -86,11 +86,16 @@ def needless_moves(before: Shares, after: Shares) -> str:
     counts = [sum(owner == member for owner in before.owners.values()) for member in before.members]
     if len(joined) + len(left) > 1 or max(counts) - min(counts) > 1:
         return ""
-    moved = sorted(one for one, owner in before.owners.items() if owner in stayed and after.owners[one] != owner)
+    moved = sorted(
+        partition for partition, owner in before.owners.items() if owner in stayed and after.owners[partition] != owner
+    )
     most = ceil(len(after.owners) / len(after.members)) if joined else 0
     if len(moved) <= most:
         return ""
-    change = " and ".join([*(f"{one} joined" for one in joined), *(f"{one} left" for one in left)]) or "nobody joined"
+    change = (
+        " and ".join([*(f"{member} joined" for member in joined), *(f"{member} left" for member in left)])
+        or "nobody joined"
+    )
     return f"{change}, and {len(moved)} partitions moved between the others, not at most {most}: {', '.join(moved)}"
 
 
@@ -105,12 +110,15 @@ def needlessly_taken(held: Mapping[str, Set[_Partition]], shares: Mapping[str, S
     known: dict[str, int] = {}
     for topic, number in set[tuple[str, int]]().union(*shares.values()):
         known[topic] = max(number, known.get(topic, 0))
-    kept = {member: {one for one in held.get(member, ()) if one[1] <= known.get(one[0], -1)} for member in shares}
+    kept = {
+        member: {partition for partition in held.get(member, ()) if partition[1] <= known.get(partition[0], -1)}
+        for member in shares
+    }
     total = len(set[_Partition]().union(*shares.values(), *kept.values()))
     quota, spare = divmod(total, len(shares))
     above = [len(have) - quota for have in kept.values() if len(have) > quota]
     most = sum(above) - min(spare, len(above))
-    taken = sorted(one for member, have in kept.items() for one in have - shares[member])
+    taken = sorted(partition for member, have in kept.items() for partition in have - shares[member])
     if len(taken) <= most:
         return ""
     named = ", ".join(f"{topic}-{number}" for topic, number in taken)

@@ -342,7 +342,9 @@ class CheckedCoordinator:
         The coordinator rejects commits of members that were not at that epoch yet, as Kafka's does.
         """
         members, group = self._seen.pasts[group_id].members, self._classic(group_id)
-        if group is not None and any(members[one].epoch != group.generation for one in group.members if one in members):
+        if group is not None and any(
+            members[member_id].epoch != group.generation for member_id in group.members if member_id in members
+        ):
             self._watch.behind_at_downgrade(group_id)
         self._seen.forget(group_id)
 
@@ -388,9 +390,9 @@ class CheckedCoordinator:
             if not is_allowed(name, code):
                 raise Violation("S14", f"{name} was answered {code.name}")
         if isinstance(request, LeaveGroupRequest) and isinstance(reply, LeaveGroupResponse):
-            for one in reply.members:
-                if one.group_instance_id is not None and not one.error_code:
-                    self._watch.removed[request.group_id, one.group_instance_id] = self._watch.now()
+            for member in reply.members:
+                if member.group_instance_id is not None and not member.error_code:
+                    self._watch.removed[request.group_id, member.group_instance_id] = self._watch.now()
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
             member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
             # A commit refreshes the session if the member is allowed to commit, even if a partition's

@@ -61,8 +61,8 @@ def _is_as_written(group: ClassicGroup, stored: GroupMetadataValue) -> None:
 
     A load would restore exactly those.
     """
-    mine = {one.member_id: (one.instance_id, bytes(one.assignment)) for one in group.members.values()}
-    written = {one.member_id: (one.group_instance_id, bytes(one.assignment)) for one in stored.members}
+    mine = {member.member_id: (member.instance_id, bytes(member.assignment)) for member in group.members.values()}
+    written = {member.member_id: (member.group_instance_id, bytes(member.assignment)) for member in stored.members}
     if mine != written or group.protocol != stored.protocol:
         raise Violation("S10", f"{group.group_id} is stable with {mine}, but the log has its generation with {written}")
 
@@ -151,7 +151,7 @@ def _held(claims: Mapping[str, Claim]) -> dict[str, frozenset[TopicPartition]]:
             elif claim.generation == generation:
                 newest[partition] = generation, [*names, member_id]
     return {
-        member_id: frozenset(one for one in claim.partitions if newest[one][1] == [member_id])
+        member_id: frozenset(partition for partition in claim.partitions if newest[partition][1] == [member_id])
         for member_id, claim in claims.items()
     }
 

@@ -22,7 +22,7 @@ def codes(reply: Message) -> list[ErrorCode]:
     if code is not None:
         return [ErrorCode(code)]
     if isinstance(reply, OffsetCommitResponse):
-        return [ErrorCode(one.error_code) for topic in reply.topics for one in topic.partitions]
+        return [ErrorCode(partition.error_code) for topic in reply.topics for partition in topic.partitions]
     return []
 
 
@@ -50,7 +50,7 @@ def is_stale(group: ClassicGroup | None, request: Message, version: int) -> bool
             known = () if group is None else (*group.members, *group.pending)
             if version < 3:
                 return request.member_id not in known
-            return all(one.member_id and one.member_id not in known for one in request.members)
+            return all(member.member_id and member.member_id not in known for member in request.members)
         case _:
             return False
 
@@ -70,7 +70,7 @@ def returning(group: ClassicGroup | None, request: Message) -> str | None:
     old = group.static_ids.get(request.group_instance_id or "")
     if old is None or group.state is not GroupState.STABLE:
         return None
-    said = {one.name: bytes(one.metadata) for one in request.protocols}
+    said = {protocol.name: bytes(protocol.metadata) for protocol in request.protocols}
     member = group.members[old]
     if gives_up(member):
         return None  # others wait for the partitions that it was to give up, so all members join again

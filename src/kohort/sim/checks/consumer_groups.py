@@ -74,7 +74,9 @@ def check_consumer_group(
     if group.target_epoch > group.epoch:
         raise Violation("S4", f"the target of {name} has epoch {group.target_epoch}, the group has epoch {group.epoch}")
     past.epoch = group.epoch
-    past.away |= {one.instance_id or one.member_id for id_, one in past.members.items() if id_ not in group.members}
+    past.away |= {
+        member.instance_id or member.member_id for id_, member in past.members.items() if id_ not in group.members
+    }
     if group.target_epoch != past.target_epoch:
         past.target_epoch, before_shares = group.target_epoch, past.shares
         past.shares = _shares(group, names) if (group.computing.made_by or assignor) in MOVES_LITTLE else None
@@ -93,7 +95,7 @@ def check_consumer_group(
     if not changed and len(before) == len(members):
         return
     gone = [member for member_id, member in before.items() if member_id not in members]
-    for member in (*gone, *(before[one.member_id] for one in changed if one.member_id in before)):
+    for member in (*gone, *(before[new.member_id] for new in changed if new.member_id in before)):
         for place in _places(member):
             past.owners.pop(place, None)
     for member in changed:
@@ -114,8 +116,8 @@ def _shares(group: ConsumerGroup, names: Mapping[UUID, str]) -> Shares | None:
         return None
     # By topic id: the partitions of a topic that was deleted and recreated are different ones.
     owners = {
-        f"{_named(place, names)} of {place[0]}": one
-        for member_id, one in starts.items()
+        f"{_named(place, names)} of {place[0]}": start
+        for member_id, start in starts.items()
         for place in group.target_of(member_id)
     }
     return Shares(asked.pop(), owners, frozenset(starts.values()))
@@ -232,8 +234,8 @@ def must_refuse_commit(
     if epoch == member.epoch:
         return False
     for topic in request.topics:
-        for one in topic.partitions:
-            place = ids.get(topic.name, topic.topic_id), one.partition_index
+        for partition in topic.partitions:
+            place = ids.get(topic.name, topic.topic_id), partition.partition_index
             holder = past.holders.get(place)
             had = holder is not None and holder.member_id == request.member_id
             if not had and place not in _places(member):  # no history of a group just loaded

@@ -87,15 +87,15 @@ def transitions() -> Iterator[Transition]:
     """Yield every transition that a group of either type can make, as worlds count them."""
     for state, before in PREDECESSORS.items():
         if state is not GroupState.DEAD:  # a dead group is not observed
-            yield from sorted((one.value, state.value) for one in before)
+            yield from sorted((earlier.value, state.value) for earlier in before)
     states = [state.value for state in ConsumerGroupState]
-    yield from ((f"consumer {one}", f"consumer {other}") for one in states for other in states if one != other)
+    yield from ((f"consumer {before}", f"consumer {after}") for before in states for after in states if before != after)
 
 
 def unreached(states: Collection[Transition], errors: Collection[Answered]) -> dict[str, str]:
     """Return what was not observed, each with its reason, or "" without one."""
     codes = {code for _, code in errors}
-    missing = [f"{one} to {other}" for one, other in transitions() if (one, other) not in states]
+    missing = [f"{before} to {after}" for before, after in transitions() if (before, after) not in states]
     missing += [code.name for code in CODES if code not in codes]
     missing += [
         f"{name} {code.name}"
@@ -103,7 +103,7 @@ def unreached(states: Collection[Transition], errors: Collection[Answered]) -> d
         for code in sorted(allowed)
         if (name, code) not in errors and code.name not in missing
     ]
-    return {one: REASONS.get(one, "") for one in missing}
+    return {move: REASONS.get(move, "") for move in missing}
 
 
 def coverage_lines(states: Collection[Transition], errors: Collection[Answered]) -> list[str]:
@@ -113,9 +113,9 @@ def coverage_lines(states: Collection[Transition], errors: Collection[Answered])
     codes = {code for _, code in errors}
     bare = [name for name, reason in missing.items() if not reason]
     return [
-        f"coverage: {sum(one in states for one in moves)} of {len(moves)} transitions, "
-        f"{sum(one in codes for one in CODES)} of {len(CODES)} error codes, "
-        f"{sum(one in errors for one in answers)} of {len(answers)} answers; "
+        f"coverage: {sum(move in states for move in moves)} of {len(moves)} transitions, "
+        f"{sum(code in codes for code in CODES)} of {len(CODES)} error codes, "
+        f"{sum(answer in errors for answer in answers)} of {len(answers)} answers; "
         f"not reached, without a reason: {', '.join(bare) or 'none'}",
         *(f"  not reached: {name}: {reason}" for name, reason in missing.items() if reason),
     ]

@@ -44,18 +44,18 @@ def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
         _compare(f"{key.group} at {key.topic}-{key.partition}", mine, theirs)
         return
     group_id: str = getattr(key, "group", "") or getattr(key, "group_id", "")
-    one, other = group_of(live, group_id), group_of(shadow, group_id)
-    if isinstance(one, ConsumerGroup) and isinstance(other, ConsumerGroup):
+    actual, replayed = group_of(live, group_id), group_of(shadow, group_id)
+    if isinstance(actual, ConsumerGroup) and isinstance(replayed, ConsumerGroup):
         member_id: str = getattr(key, "member_id", "")
-        _compare(group_id, _epochs(one), _epochs(other))
+        _compare(group_id, _epochs(actual), _epochs(replayed))
         if member_id:
-            _compare(f"{member_id} of {group_id}", _member(one, member_id), _member(other, member_id))
-    elif isinstance(one, ClassicGroup) and isinstance(other, ClassicGroup):
-        _compare(group_id, {"stored": one.stored}, {"stored": other.stored})
-        if one.state in _SETTLED and one.generation == other.generation:
-            _compare(group_id, _generation(one), _generation(other))
-    elif _is_stored(one) or _is_stored(other):
-        raise Violation("S10", f"{group_id} is {_kind(one)}, but according to the log it is {_kind(other)}")
+            _compare(f"{member_id} of {group_id}", _member(actual, member_id), _member(replayed, member_id))
+    elif isinstance(actual, ClassicGroup) and isinstance(replayed, ClassicGroup):
+        _compare(group_id, {"stored": actual.stored}, {"stored": replayed.stored})
+        if actual.state in _SETTLED and actual.generation == replayed.generation:
+            _compare(group_id, _generation(actual), _generation(replayed))
+    elif _is_stored(actual) or _is_stored(replayed):
+        raise Violation("S10", f"{group_id} is {_kind(actual)}, but according to the log it is {_kind(replayed)}")
 
 
 def _kind(group: ClassicGroup | ConsumerGroup | None) -> str:

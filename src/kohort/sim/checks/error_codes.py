@@ -156,5 +156,5 @@ def unfitting(request: Message, version: int, code: E) -> str:
 
 def _instance_ids(request: Any) -> list[str | None]:
     if isinstance(request, LeaveGroupRequest):
-        return [one.group_instance_id for one in request.members]
+        return [member.group_instance_id for member in request.members]
     return [getattr(request, "group_instance_id", None) or getattr(request, "instance_id", None)]

@@ -59,11 +59,11 @@ def _said(end: Transport, frame: bytes, asked: dict[tuple[int, int], tuple[int, 
 def _fields(value: Any) -> str:
     """Return the fields of a message that differ from their defaults."""
     words = []
-    for one in value.FIELDS:
-        part = getattr(value, one.name)
-        if part in (None, "", [], 0, -1, b"") or one.name in ("throttle_time_ms", "protocol_type"):
+    for field in value.FIELDS:
+        part = getattr(value, field.name)
+        if part in (None, "", [], 0, -1, b"") or field.name in ("throttle_time_ms", "protocol_type"):
             continue
-        words.append(f"{one.name}={_word(one.name, part)}")
+        words.append(f"{field.name}={_word(field.name, part)}")
     return " ".join(words)
 
 
@@ -73,7 +73,7 @@ def _word(name: str, part: Any) -> str:
     if isinstance(part, bytes | bytearray | memoryview):
         return _embedded(name, bytes(part))
     if isinstance(part, list):
-        return f"[{', '.join(_word(name, one) for one in part)}]"
+        return f"[{', '.join(_word(name, element) for element in part)}]"
     if isinstance(part, Struct):
         return f"({_fields(part)})"
     return str(part)

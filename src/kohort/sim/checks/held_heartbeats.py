@@ -32,7 +32,7 @@ class HoldChecks:
                     continue
                 self._late += [held for held in shard._machine.held if held.due_at + _SLACK < now]
         for held in self._late:
-            if any(held is one for one in before):
+            if any(held is other for other in before):
                 request = held.request
                 return f"a heartbeat of {request.member_id} of {request.group_id} was to be answered by {held.due_at}"
         return ""

@@ -187,7 +187,9 @@ class Ledger:
         if application.settings.protocol == "classic":
             return frozenset()
         owned = application.owned_by_id().items()
-        return frozenset(one for (topic_id, _), one in owned if self.id_of(one.topic) not in (None, topic_id))
+        return frozenset(
+            partition for (topic_id, _), partition in owned if self.id_of(partition.topic) not in (None, topic_id)
+        )
 
     def _owns_alone(self, application: ObservedApplication) -> None:
         """Check that no other member has any of its partitions, whatever their epochs (KIP-848)."""
@@ -212,7 +214,7 @@ class Ledger:
             if not is_same and theirs.generation is not None and self.counts(group, theirs.member_id):
                 both = application.owned_by_id().keys() & other.owned_by_id().keys()
                 if both:
-                    named = sorted(application.owned_by_id()[one] for one in both)
+                    named = sorted(application.owned_by_id()[partition] for partition in both)
                     raise Violation("S1", f"{application.name} and {other.name} both have {named}")
 
     # Reports of the log

@@ -122,11 +122,11 @@ class Records:
 
     def _is_another(self, partition: TopicPartition, topic_id: UUID, before: tuple[UUID, int] | None) -> bool:
         """Return whether the topic was deleted and recreated since the reader began."""
-        starts = [one for one, name in self.names.items() if name == partition.topic]
+        starts = [topic_id for topic_id, name in self.names.items() if name == partition.topic]
         return (before is None or before[0] != topic_id) and len(starts) > 1
 
     def _is_doubted(self, partition: TopicPartition) -> bool:
-        return any((self.names.get(one), index) == (*partition,) for one, index in self.damaged)
+        return any((self.names.get(topic_id), index) == (*partition,) for topic_id, index in self.damaged)
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """Return the offset after the last record; None if the partition does not exist or is damaged."""

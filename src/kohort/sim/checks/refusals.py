@@ -37,14 +37,18 @@ def _is_in_use(group: ClassicGroup | ConsumerGroup | None, request: ConsumerGrou
     """
     if not isinstance(group, ConsumerGroup) or request.instance_id is None or request.member_epoch != 0:
         return False
-    holders = [one for one in group.members.values() if one.instance_id == request.instance_id and one.classic is None]
-    return any(one.member_id != request.member_id and one.epoch != STATIC_LEAVE_EPOCH for one in holders)
+    holders = [
+        member
+        for member in group.members.values()
+        if member.instance_id == request.instance_id and member.classic is None
+    ]
+    return any(holder.member_id != request.member_id and holder.epoch != STATIC_LEAVE_EPOCH for holder in holders)
 
 
 def _may_join(group: ClassicGroup | ConsumerGroup | None, request: JoinGroupRequest, policy: MigrationPolicy) -> bool:
     if isinstance(group, ConsumerGroup) and group.members and not (policy.upgrades or policy.downgrades):
         return False
-    offered = {one.name for one in request.protocols}
+    offered = {protocol.name for protocol in request.protocols}
     if not offered or (request.protocol_type == "consumer" and not _are_readable(request)):
         return False
     if isinstance(group, ConsumerGroup):
@@ -61,8 +65,8 @@ def _may_join(group: ClassicGroup | ConsumerGroup | None, request: JoinGroupRequ
 
 def _are_readable(request: JoinGroupRequest) -> bool:
     try:
-        for one in request.protocols:
-            decode_subscription(one.metadata)
+        for protocol in request.protocols:
+            decode_subscription(protocol.metadata)
     except DecodeError:
         return False
     return True

@@ -121,8 +121,8 @@ def _places(response: Message) -> Iterator[tuple[object, ErrorCode]]:
                     yield (committed.name or committed.topic_id, offset.partition_index), ErrorCode(offset.error_code)
         case ListOffsetsResponse():
             for listed in response.topics:
-                for one in listed.partitions:
-                    yield TopicPartition(listed.name, one.partition_index), ErrorCode(one.error_code)
+                for found in listed.partitions:
+                    yield TopicPartition(listed.name, found.partition_index), ErrorCode(found.error_code)
         case OffsetForLeaderEpochResponse():
             for asked in response.topics:
                 for end in asked.partitions:

@@ -53,7 +53,9 @@ class _Directory(ClusterDirectory):
             return after
 
         image = super().change(counted)
-        self._disk.topics = {one: topic for one, topic in image.topics.items() if one not in image.deleting}
+        self._disk.topics = {
+            topic_id: topic for topic_id, topic in image.topics.items() if topic_id not in image.deleting
+        }
         return image
 
 

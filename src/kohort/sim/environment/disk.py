@@ -150,7 +150,7 @@ class DiskStore(MemoryStore):
         self._check_owner()
         super().delete_topic(topic_id)
         del self.disk.topics[topic_id]
-        for partition in [one for one in self.disk.logs if one[0] == topic_id]:
+        for partition in [place for place in self.disk.logs if place[0] == topic_id]:
             del self.disk.logs[partition]
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
@@ -204,7 +204,7 @@ class DiskStore(MemoryStore):
         # Find the topic by the log, not by its name: it may have been deleted and recreated since.
         places = {log: place for place, log in self._logs.items() if place[0] in self.disk.topics}
         return [
-            (places[log], b"".join(bytes(part) for one in queued for part in one.parts))
+            (places[log], b"".join(bytes(part) for batch in queued for part in batch.parts))
             for log, queued in taken.logs
             if log in places and queued
         ]

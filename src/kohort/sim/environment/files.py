@@ -56,7 +56,7 @@ class FilesDisk(Disk):
 
     def flip_a_bit_in_records(self, rng: Random) -> PartitionId | None:
         """Flip a bit of `VAULT`, while a broker may have it open. Return the partition, or None if all are empty."""
-        ids = {one.name: one.topic_id for one in self.topics.values() if one.name == VAULT}
+        ids = {topic.name: topic.topic_id for topic in self.topics.values() if topic.name == VAULT}
         files = [path for path in sorted(self.path.glob("*/*.log")) if path.stat().st_size]
         files = [path for path in files if path.parent.name.rpartition("-")[0] in ids]
         if not files:
@@ -72,7 +72,7 @@ class FilesDisk(Disk):
         if files:
             path = rng.choice(files)
             change_a_bit(path, rng.randrange(path.stat().st_size), rng)
-            ids = {one.name: one.topic_id for one in self.topics.values()}
+            ids = {topic.name: topic.topic_id for topic in self.topics.values()}
             self.flipped.add((ids[OFFSETS_TOPIC], int(path.parent.name.rpartition("-")[2])))
 
 
@@ -130,7 +130,7 @@ class ObservedFiles(PartitionFiles):
             assert isinstance(log, SegmentedLog)
             if log in places and queued:
                 partition = places[log]
-                data = b"".join(bytes(part) for one in queued for part in one.parts)
+                data = b"".join(bytes(part) for batch in queued for part in batch.parts)
                 self.disk.written(partition, data, self.epoch_of(log))
                 self.disk.ends[partition] = queued[-1].headers[-1].next_offset
         self._under_way = None

@@ -127,9 +127,9 @@ class Network:
 
     def reset(self, end: Transport) -> None:
         """Reset a connection: both sides lose it, and data in transit is lost."""
-        for one in (end, end.other):
-            if self.ends.pop(one.number, None) is not None:
-                one.lost(_reset())
+        for side in (end, end.other):
+            if self.ends.pop(side.number, None) is not None:
+                side.lost(_reset())
 
     def machine_gone(self, loop: VirtualLoop, *, silently: bool) -> None:
         """Close the connections of a dead process, as its kernel does.

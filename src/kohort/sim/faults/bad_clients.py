@@ -78,12 +78,14 @@ def _victim(world: WorldState, group: str) -> TargetGroup:
     now = _generation(world, group)
     if now == 0:
         return nobody  # in a group at generation 0, a request with generation 0 would be accepted as a member's
-    for one in world.applications:
-        if one is not None and one.settings.group == group and one.membership is not None and one.membership.member_id:
-            member = one.membership
-            topic = one.settings.topics[0] if one.settings.topics else nobody.topic
-            instance = one.settings.instance
-            in_epochs = instance is not None and one.settings.protocol == "consumer"
+    for application in world.applications:
+        if application is None or application.settings.group != group:
+            continue
+        member, settings = application.membership, application.settings
+        if member is not None and member.member_id:
+            topic = settings.topics[0] if settings.topics else nobody.topic
+            instance = settings.instance
+            in_epochs = instance is not None and settings.protocol == "consumer"
             generation = now or member.generation or 1
             return TargetGroup(group, member.member_id, generation, instance, in_epochs, topic)
     return nobody

@@ -105,12 +105,12 @@ def _new(victim: TargetGroup, **said: object) -> ConsumerGroupHeartbeatRequest:
 def _commit(victim: TargetGroup, generation: int, **said: object) -> OffsetCommitRequest:
     metadata = said.pop("metadata", "")
     topic = said.pop("topic", victim.topic)
-    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata=str(metadata))
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata=str(metadata))
     given: dict[str, object] = {"member_id": victim.member_id}
     return OffsetCommitRequest(
         group_id=victim.group,
         generation_id_or_member_epoch=generation,
-        topics=[OffsetCommitRequestTopic(name=str(topic), partitions=[one])],
+        topics=[OffsetCommitRequestTopic(name=str(topic), partitions=[partition])],
         **(given | said),  # type: ignore[arg-type]  # of its own fields
     )
 

@@ -252,10 +252,10 @@ def _produce(world: WorldState, topic: str, count: int) -> bool:
     if world.record_clients is not None:
         return world.record_clients.produce(topic, count)
     produced = world.ledger.produced
-    found = [one for one in world.brokers.disk.topics.values() if one.name == topic]
-    for one in found:
-        for number in range(one.partitions):
-            place = one.topic_id, TopicPartition(topic, number)
+    found = [found_topic for found_topic in world.brokers.disk.topics.values() if found_topic.name == topic]
+    for found_topic in found:
+        for number in range(found_topic.partitions):
+            place = found_topic.topic_id, TopicPartition(topic, number)
             produced[place] = produced.get(place, 0) + count
     return bool(found)
 

@@ -42,12 +42,12 @@ _COMMIT_VERSION = 9
 
 
 def _commit(member_id: str, generation: int, partition: int) -> OffsetCommitRequest:
-    one = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1)
+    offset = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1)
     return OffsetCommitRequest(
         group_id=GROUP,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
-        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[one])],
+        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[offset])],
     )
 
 
@@ -91,12 +91,14 @@ class ClassicModel:
     def _sync(self) -> SyncGroupRequest:
         shares = []
         if self.leads:
-            subscriptions = {one: Subscription(topics=(TOPIC,)) for one in self.leads}
+            subscriptions = {member_id: Subscription(topics=(TOPIC,)) for member_id in self.leads}
             (assignor,) = find_assignors(["range"])
             given = assignor.assign({TOPIC: PARTITIONS}, subscriptions, dict.fromkeys(self.leads))
             shares = [
-                SyncGroupRequestAssignment(member_id=one, assignment=encode_assignment(given.get(one, Assignment()), 3))
-                for one in self.leads
+                SyncGroupRequestAssignment(
+                    member_id=member_id, assignment=encode_assignment(given.get(member_id, Assignment()), 3)
+                )
+                for member_id in self.leads
             ]
         return SyncGroupRequest(
             group_id=GROUP,
@@ -131,7 +133,7 @@ class ClassicModel:
             case SyncGroupResponse() if response.error_code == ErrorCode.NONE:
                 self.synced, self.joined = True, False
                 given = decode_assignment(response.assignment).partitions if response.assignment else ()
-                self.owned = frozenset(one.partition for one in given)
+                self.owned = frozenset(partition.partition for partition in given)
             case LeaveGroupResponse():
                 self.member_id = ""
                 self._out()
@@ -145,9 +147,9 @@ class ClassicModel:
             self.member_id = response.member_id
         elif response.error_code == ErrorCode.NONE:
             self.member_id, self.generation, self.joined = response.member_id, response.generation_id, True
-            for one in response.members:
-                decode_subscription(one.metadata)
-            self.leads = tuple(one.member_id for one in response.members)
+            for member in response.members:
+                decode_subscription(member.metadata)
+            self.leads = tuple(member.member_id for member in response.members)
         else:
             self._take_error(response.error_code)
 
@@ -213,5 +215,5 @@ class ConsumerModel:
                 self.epoch = response.member_epoch
                 if response.assignment is not None:
                     given = response.assignment.topic_partitions
-                    self.owned = frozenset(one for topic in given for one in topic.partitions)
+                    self.owned = frozenset(partition for topic in given for partition in topic.partitions)
                     self.topic_id = given[0].topic_id if given else self.topic_id

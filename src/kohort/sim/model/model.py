@@ -125,7 +125,7 @@ class Model:
         due = [(at, repr(timer), timer) for timer, at in timers.items() if type(timer).__name__ != "OffsetExpiry"]
         if not due:
             return False
-        at, _, timer = min(due, key=lambda one: one[:2])
+        at, _, timer = min(due, key=lambda entry: entry[:2])
         self.now = max(self.now, at)
         self._apply(self._coordinator.fire(timer, self.now))
         return True

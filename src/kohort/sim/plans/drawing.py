@@ -244,7 +244,7 @@ def _add_members(plan: Plan, pace: Pace, rng: Random) -> None:
 
 def _add_steps(plan: Plan, pace: Pace, rng: Random) -> None:
     count = len(plan.members)
-    starts = [MemberStart(round(rng.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), one) for one in range(count)]
+    starts = [MemberStart(round(rng.uniform(0.1, min(plan.seconds / 3, 20.0)), 3), number) for number in range(count)]
     steps: list[Step] = [*starts]
     for make in _KINDS:
         if rng.random() < (0.8 if make is _produce else 0.35):
@@ -264,7 +264,7 @@ def _add_steps(plan: Plan, pace: Pace, rng: Random) -> None:
     slow = [step for step in steps if isinstance(step, DiskError | DiskFull | NetworkSlow)]
     if slow and rng.random() < 0.5:
         # Send requests of every kind while a shard is lost and reloaded, or while a group is in transition.
-        groups = sorted({one.group for one in plan.members})
+        groups = sorted({settings.group for settings in plan.members})
         steps += [SendAllBadRequests(round(max(step.at - 0.1, 0.0), 3), rng.choice(groups)) for step in slow]
     sort(steps)
     plan.steps = steps
@@ -297,7 +297,7 @@ def _add_later_features(plan: Plan, rng: Random) -> None:
     """Add later features with random numbers of their own, so that what was drawn before them is unchanged."""
     if not (plan.files or plan.database or plan.is_calm) and rng.random() < 0.2:
         plan.cluster, plan.brokers = True, max(plan.brokers, rng.choice([2, 3, 3]))
-    for group in sorted({one.group for one in plan.members}):
+    for group in sorted({settings.group for settings in plan.members}):
         remote = rng.choice(REMOTE) if rng.random() < 0.4 else ""
         local = rng.choice(LOCAL) if rng.random() < 0.25 else ""
         for number, settings in enumerate(plan.members):

@@ -23,12 +23,14 @@ _LONGEST_CALLBACK = 3_000
 
 def is_faultless(plan: Plan) -> bool:
     """Return whether nothing in the plan may repeat a record."""
-    instances = Counter((one.group, one.instance) for one in plan.members if one.instance is not None)
+    instances = Counter(
+        (settings.group, settings.instance) for settings in plan.members if settings.instance is not None
+    )
     return (
         all(isinstance(step, OrderlyStep) for step in plan.steps)
         and not any(name in plan.settings for name in _EXPIRY)
         and max(instances.values(), default=1) == 1
-        and all(one.callback <= _LONGEST_CALLBACK for one in plan.members)
+        and all(settings.callback <= _LONGEST_CALLBACK for settings in plan.members)
     )
 
 

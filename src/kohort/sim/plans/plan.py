@@ -65,11 +65,11 @@ def dump(plan: Plan) -> str:
     lines += ["database 1"] if plan.database else []
     lines += ["cluster 1"] * plan.cluster
     lines += [f"records 1\nwriters {plan.writers}"] * plan.records
-    lines += [f"reader {' '.join(f'{name}-{number}' for name, number in one)}" for one in plan.readers]
+    lines += [f"reader {' '.join(f'{name}-{number}' for name, number in partitions)}" for partitions in plan.readers]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, settings in enumerate(plan.members):
-        words = [f"{one.name}={_text(getattr(settings, one.name))}" for one in fields(ApplicationSettings)]
+        words = [f"{setting.name}={_text(getattr(settings, setting.name))}" for setting in fields(ApplicationSettings)]
         lines.append(f"member {number} rate={plan.rates[number]:g} {' '.join(words)}")
     lines += [str(step) for step in plan.steps]
     return "\n".join(lines) + "\n"
@@ -102,10 +102,10 @@ def _read(plan: Plan, word: str, rest: str) -> None:
             name, partitions = rest.split()
             plan.topics[name] = int(partitions)
         case "reader":
-            named = [one.rpartition("-") for one in rest.split()]
+            named = [word.rpartition("-") for word in rest.split()]
             plan.readers.append(tuple(TopicPartition(topic, int(number)) for topic, _, number in named))
         case "member":
-            words = dict(one.split("=", 1) for one in rest.split()[1:])
+            words = dict(word.split("=", 1) for word in rest.split()[1:])
             plan.rates.append(float(words.pop("rate")))
             plan.members.append(_habits(words))
         case "at":
@@ -117,16 +117,16 @@ def _read(plan: Plan, word: str, rest: str) -> None:
 
 def _habits(words: dict[str, str]) -> ApplicationSettings:
     given: dict[str, Any] = {}
-    for one in fields(ApplicationSettings):
-        if one.name not in words:
+    for setting in fields(ApplicationSettings):
+        if setting.name not in words:
             continue  # the plan is older than this attribute
-        text = words[one.name]
-        if one.name == "topics":
-            given[one.name] = tuple(text.split(","))
-        elif one.name == "instance":
-            given[one.name] = None if text == "-" else text
+        text = words[setting.name]
+        if setting.name == "topics":
+            given[setting.name] = tuple(text.split(","))
+        elif setting.name == "instance":
+            given[setting.name] = None if text == "-" else text
         else:
-            given[one.name] = text if isinstance(one.default, str) or one.name == "group" else int(text)
+            given[setting.name] = text if isinstance(setting.default, str) or setting.name == "group" else int(text)
     return ApplicationSettings(**given)
 
 

@@ -291,7 +291,9 @@ class Application:
         try:
             await self.membership.commit(offsets)
         except CommitFailedError as problem:
-            offsets = {one: position for one, position in offsets.items() if one not in problem.errors}
+            offsets = {
+                partition: position for partition, position in offsets.items() if partition not in problem.errors
+            }
         except (ClosedError, KafkaError):
             return  # the next owner of the partitions processes their records again
         self._committed.update((partition, changed[partition]) for partition in offsets)
@@ -338,7 +340,7 @@ class Application:
     def _known_ids(self, partitions: Partitions) -> dict[TopicPartition, UUID | None]:
         assert self._cluster is not None and self.membership is not None
         metadata, granted = self._cluster.metadata, self.membership.topic_id
-        return {one: granted(one.topic) or metadata.topic_id(one.topic) for one in partitions}
+        return {partition: granted(partition.topic) or metadata.topic_id(partition.topic) for partition in partitions}
 
     def _begin(self, partition: TopicPartition, topic_id: UUID | None, offset: OffsetAndMetadata | None) -> None:
         self._unpositioned.discard(partition)

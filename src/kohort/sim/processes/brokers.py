@@ -146,7 +146,7 @@ class Brokers:
         if process.alive:
             return
         if self.disk.is_exclusive:
-            for other in [other for other, one in enumerate(self.processes) if one.alive]:
+            for other in [other for other, process in enumerate(self.processes) if process.alive]:
                 self.kill(other)
         self.owner = number
         self.takeovers += 1

@@ -84,17 +84,17 @@ class _ObservedCommits(Commits):
         since = {partition: observer.asks(self._application, ids[partition], partition) for partition in partitions}
         found = await super().committed_positions(sorted(partitions))  # the order of a set would depend on hashes
         for partition in sorted(found):
-            topic_id, one = ids[partition], found[partition]
+            topic_id, position = ids[partition], found[partition]
             # If the topic was recreated during the request, the answer may be that of the new one.
-            if topic_id is not None and topic_id == (topic_id if one is None else one.topic_id):
-                plain = None if one is None else one._replace(topic_id=None)
+            if topic_id is not None and topic_id == (topic_id if position is None else position.topic_id):
+                plain = None if position is None else position._replace(topic_id=None)
                 observer.found(self._application, topic_id, partition, plain, since[partition])
         return found
 
     def _ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID | None]:
         granted = {} if self.driver is None else self.driver.member.ids
         known = self._cluster.metadata
-        return {one: granted.get(one.topic) or known.topic_id(one.topic) for one in partitions}
+        return {partition: granted.get(partition.topic) or known.topic_id(partition.topic) for partition in partitions}
 
 
 class _ObservedConsumer(KillableConsumer):
@@ -118,8 +118,8 @@ class _ObservedConsumer(KillableConsumer):
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         name = self._application.name
         return {
-            partition: one._replace(metadata=f"{name}#{one.offset}", topic_id=self._topic_id(partition))
-            for partition, one in self._partitions.offsets_to_commit().items()
+            partition: position._replace(metadata=f"{name}#{position.offset}", topic_id=self._topic_id(partition))
+            for partition, position in self._partitions.offsets_to_commit().items()
         }
 
     def topic_ids(self) -> dict[TopicPartition, UUID | None]:

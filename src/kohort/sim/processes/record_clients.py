@@ -104,7 +104,7 @@ class RecordClients:
 
     def produce(self, topic: str, count: int) -> bool:
         """Let a writer write `count` records to each partition; return False if there is none."""
-        writers = [one for one in self._clients if isinstance(one, Writer)]
+        writers = [client for client in self._clients if isinstance(client, Writer)]
         if not writers:
             return False
         self._rng.choice(writers).produce(topic, count)
@@ -194,9 +194,13 @@ class RecordClients:
 
     def unread(self) -> str:
         """Return a description of a readable record that a reader has not read, or ""."""
-        reads = [(one.name, one.positions, one.partitions) for one in self._clients if isinstance(one, LoneReader)]
-        members = [one for one in self._world.applications if one is not None]
-        reads += [(one.name, one.positions, tuple(one.positions)) for one in members]
+        reads = [
+            (client.name, client.positions, client.partitions)
+            for client in self._clients
+            if isinstance(client, LoneReader)
+        ]
+        members = [application for application in self._world.applications if application is not None]
+        reads += [(member.name, member.positions, tuple(member.positions)) for member in members]
         for name, positions, partitions in reads:
             for partition in partitions:
                 end = self.records.end_of(partition)

@@ -78,7 +78,7 @@ class WorldState:
         self.bad_client = self.new_process("bad-client")
         self.record_clients = RecordClients(self) if plan.records else None
         self.answers.errors = None if self.record_clients is None else self.record_clients.records.errors
-        self.member_settings = [replace(one) for one in plan.members]
+        self.member_settings = [replace(settings) for settings in plan.members]
         """Settings with which each member starts its next run."""
         self.wanted = [False] * len(plan.members)
         """Whether each member should run."""
@@ -102,7 +102,7 @@ class WorldState:
         """Groups and instance ids that misbehaving clients claimed."""
         self.ended: dict[int, ErrorCode] = {}
         """Errors with which members ended for good."""
-        self.ledger.peers = lambda: [one for one in self.applications if one is not None]
+        self.ledger.peers = lambda: [application for application in self.applications if application is not None]
         self.watch.now = lambda: self.now
         self.watch.most = lambda topic: self._most.get(topic, 0)
         self.ledger.counts = self.watch.counts
@@ -219,7 +219,7 @@ class WorldState:
     def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
         topic, number = self.brokers.disk.topics.get(partition[0]), partition[1]
         if topic is not None and topic.name == OFFSETS_TOPIC:
-            groups = {one.group for one in self.plan.members}
+            groups = {settings.group for settings in self.plan.members}
             self.ledger.damaged(group for group in groups if group_partition(group, SHARDS) == number)
             self.watch.shadows[number] = self.watch.shadow()
             # As a load reads it: if a tombstone was lost, the record that it deleted is back, unless its key

@@ -50,9 +50,9 @@ def plan_of(name: str, longest: float = _LONGEST) -> Plan:
 def kind_of(plan: Plan) -> tuple[str, ...]:
     """Return the kind of a world in a few words; worlds of one kind are similar."""
     log = "cluster" if plan.cluster else "files" if plan.files else "database" if plan.database else "memory"
-    protocols = {one.protocol for one in plan.members}
+    protocols = {settings.protocol for settings in plan.members}
     crowd = "one" if len(plan.members) == 1 else "few" if len(plan.members) < 4 else "many"
-    static = "static" if any(one.instance for one in plan.members) else "dynamic"
+    static = "static" if any(settings.instance for settings in plan.members) else "dynamic"
     faults = "faults" if plan.faults else "faultless"
     return log, "+".join(sorted(protocols)), crowd, static, "records" if plan.records else "numbers", faults
 
@@ -93,7 +93,9 @@ class Exploring:
         while len(self._candidates) < _CANDIDATES:
             seed = next(self._fresh)
             self._candidates.append((seed, kind_of(draw(seed, self._longest))))
-        best = min(self._candidates, key=lambda one: (sorted(self._kinds[word] for word in one[1]), one[0]))
+        best = min(
+            self._candidates, key=lambda candidate: (sorted(self._kinds[word] for word in candidate[1]), candidate[0])
+        )
         self._candidates.remove(best)
         self._kinds.update(best[1])
         return str(best[0])

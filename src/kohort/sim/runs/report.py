@@ -108,7 +108,7 @@ def load_report(path: Path) -> Report:
             | set(said.get("variants", ())),
             failed=dict(said["failed"]),
             faults=Counter(said["faults"]),
-            states=Counter({(one, other): number for one, other, number in said["states"]}),
+            states=Counter({(before, after): number for before, after, number in said["states"]}),
             errors=Counter({(api, ErrorCode[code]): number for api, code, number in said["errors"]}),
         )
         for name in _NUMBERS:

@@ -97,7 +97,7 @@ def _results(wanted: Iterator[str], workers: int) -> Iterator[Result]:
         busy = list(run_worlds)
         while busy:
             answered = connection.wait([worker.pipe for worker in busy])
-            for worker in [one for one in busy if one.pipe in answered]:
+            for worker in [worker for worker in busy if worker.pipe in answered]:
                 result = worker.answer()
                 following = next(wanted, None)
                 if following is None:

@@ -72,13 +72,13 @@ def _is_out(world: WorldState, number: int) -> bool:
 
 
 def _living(world: WorldState) -> list[Application]:
-    return [one for one in world.applications if one is not None]
+    return [application for application in world.applications if application is not None]
 
 
 def _longest_session(world: WorldState) -> int:
     """Return the longest session timeout in milliseconds; that of consumer groups is set by the broker."""
     consumer = int(world.plan.settings.get("group.consumer.session.timeout.ms", "45000"))
-    return max(consumer, *(one.session for one in world.plan.members))
+    return max(consumer, *(settings.session for settings in world.plan.members))
 
 
 def _until(world: WorldState, seconds: float, invariant: str, missing: Callable[[], str]) -> None:
@@ -93,8 +93,8 @@ def _until(world: WorldState, seconds: float, invariant: str, missing: Callable[
 
 
 def _comes_to_rest(world: WorldState) -> None:
-    settings = [one.settings for one in _living(world)]
-    slowest = max((max(one.session, one.max_poll) + 2 * one.heartbeat for one in settings), default=0) / 1000
+    settings = [application.settings for application in _living(world)]
+    slowest = max((max(each.session, each.max_poll) + 2 * each.heartbeat for each in settings), default=0) / 1000
     delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
     # The group may have to remove members that never return; then the members that wait for them join again.
     bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * world.plan.metadata_age / 1000
@@ -106,7 +106,7 @@ def _comes_to_rest(world: WorldState) -> None:
 
 def _unfound(world: WorldState) -> str:
     """Return the first group whose coordinator cannot be found, or ""."""
-    missing = sorted({one.settings.group for one in _living(world)} - world.found)
+    missing = sorted({application.settings.group for application in _living(world)} - world.found)
     if missing and not world.operator.alive:
         world.operator.start(lambda: _look_up(world, missing))
     return f"the coordinator of {missing[0]} is not found" if missing else ""
@@ -134,7 +134,9 @@ def _restless(world: WorldState) -> str:
         processed = application.positions.keys()
         if (membership.assignment - processed) & world.partitions() or processed - membership.assignment:
             return f"{application.name} does not process its partitions"
-        stale = [one for one in application.positions if not _exists(world, application.topic_ids[one])]
+        stale = [
+            partition for partition in application.positions if not _exists(world, application.topic_ids[partition])
+        ]
         if stale:
             return f"{application.name} processes {sorted(stale)} of topics that were deleted"
     return ""
@@ -146,17 +148,17 @@ def _exists(world: WorldState, topic_id: UUID | None) -> bool:
 
 def _unassigned(world: WorldState) -> str:
     there = world.partitions()
-    for group in sorted({one.settings.group for one in _living(world)}):
-        members = [one for one in _living(world) if one.settings.group == group]
+    for group in sorted({application.settings.group for application in _living(world)}):
+        members = [application for application in _living(world) if application.settings.group == group]
         if keeps_old_assignment(world, group):
             continue
         if group in world.ledger.damaged_groups:
             continue  # a target that the disk lost is recomputed at the group's next epoch
-        wanted = {tp for tp in there if any(one.settings.wants(tp.topic) for one in members)}
+        wanted = {tp for tp in there if any(member.settings.wants(tp.topic) for member in members)}
         owned: list[TopicPartition] = []
-        for one in members:
-            if one.membership is not None:
-                owned += one.membership.assignment
+        for member in members:
+            if member.membership is not None:
+                owned += member.membership.assignment
         if len(owned) != len(set(owned)):
             return f"partitions of {group} have two owners: {sorted(owned)}"
         if set(owned) != wanted:
@@ -167,8 +169,8 @@ def _unassigned(world: WorldState) -> str:
 
 
 def _drains(world: WorldState) -> None:
-    settings = [one.settings for one in _living(world)]
-    bound = max((3 * one.poll_every + 2 * one.commit_every for one in settings), default=0) / 1000 + _FAILOVER
+    settings = [application.settings for application in _living(world)]
+    bound = max((3 * each.poll_every + 2 * each.commit_every for each in settings), default=0) / 1000 + _FAILOVER
     for application in _living(world):
         application.settings.batch = 1_000_000
     _until(world, bound, "L5", lambda: _lag(world))
@@ -183,12 +185,12 @@ def _uneven(world: WorldState, group_id: str, members: list[Application], there:
     if (
         isinstance(group, ConsumerGroup)
         and group.computing.made_by is None
-        and any(one.settings.local for one in members)
+        and any(member.settings.local for member in members)
     ):
         return ""  # a failover has forgotten whether a member's assignor computed the target
     topics = {partition.topic for partition in there}
-    wanted = {one.name: {topic for topic in topics if one.settings.wants(topic)} for one in members}
-    shares = {one.name: one.membership.assignment if one.membership else frozenset() for one in members}
+    wanted = {member.name: {topic for topic in topics if member.settings.wants(topic)} for member in members}
+    shares = {member.name: member.membership.assignment if member.membership else frozenset() for member in members}
     return unbalanced(world.watch.assignor(group), wanted, shares)
 
 
@@ -215,7 +217,7 @@ def _stays_quiet(world: WorldState) -> None:
     # A member may not know of the latest partitions yet, and the session of a dead member may not have
     # expired yet. If a member died while it waited for others to join, its session begins only after they
     # have joined or were removed.
-    longest = _longest_session(world) + max(one.max_poll for one in world.plan.members)
+    longest = _longest_session(world) + max(settings.max_poll for settings in world.plan.members)
     world.pass_time(max(2 * world.plan.metadata_age, longest) / 1000 + 2.0)
     _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
     before = world.watch.rebalances.copy()

@@ -14,7 +14,7 @@ def is_permitted(world: WorldState, application: Application, starts: int) -> bo
     assert application.over is not None
     plan, mine = world.plan, application.settings
     policy = plan.settings.get("group.consumer.migration.policy", "bidirectional")
-    shared = sum(one.group == mine.group and one.instance == mine.instance for one in plan.members) > 1
+    shared = sum(settings.group == mine.group and settings.instance == mine.instance for settings in plan.members) > 1
     # If the disk lost a takeover, or a suspended broker missed it, the previous incarnation remains in the
     # group.
     resume_times = any(at >= application.started for at in world.resume_times)

@@ -115,7 +115,7 @@ class World(WorldState):
         """End every task, so that nothing of this world runs in the next."""
         self.network.gone = True
         self.agenda.halted = False
-        loops = [loop for one in self._all() for loop in (*one.past, one.loop) if loop is not None]
+        loops = [loop for process in self._all() for loop in (*process.past, process.loop) if loop is not None]
         for _ in range(20):
             tasks = [task for loop in loops for task in list(loop.tasks)]
             if not tasks:
@@ -135,7 +135,7 @@ class World(WorldState):
         return [*self.brokers.processes, *self.processes, self.operator, self.bad_client, *clients]
 
     def _outcome(self) -> Outcome:
-        groups = {one.group for one in self.plan.members}
+        groups = {settings.group for settings in self.plan.members}
         history = in_words(self.arrivals, 50) if self.violation is not None else []
         return Outcome(
             self.plan,

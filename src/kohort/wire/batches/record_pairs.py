@@ -37,7 +37,7 @@ def decode_pairs(
                 found, at = run
                 pairs += found
             else:
-                pair, at = _one(data, at, header)
+                pair, at = _pair(data, at, header)
                 pairs.append(pair)
     except IndexError:
         raise malformed(header, "a record passes the end of the batch") from None
@@ -90,7 +90,7 @@ def _shape(before: int, key: int, between: int, value: int, after: int) -> Struc
     return Struct(f"{before}x{key}s{between}x{value}s{after}x" if between else f"{before}x{key}s{after}x")
 
 
-def _one(data: bytes, at: int, header: BatchHeader) -> tuple[Pair, int]:
+def _pair(data: bytes, at: int, header: BatchHeader) -> tuple[Pair, int]:
     """Return one record's key and value, and its end. Raises IndexError if it exceeds the data."""
     size = data[at]
     at += 1
