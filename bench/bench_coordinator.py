@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext, Timer
-from kohort.coordinator.timers import InitialRebalanceDelay
+from kohort.coordinator import Effects, GroupConfig, GroupShard, InitialRebalanceDelay, RequestContext, Timer
 from kohort.wire.batches import encode_pairs
 from kohort.wire.codec import Buffer, decoder, encode, encoder
 from kohort.wire.group_log import encode_records

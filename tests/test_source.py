@@ -50,6 +50,7 @@ CORE = (
     "src/kohort/requests/",
     "src/kohort/security/",
     "src/kohort/errors.py",
+    "src/kohort/group_events.py",
 )
 # A pure core gets these from its caller: the time, ids, randomness, sockets, threads, files, the environment.
 IMPURE = frozenset(
@@ -179,6 +180,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.client.membership",
         "kohort.client.net",
         "kohort.client.produce",
+        "kohort.coordinator",
         "kohort.coordinator.offsets",
         "kohort.coordinator.prompt",
         "kohort.log",
@@ -221,7 +223,6 @@ OPEN_ROOMS = frozenset(
         "kohort.analytics.tables",
         "kohort.broker.config",
         "kohort.columns",
-        "kohort.coordinator",
         "kohort.coordinator.classic",
         "kohort.coordinator.consumer",
         "kohort.demo",

@@ -12,7 +12,7 @@ from kohort.analytics.findings import gather
 from kohort.analytics.job import Settings, analyse_journal, journal_of_segments
 from kohort.analytics.report import headline, page
 from kohort.analytics.stores import ParquetStore
-from kohort.coordinator.events import MemberFacts
+from kohort.group_events import MemberFacts
 from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord, Trigger
 from kohort.wire.batches import encode_pairs
 

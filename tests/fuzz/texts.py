@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from kohort.broker.config.static import BrokerConfig, parse_config, read_settings
-from kohort.coordinator.events import MemberFacts
 from kohort.errors import ConfigError, KohortError
+from kohort.group_events import MemberFacts
 from kohort.recorder.record import MalformedRecord, PartitionChange, RebalanceRecord, Trigger
 from pyspark_kohort.offsets import Offset, offset_from_json, parse_bound
 from tests.fuzz.rules import Target

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from kohort.assignor.range import RangeAssignor
-from kohort.coordinator import TargetRefused, Weights
+from kohort.coordinator import Weights
 from kohort.coordinator.consumer.states import ConsumerGroupState
-from kohort.coordinator.events import Refused
+from kohort.group_events import Refused, TargetRefused
 from kohort.member import Weigh
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, OfferedAssignor

@@ -14,9 +14,10 @@ from itertools import count
 from typing import cast
 
 from kohort.assignor import Assignor, find_assignors
-from kohort.coordinator import Effects, GroupConfig, GroupEvent, GroupSettings, Record, Weights
+from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record, Weights
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
+from kohort.group_events import GroupEvent
 from kohort.member import (
     Actions,
     AnyMember,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kohort.assignor import ASSIGNORS, RebalanceProtocol
-from kohort.coordinator.events import (
+from kohort.group_events import (
     AssignmentMade,
     Cause,
     MemberFacts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.coordinator.events import (
+from kohort.group_events import (
     AssignmentMade,
     Cause,
     GroupEpochBumped,

@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 
-from kohort.coordinator.events import (
+from kohort.group_events import (
     AssignmentMade,
     Cause,
     MemberFacts,

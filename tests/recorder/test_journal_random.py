@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator.events import (
+from kohort.group_events import (
     AssignmentMade,
     Cause,
     GroupEvent,

@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from kohort.coordinator.events import MemberFacts, Refused, Weighed
+from kohort.group_events import MemberFacts, Refused, Weighed
 from kohort.recorder import RebalanceRecord
 from kohort.recorder.views.member_labels import label_of, labels, seconds
 from kohort.recorder.views.printing import headline, partitions_table, rebalances_table, summary, weighed_table

@@ -1,6 +1,6 @@
 """Members that a group could not take: records of their own, which are no rebalances."""
 
-from kohort.coordinator.events import MemberFacts, MemberRefused
+from kohort.group_events import MemberFacts, MemberRefused
 from kohort.recorder import Journal, RebalanceRecord
 from kohort.recorder.journal import REFUSED_AGAIN_MS
 from kohort.recorder.views.printing import headline, rebalances_table, summary, why

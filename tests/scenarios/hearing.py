@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kohort.coordinator import Effects, GroupEvent
+from kohort.coordinator import Effects
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.events import (
+from kohort.errors import ErrorCode
+from kohort.group_events import (
     AssignmentMade,
     GroupEpochBumped,
+    GroupEvent,
     GroupSettled,
     MemberCame,
     MemberGone,
@@ -19,7 +21,6 @@ from kohort.coordinator.events import (
     RebalanceStarted,
     TargetRefused,
 )
-from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_protocol import decode_assignment
 from kohort.wire.messages.delete_groups import DeleteGroupsResponse

@@ -18,10 +18,10 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.messages.find_coordinator import Coordinator
 from kohort.wire.messages.group_records import GroupMetadataKey

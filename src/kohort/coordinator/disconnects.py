@@ -4,9 +4,9 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.membership import remove_dead_member
 from kohort.coordinator.consumer.fencing import remove_members
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 
 INFERRED = -1

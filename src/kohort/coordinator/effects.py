@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from kohort.coordinator.client_kind import ClientKind
-from kohort.coordinator.events import GroupEvent
 from kohort.coordinator.timers import Timer
+from kohort.group_events import GroupEvent
 from kohort.model import Millis
 from kohort.wire.codec import Message
 

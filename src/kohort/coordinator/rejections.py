@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from kohort.coordinator.config import GroupConfig, MigrationPolicy
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import MemberFacts, MemberRefused
 from kohort.coordinator.subscriptions import are_readable
 from kohort.errors import ErrorCode
+from kohort.group_events import MemberFacts, MemberRefused
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
 

@@ -19,7 +19,6 @@ from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.disconnects import connection_lost, grace_ms
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit, delete_groups, delete_offsets, fetch, forget_topics
@@ -33,6 +32,7 @@ from kohort.coordinator.timers import (
 )
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -7,7 +7,7 @@ members keep.
 
 from collections.abc import Iterable, Mapping
 
-from kohort.coordinator.events import Cause
+from kohort.group_events import Cause
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError
 from kohort.wire.messages.consumer_protocol import Subscription, decode_assignment, decode_subscription

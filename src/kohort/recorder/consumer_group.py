@@ -8,7 +8,7 @@ target.
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from kohort.coordinator.events import (
+from kohort.group_events import (
     GroupEpochBumped,
     GroupSettled,
     MemberCame,

@@ -3,7 +3,7 @@
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from kohort.coordinator.events import MemberFacts
+from kohort.group_events import MemberFacts
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.holdings import Ownership
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from kohort.coordinator.events import AssignmentMade, MemberGone, MemberRejoined, RebalanceStarted
+from kohort.group_events import AssignmentMade, MemberGone, MemberRejoined, RebalanceStarted
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.following import GroupRecorder, PendingRecord, RunningRebalance
 from kohort.recorder.holdings import Dark

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Set
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
-from kohort.coordinator.events import (
+from kohort.group_events import (
     AssignmentMade,
     ClassicEvent,
     ConsumerEvent,

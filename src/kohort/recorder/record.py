@@ -13,8 +13,8 @@ from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
-from kohort.coordinator.events import MemberFacts, Refused, Weighed
 from kohort.errors import KohortError
+from kohort.group_events import MemberFacts, Refused, Weighed
 from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Trigger:
     """Reason why a rebalance began, or began again before it was complete."""
 
     cause: str
-    """A value of `kohort.coordinator.events.Cause`."""
+    """A value of `kohort.group_events.Cause`."""
     member_id: str | None = None
     reason: str | None = None
     """Reason that the member sent (KIP-800)."""

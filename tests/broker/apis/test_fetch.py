@@ -9,8 +9,8 @@ import pytest
 
 from kohort.broker import BrokerOptions
 from kohort.broker.fetch.followers import LEADER, FollowerReads
-from kohort.coordinator.events import AssignmentMade, MemberFacts
 from kohort.errors import ErrorCode
+from kohort.group_events import AssignmentMade, MemberFacts
 from kohort.log import PartitionLog, Topic
 from kohort.model import TopicPartition
 from kohort.wire.batches import Record, encode_batch

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.coordinator.events import Cause
 from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
+from kohort.group_events import Cause
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 

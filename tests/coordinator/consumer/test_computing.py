@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.coordinator import GroupConfig, GroupSettings
-from kohort.coordinator.events import GroupSettled
 from kohort.coordinator.timers import GroupTimer, TargetDue
 from kohort.errors import ErrorCode
+from kohort.group_events import GroupSettled
 from kohort.wire.messages.consumer_group_heartbeat import (
     Computed,
     ConsumerGroupHeartbeatRequest,

@@ -16,7 +16,7 @@ from kohort.coordinator import (
     Weights,
 )
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.events import Cause, GroupEpochBumped, GroupSettled
+from kohort.group_events import Cause, GroupEpochBumped, GroupSettled
 from kohort.model import UUID
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.consumer_group_heartbeat import (

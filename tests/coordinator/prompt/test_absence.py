@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator import GroupConfig
-from kohort.coordinator.events import Cause, MemberGone
+from kohort.group_events import Cause, MemberGone
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

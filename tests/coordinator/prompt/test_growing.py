@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.coordinator import Effects, GroupConfig, GroupState
-from kohort.coordinator.events import Cause, RebalanceStarted
 from kohort.coordinator.timers import NewPartitionsCheck
+from kohort.group_events import Cause, RebalanceStarted
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

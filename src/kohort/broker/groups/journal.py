@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kohort.broker.logs import Leadership, Topics, Writer
-from kohort.coordinator.events import GroupEvent, MemberRefused
 from kohort.errors import KafkaError
+from kohort.group_events import GroupEvent, MemberRefused
 from kohort.log import PartitionLog, Topic
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord

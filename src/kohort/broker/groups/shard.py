@@ -26,12 +26,12 @@ from kohort.coordinator import (
     PartitionExtent,
     Record,
     RequestContext,
-    TargetRefused,
     Timer,
     WaitingRequest,
     has_no_news,
 )
 from kohort.errors import ErrorCode
+from kohort.group_events import TargetRefused
 from kohort.log import PartitionLog
 from kohort.model import Millis
 from kohort.wire.batches import encode_pairs

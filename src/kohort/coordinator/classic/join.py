@@ -13,11 +13,11 @@ from kohort.coordinator.classic.sessions import expect_heartbeat, expect_within
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static_members import fence, keep_new_id, take_over
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause, MemberGone, MemberRejoined, RebalanceReason
 from kohort.coordinator.rejections import TOO_LARGE, RefusingGroup, join_refused_because, subscription_size
 from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
+from kohort.group_events import Cause, MemberGone, MemberRejoined, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.messages.join_group import JoinGroupRequest
 

@@ -13,7 +13,6 @@ from kohort.coordinator.classic.replies import join_refused, joined, sync_refuse
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason, RebalanceStarted
 from kohort.coordinator.timers import (
     HeldSyncsDue,
     InitialRebalanceDelay,
@@ -23,6 +22,7 @@ from kohort.coordinator.timers import (
     SyncTimeout,
 )
 from kohort.errors import ErrorCode
+from kohort.group_events import AssignmentMade, Cause, MemberGone, RebalanceReason, RebalanceStarted
 from kohort.model import Millis
 
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.coordinator.client_kind import ClientKind
-from kohort.coordinator.events import MemberFacts
 from kohort.coordinator.prompt import ClassicHeartbeats
+from kohort.group_events import MemberFacts
 from kohort.model import Millis
 from kohort.wire.messages.join_group import JoinGroupRequestProtocol
 

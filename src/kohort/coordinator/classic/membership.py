@@ -7,9 +7,9 @@ from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.classic.sessions import expect_heartbeat, has_expired
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause, MemberGone, RebalanceReason
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
+from kohort.group_events import Cause, MemberGone, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse

@@ -11,9 +11,9 @@ from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join_phase import begin_and_proceed
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.subscriptions import CONSUMER, assigned_partitions
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_names
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 
 

@@ -10,10 +10,10 @@ from kohort.coordinator.classic.replies import sync_refused, synced
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import AssignmentMade, Cause, MemberGone, RebalanceReason
 from kohort.coordinator.subscriptions import assigned_partitions, owned_partitions
 from kohort.coordinator.timers import SessionTimeout, SyncTimeout
 from kohort.errors import ErrorCode
+from kohort.group_events import AssignmentMade, Cause, MemberGone, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.messages.sync_group import SyncGroupRequest
 

@@ -6,7 +6,7 @@ from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, GroupEpochBumped, RebalanceReason
+from kohort.group_events import Cause, GroupEpochBumped, RebalanceReason
 
 
 def bump(

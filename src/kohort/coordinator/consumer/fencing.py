@@ -15,9 +15,9 @@ from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.rebalance_events import add_move_events
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, GroupSettled, MemberGone, RebalanceReason
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.errors import ErrorCode, KafkaError
+from kohort.group_events import Cause, GroupSettled, MemberGone, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.leave_group import MemberIdentity

@@ -17,8 +17,8 @@ from kohort.coordinator.consumer.planning import Planning
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
 from kohort.coordinator.effects import Record
-from kohort.coordinator.events import Weighed
 from kohort.coordinator.prompt import GroupPartition
+from kohort.group_events import Weighed
 from kohort.model import UUID, Millis
 
 _Key = TypeVar("_Key", int, str)

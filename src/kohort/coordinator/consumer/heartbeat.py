@@ -20,13 +20,13 @@ from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import look_up
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext, Token
-from kohort.coordinator.events import Refused, TargetRefused
 from kohort.coordinator.heartbeat_contents import reports_at_most_offers, reports_nothing
 from kohort.coordinator.prompt import HeldHeartbeat
 from kohort.coordinator.rejections import heartbeat_refused_because
 from kohort.coordinator.timers import SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.errors import AssignorError, ErrorCode, KafkaError
+from kohort.group_events import Refused, TargetRefused
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,

@@ -17,9 +17,9 @@ from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import UUID, Millis
 
 

@@ -13,7 +13,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.target import is_due, write_target
 from kohort.coordinator.effects import Effects, Record
-from kohort.coordinator.events import Cause, RebalanceReason
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.messages.group_records import OffsetCommitValue
 

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.events import MemberFacts
+from kohort.group_events import MemberFacts
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 

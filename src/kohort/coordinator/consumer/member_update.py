@@ -24,8 +24,8 @@ from kohort.coordinator.consumer.subscribing import keep_fresh
 from kohort.coordinator.consumer.target import chosen_assignor, update_target, write_target
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, GroupSettled, RebalanceReason
 from kohort.coordinator.timers import MemberRebalanceTimeout, SessionTimeout
+from kohort.group_events import Cause, GroupSettled, RebalanceReason
 from kohort.model import UUID, Millis
 
 _REPORT_INTERVALS = 2

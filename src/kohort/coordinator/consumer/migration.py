@@ -26,11 +26,11 @@ from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMem
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.subscriptions import CONSUMER, read_subscription
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode, KafkaError
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import DecodeError
 from kohort.wire.messages.consumer_protocol import NEWEST_VERSION, Assignment, decode_assignment, encode_assignment

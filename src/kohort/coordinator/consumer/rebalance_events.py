@@ -4,8 +4,8 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, MemberCame, MemberGone, MemberMoved
 from kohort.coordinator.topic_metadata import MetadataImage
+from kohort.group_events import Cause, MemberCame, MemberGone, MemberMoved
 from kohort.model import TopicPartition
 
 

@@ -9,9 +9,9 @@ from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.subscribing import topics_renamed
 from kohort.coordinator.consumer.target import chosen_assignor
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.timers import ExpressionRefresh, SessionTimeout
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage, changed_names
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 
 

@@ -11,8 +11,8 @@ from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.topics import ResolvedExpression
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Cause, RebalanceReason
 from kohort.coordinator.timers import ExpressionRefresh
+from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 
 MANY_MATCHES = 100

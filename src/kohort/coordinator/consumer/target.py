@@ -10,8 +10,8 @@ from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import UpdatedMember
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.events import Refused, TargetRefused
 from kohort.errors import AssignorError
+from kohort.group_events import Refused, TargetRefused
 from kohort.model import Millis
 
 

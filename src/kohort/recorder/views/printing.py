@@ -7,7 +7,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
-from kohort.coordinator.events import Cause, Refused
+from kohort.group_events import Cause, Refused
 from kohort.model import Millis
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 from kohort.recorder.views.member_labels import label_of, labels, seconds

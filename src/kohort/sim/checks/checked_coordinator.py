@@ -15,6 +15,8 @@ from kohort.coordinator import (
     GroupShard,
     GroupState,
     HeldHeartbeat,
+    MetadataImage,
+    OffsetExpiry,
     Record,
     RequestContext,
     Timer,
@@ -24,10 +26,8 @@ from kohort.coordinator import (
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.target import chosen_assignor
-from kohort.coordinator.events import RebalanceStarted
-from kohort.coordinator.timers import OffsetExpiry
-from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
+from kohort.group_events import RebalanceStarted
 from kohort.model import UUID, Millis
 from kohort.sim.checks.classic_rules import (
     asked_topics,

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 
 from kohort.assignor import Claim, decode_claim
-from kohort.coordinator import GroupState, Timer
+from kohort.coordinator import GroupState, InitialRebalanceDelay, RebalanceTimeout, SyncTimeout, Timer
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.timers import InitialRebalanceDelay, RebalanceTimeout, SyncTimeout
 from kohort.model import TopicPartition
 from kohort.sim.checks.balance import needlessly_taken
 from kohort.sim.violation import Violation

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.coordinator import MetadataImage, Record
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.effects import Record
-from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.model import UUID
 from kohort.sim.checks.balance import MOVES_LITTLE, Shares, needless_moves
 from kohort.sim.violation import Violation

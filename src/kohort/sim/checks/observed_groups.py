@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from kohort.coordinator import GroupState, Timer
+from kohort.coordinator import GroupState, MetadataImage, SessionTimeout, Timer
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.timers import SessionTimeout
-from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.model import UUID, Millis
 from kohort.sim.checks.classic_groups import check_group
 from kohort.sim.checks.consumer_groups import GroupHistory, check_consumer_group

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kohort.coordinator import MigrationPolicy
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.config import MigrationPolicy
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH
 from kohort.errors import ErrorCode

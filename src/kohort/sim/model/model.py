@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kohort.assignor.server import TopicShape
-from kohort.coordinator import Effects, GroupConfig, GroupShard, Record, RequestContext
-from kohort.coordinator.topic_metadata import MetadataImage, Topic
+from kohort.coordinator import Effects, GroupConfig, GroupShard, MetadataImage, Record, RequestContext, Topic
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks import CheckedCoordinator, Ledger, Watch

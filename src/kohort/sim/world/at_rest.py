@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Set
 
 from kohort.client import Cluster, KafkaError
+from kohort.coordinator import OffsetExpiry
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.timers import OffsetExpiry
 from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import UUID, TopicPartition
