@@ -97,6 +97,16 @@ async def test_a_paused_partition_is_not_handed_out_until_it_is_resumed() -> Non
         assert len(here.partitions.take(10)) == 3
 
 
+async def test_a_resumed_partition_is_fetched_at_once() -> None:
+    async with reading() as here:
+        here.learn()
+        (state,) = here.read(ZERO)
+        state.move(0)
+        here.partitions.pause([ZERO])
+        here.partitions.resume([ZERO])
+        assert state.failures == 1  # it has no leader
+
+
 async def test_the_position_is_that_of_the_next_record_to_hand_out() -> None:
     async with reading() as here:
         zero, one = here.read(ZERO, ONE)
@@ -115,6 +125,8 @@ async def test_the_position_is_that_of_the_next_record_to_hand_out() -> None:
         assert here.partitions.lags() == {ZERO: 0, ONE: 0}
         zero.move(99)
         assert here.partitions.lag(ZERO) == 0  # beyond the end
+        zero.lose(None)
+        assert here.partitions.lag(ZERO) is None
 
 
 async def test_columns_begin_with_what_was_taken_before() -> None:
@@ -141,6 +153,7 @@ async def test_a_commit_has_the_epoch_and_the_topic_of_what_was_read() -> None:
         identified = here.partitions.with_topic_ids(given)
         assert [one.topic_id for one in identified.values()] == [ID, ID, None]
         assert given[ZERO].topic_id is None
+        assert here.partitions.with_topic_ids({TWO: OffsetAndMetadata(7)}) == {TWO: OffsetAndMetadata(7)}
 
 
 async def test_a_seek_moves_the_position_and_drops_what_was_taken_of_it() -> None:
@@ -194,6 +207,28 @@ async def test_what_was_taken_of_a_removed_partition_is_not_handed_out() -> None
         here.partitions.unread.extend(here.partitions.take(6))
         here.partitions.remove([ZERO])
         assert {record.partition for record in here.partitions.take(10)} == {1}
+
+
+async def test_a_partition_that_was_removed_is_logged_again_when_it_fails_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with reading() as here:
+        here.learn()
+        for times in (1, 2):
+            here.partitions.fetcher.add({ZERO}, lambda topic: OTHER_ID)
+            for _ in range(2):
+                here.partitions.state(ZERO).retry_at = 0.0
+                here.partitions.find_positions()
+            assert sum("no position yet" in record.getMessage() for record in caplog.records) == times
+            here.partitions.remove([ZERO])
+
+
+async def test_no_position_is_looked_up_after_closing() -> None:
+    async with reading(auto_offset_reset="none") as here:
+        await here.partitions.close()
+        here.read(ZERO)
+        assert here.news == []
+        here.partitions.raise_error()
 
 
 async def test_what_was_taken_of_a_topic_that_was_deleted_is_not_handed_out() -> None:

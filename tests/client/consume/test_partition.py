@@ -6,6 +6,7 @@ Each test runs twice: with records unpacked by plain Python, and by way of colum
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import pytest
 from crc32c import crc32c
@@ -20,6 +21,7 @@ from kohort.wire.batches import BatchError, Codec, Record, encode_batch
 from kohort.wire.messages.fetch import AbortedTransaction
 
 HERE = TopicPartition("t", 0)
+ID, OTHER_ID = UUID(int=1), UUID(int=2)
 
 MakeChunk = Callable[[bytes, Sequence[AbortedTransaction]], Chunk]
 
@@ -80,6 +82,33 @@ def test_offsets_removed_by_compaction_are_skipped(chunk: MakeChunk) -> None:
 
 
 @both
+def test_a_batch_that_compaction_emptied_is_passed_over(chunk: MakeChunk) -> None:
+    # Kafka keeps such a batch for the sequence number of its idempotent producer.
+    empty = bytearray(batch(1, 2))[:61]
+    empty[8:12], empty[57:61] = (49).to_bytes(4, "big"), bytes(4)
+    empty[17:21] = crc32c(empty[21:]).to_bytes(4, "big")
+    state = state_at(0)
+    state.add(chunk(batch(0) + bytes(empty) + batch(3), ()))
+    assert [record.offset for record in state.take(10)] == [0, 3]
+
+
+@both
+def test_batches_before_the_position_are_not_decoded(chunk: MakeChunk) -> None:
+    damaged = bytearray(batch(2, 3))
+    damaged[-1] ^= 1
+    state = state_at(4)
+    state.add(chunk(bytes(damaged) + batch(4), ()))
+    assert [record.offset for record in state.take(10)] == [4]
+
+
+@both
+def test_an_answer_that_ends_before_the_position_does_not_move_it_back(chunk: MakeChunk) -> None:
+    state = state_at(5)
+    state.add(chunk(batch(1, 2), ()))
+    assert (state.take(10), state.position, state.fetch_at) == ([], 5, 5)
+
+
+@both
 def test_a_torn_batch_at_the_end_is_fetched_again(chunk: MakeChunk) -> None:
     state = state_at(0)
     state.add(chunk(batch(0) + batch(1)[:-3], ()))
@@ -99,11 +128,47 @@ def test_a_seek_forgets_what_was_fetched(chunk: MakeChunk) -> None:
     assert (state.position, state.reset) == (None, OffsetSpec.EARLIEST)
 
 
+def test_a_seek_keeps_the_topic_unless_it_names_another_one() -> None:
+    # A commit names the topic to which the position belongs.
+    state = PartitionState(HERE)
+    state.move(0, None, ID)
+    state.move(7)
+    assert state.topic_id == ID
+    state.unfetch()
+    assert state.topic_id == ID
+    state.move(7, None, OTHER_ID)
+    assert state.topic_id == OTHER_ID
+
+
+def test_a_granted_partition_belongs_to_the_topic_that_the_coordinator_assigned() -> None:
+    state = PartitionState(HERE, granted=ID)
+    state.move(7, None, OTHER_ID)
+    assert state.topic_id == ID
+    state.lose(None)
+    assert state.topic_id == ID
+
+
+def test_a_seek_is_not_held_up_by_a_failure_before_it() -> None:
+    state = state_at(0)
+    state.retry_at = 60.0
+    state.move(7)
+    assert state.retry_at == 0.0
+
+
 @both
 def test_markers_are_not_records(chunk: MakeChunk) -> None:
     state = state_at(0)
     state.add(chunk(batch(0) + batch(1, control=True, producer_id=5, producer_epoch=0) + batch(2), ()))
     assert [record.offset for record in state.take(10)] == [0, 2]
+
+
+@both
+def test_the_position_moves_past_a_marker_at_the_end(chunk: MakeChunk) -> None:
+    # Otherwise the lag would never reach 0.
+    state = state_at(0)
+    state.add(chunk(batch(0) + batch(1, control=True, producer_id=5, producer_epoch=0), ()))
+    assert [record.offset for record in state.take(10)] == [0]
+    assert (state.take(10), state.position) == ([], 2)
 
 
 @both
@@ -117,6 +182,25 @@ def test_aborted_transactions_are_passed_over(chunk: MakeChunk) -> None:
     state = state_at(0)
     state.add(chunk(data, [AbortedTransaction(producer_id=1, first_offset=0)]))
     assert [record.offset for record in state.take(10)] == [1, 3, 4]
+
+
+@both
+def test_what_a_producer_committed_before_an_aborted_transaction_is_returned(chunk: MakeChunk) -> None:
+    def transactional(offset: int, *, control: bool = False) -> bytes:
+        return batch(offset, producer_id=1, producer_epoch=0, transactional=True, control=control)
+
+    data = transactional(0) + transactional(1, control=True) + transactional(2) + transactional(3, control=True)
+    state = state_at(0)
+    state.add(chunk(data, [AbortedTransaction(producer_id=1, first_offset=2)]))
+    assert [record.offset for record in state.take(10)] == [0]
+
+
+@both
+def test_only_transactional_batches_are_aborted(chunk: MakeChunk) -> None:
+    data = batch(0, producer_id=1, producer_epoch=0, transactional=True) + batch(1, producer_id=1, producer_epoch=0)
+    state = state_at(0)
+    state.add(chunk(data, [AbortedTransaction(producer_id=1, first_offset=0)]))
+    assert [record.offset for record in state.take(10)] == [1]
 
 
 @both
@@ -181,12 +265,12 @@ def test_the_epoch_of_the_last_record_handed_out_is_known(chunk: MakeChunk) -> N
         return bytes(data)
 
     state = state_at(0)
-    state.add(chunk(led(7, 0, 1) + led(7, 2) + led(9, 3) + led(-1, 4), ()))
+    state.add(chunk(led(0, 0, 1) + led(0, 2) + led(9, 3) + led(-1, 4), ()))
     epochs = []
     for _ in range(5):
         state.take(1)
         epochs.append(state.leader_epoch)
-    assert epochs == [7, 7, 7, 9, None]
+    assert epochs == [0, 0, 0, 9, None]
 
 
 @both
@@ -221,10 +305,11 @@ def test_columns_and_records_have_the_same_content(chunk: MakeChunk) -> None:
 @both
 def test_records_and_columns_may_be_taken_in_turns(chunk: MakeChunk) -> None:
     state = state_at(0)
-    state.add(chunk(batch(0, 1, 2, 3), ()))
+    state.add(chunk(batch(0, 1, 2, 3, 4), ()))
     assert [record.offset for record in state.take(1)] == [0]
     assert [found["offset"].to_pylist() for found in state.take_columns(2)] == [[1, 2]]
-    assert [record.offset for record in state.take(9)] == [3]
+    assert [record.offset for record in state.take(1)] == [3]
+    assert [found["offset"].to_pylist() for found in state.take_columns(1)] == [[4]]
 
 
 @both

@@ -92,7 +92,6 @@ class PartitionState:
         self.topic_id = self.granted or topic_id or self.topic_id
         self.position = self.fetch_at = position
         self.leader_epoch = self.fetch_epoch = epoch
-        self.reset = None
 
     def unfetch(self) -> None:
         """Drop the records that were fetched and not handed out."""

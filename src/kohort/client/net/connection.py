@@ -54,7 +54,7 @@ class BrokerConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._client_id = client_id
         self._request_timeout = request_timeout_ms / 1000
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
         self._waiting: deque[_Waiting] = deque()
         self._last_correlation_id = 0
         self._versions: Mapping[int, int] = {}
@@ -67,7 +67,6 @@ class BrokerConnection(asyncio.Protocol):
         self.address = "?"
         self.peer: tuple[str, int] = ("", 0)
         self.closed: asyncio.Future[KafkaError] = self._loop.create_future()
-        self.used_at = self._loop.time()
         self._never_answered = True
         self.received = 0
         """Number of bytes received so far."""
@@ -75,7 +74,7 @@ class BrokerConnection(asyncio.Protocol):
     @property
     def open(self) -> bool:
         """Whether a request can be sent."""
-        return self._transport is not None and not self.closed.done()
+        return not self.closed.done()
 
     @property
     def in_flight(self) -> int:
@@ -120,9 +119,9 @@ class BrokerConnection(asyncio.Protocol):
     def post(self, request: Message) -> None:
         """Send a request that has no response (Produce with acks=0)."""
         version = self.version_of(type(request))
-        if self._transport is None or self.closed.done():
+        if self.closed.done():
             raise self._why_closed()
-        self._write(self._transport, request, version)
+        self._write(request, version)
 
     async def drained(self) -> None:
         """Wait until the peer has received most of the data sent."""
@@ -130,12 +129,11 @@ class BrokerConnection(asyncio.Protocol):
 
     def _send(self, request: Message, version: int, timeout_ms: Millis | None) -> "asyncio.Future[Any]":
         answer: asyncio.Future[Any] = self._loop.create_future()
-        transport = self._transport
-        if transport is None or self.closed.done():
+        if self.closed.done():
             answer.set_exception(self._why_closed())
             return answer
         api = APIS[request.KEY]
-        correlation_id = self._write(transport, request, version)
+        correlation_id = self._write(request, version)
         now = self._loop.time()
         timeout, slow_at = self._request_timeout, now + self._request_timeout * _SLOW
         if timeout_ms is not None:  # the broker may hold the request: a long poll, a rebalance
@@ -143,16 +141,15 @@ class BrokerConnection(asyncio.Protocol):
         decode = decoder(api.response, version)
         waiting = _Waiting(correlation_id, api.key, version, decode, answer, now + timeout, slow_at)
         self._waiting.append(waiting)
-        self.used_at = now
         self._deadline_timer.by(waiting.deadline_at)
         return answer
 
-    def _write(self, transport: asyncio.Transport, request: Message, version: int) -> int:
+    def _write(self, request: Message, version: int) -> int:
         self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
         parts: list[Buffer] = [b"", request_header(request.KEY, version, correlation_id, self._client_id)]
         encoder(type(request), version)(request, parts)
         parts[0] = _SIZE.pack(sum(map(len, parts)))
-        transport.writelines(parts)
+        self._transport.writelines(parts)
         return correlation_id
 
     # -- opening and closing
@@ -200,17 +197,15 @@ class BrokerConnection(asyncio.Protocol):
 
     async def close(self) -> None:
         """Close after the data sent has been transmitted. Pending requests fail. Closing twice is allowed."""
-        if self._transport is not None and not self.closed.done():
-            self._transport.close()
-            self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was closed"))
+        self._transport.close()
+        self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was closed"))
 
     def abort(self, why: str, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
         """Close immediately."""
         self._end(KafkaError(code, why))
 
     def _end(self, error: KafkaError) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
         self._break(error)
 
     def _break(self, error: KafkaError) -> None:
@@ -219,17 +214,16 @@ class BrokerConnection(asyncio.Protocol):
         self.closed.set_result(error)
         self._deadline_timer.cancel()
         self._writable.set()
-        self._chunks.clear()
         waiting, self._waiting = self._waiting, deque()
         for waiting_request in waiting:
             if not waiting_request.answer.done():
                 waiting_request.answer.set_exception(copied_error(error))
 
     def _why_closed(self) -> KafkaError:
-        why = self.closed.result() if self.closed.done() else None
+        why = self.closed.result()
         if isinstance(why, NotKafkaError):
             return copied_error(why)
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, why.sentence if why else "the connection is not open")
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, why.sentence)
 
     # -- deadlines, with one timer that is rescheduled lazily
 
@@ -256,7 +250,7 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""
         if self._never_answered:
-            why += "before its first answer: is it stopping, or does it expect TLS?"
+            why += " before its first answer: is it stopping, or does it expect TLS?"
         if self._waiting and not self.closed.done():
             asked = ", ".join(APIS[waiting_request.key].name for waiting_request in self._waiting)
             _log.info("connection lost: %s closed the connection%s; unanswered requests: %s", self.address, why, asked)
