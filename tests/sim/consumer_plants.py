@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from pytest import MonkeyPatch
 
 from kohort.assignor.server.uniform import UniformPlan
-from kohort.coordinator import timer_firing
+from kohort.coordinator import classic_protocol, timer_firing
 from kohort.coordinator.consumer import admission, member_update
 from kohort.coordinator.consumer import group as consumer_group
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.reconcile import reconcile
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
+from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.sim.planting import plant
 
 
@@ -80,3 +82,29 @@ def a_target_has_a_partition_that_does_not_exist(patch: MonkeyPatch) -> None:
         "set_topic",
         lambda self, topic_id, topic: real(self, topic_id, replace(topic, partitions=topic.partitions + 1)),
     )
+
+
+@plant("S5", hint=10)
+def a_classic_member_of_a_consumer_group_may_beat_at_any_generation(patch: MonkeyPatch) -> None:
+    real = classic_protocol.heartbeat_of_classic_member
+
+    def lenient(groups: Any, group: Any, request: HeartbeatRequest, now: int) -> ErrorCode:
+        return real(groups, group, _at_its_epoch(group, request), now)
+
+    patch.setattr(classic_protocol, "heartbeat_of_classic_member", lenient)
+
+
+def _at_its_epoch(group: Any, request: Any) -> Any:
+    member, newer = group.members.get(request.member_id), copy(request)
+    newer.generation_id = request.generation_id if member is None else member.epoch
+    return newer
+
+
+@plant("S5", hint=5)
+def a_leave_of_a_stranger_is_confirmed(patch: MonkeyPatch) -> None:
+    real = classic_protocol.remove_by_leave_group
+
+    def polite(*arguments: Any) -> list[ErrorCode]:
+        return [ErrorCode.NONE for _ in real(*arguments)]
+
+    patch.setattr(classic_protocol, "remove_by_leave_group", polite)

@@ -12,15 +12,19 @@ from kohort.coordinator import replay as replaying
 from kohort.coordinator.classic import sync as syncing
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember
 from kohort.coordinator.consumer.replay import ConsumerGroupKey, replay_consumer_group
 from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode
 from kohort.sim import Violation
 from kohort.sim.checks.classic_rules import is_stale
+from kohort.sim.checks.consumer_rules import is_stale_in_consumer_group
 from kohort.sim.model.model import Model
 from kohort.wire.codec import Message
 from kohort.wire.messages.group_records import ConsumerGroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest
@@ -54,6 +58,11 @@ def test_a_record_that_is_only_understood_after_the_one_before_is_noticed(monkey
 
 
 # Stale requests
+
+
+def leave_of(*member_ids: str) -> LeaveGroupRequest:
+    return LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=one) for one in member_ids])
+
 
 OF_MEMBERS = ("leader", "follower", "static")
 
@@ -125,18 +134,78 @@ def test_a_leave_is_stale_when_nobody_in_it_is_known() -> None:
         (["stranger", "follower"], False),
         ([""], False),  # it names an instance
     ):
-        leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=one) for one in member_ids])
-        assert is_stale(group, leave, 5) is stale, member_ids
+        assert is_stale(group, leave_of(*member_ids), 5) is stale, member_ids
     assert not is_stale(group, LeaveGroupRequest(group_id="g", member_id="follower"), 2)
     assert is_stale(group, LeaveGroupRequest(group_id="g", member_id="stranger"), 2)
     assert is_stale(None, LeaveGroupRequest(group_id="g", member_id="follower"), 2)
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "stale"),
+    [
+        ("", None, False),
+        ("", "i0", False),  # another process with that instance id
+        ("follower", None, False),
+        ("static", "i0", False),
+        ("stranger", None, True),
+        ("new", None, False),
+        ("follower", "i0", True),
+        ("static", "i1", True),
+    ],
+)
+def test_a_join_is_stale_if_its_member_id_is_not_the_groups(
+    member_id: str, instance_id: str | None, stale: bool
+) -> None:
+    group = stable_group()
+    group.pending["new"] = None
+    request = JoinGroupRequest(group_id="g", member_id=member_id, group_instance_id=instance_id)
+    assert is_stale(group, request, 5) is stale
+    assert is_stale(None, request, 5) is bool(member_id)
+
+
+def migrating_group() -> ConsumerGroup:
+    """A group at epoch 5 with a member of each protocol and a static one of the classic protocol."""
+    group, classic = ConsumerGroup("g"), ClassicProtocolState(10_000, (("range", b""),))
+    group.put(ConsumerMember("classic", epoch=5, classic=classic))
+    group.put(ConsumerMember("static", instance_id="i0", epoch=5, classic=classic))
+    group.put(ConsumerMember("consumer", epoch=5))
+    group.pending_ids["new"] = None
+    return group
+
+
+@pytest.mark.parametrize(
+    ("request_of_classic_member", "stale"),
+    [
+        (sync("classic", 5), False),
+        (sync("static", 5, "i0"), False),
+        (sync("classic", 4), True),
+        (sync("classic", 6), True),
+        (sync("consumer", 5), True),
+        (sync("classic", 5, "i0"), True),
+        (sync("stranger", 5), True),
+        (HeartbeatRequest(group_id="g", member_id="classic", generation_id=5), False),
+        (HeartbeatRequest(group_id="g", member_id="classic", generation_id=4), True),
+        (HeartbeatRequest(group_id="g", member_id="consumer", generation_id=5), True),
+        (JoinGroupRequest(group_id="g", member_id=""), False),
+        (JoinGroupRequest(group_id="g", member_id="new"), False),
+        (JoinGroupRequest(group_id="g", member_id="classic"), False),
+        (JoinGroupRequest(group_id="g", member_id="stranger"), True),
+        (JoinGroupRequest(group_id="g", member_id="classic", group_instance_id="i0"), True),
+        (leave_of("classic"), False),
+        (leave_of("consumer"), False),
+        (leave_of("stranger"), True),
+        (leave_of("stranger", "classic"), False),
+    ],
+)
+def test_classic_members_of_a_consumer_group_send_its_epoch(request_of_classic_member: Message, stale: bool) -> None:
+    assert is_stale_in_consumer_group(migrating_group(), request_of_classic_member) is stale
 
 
 def test_other_requests_are_never_called_stale() -> None:
     assert not is_stale(None, HeartbeatRequest(group_id="g", member_id="stranger"), 4)
 
 
-@pytest.mark.parametrize(("number", "what"), [(0, "wrote records"), (1, "changed the group")])
+@pytest.mark.parametrize(("number", "what"), [(0, "wrote records"), (1, "was accepted")])
 def test_a_sync_of_an_old_generation_that_is_taken_is_noticed(
     number: int, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ from kohort.errors import ErrorCode
 from kohort.group_events import RebalanceStarted
 from kohort.model import UUID, Millis
 from kohort.sim.checks.classic_rules import (
+    ACCEPTED,
     asked_topics,
     codes,
     fingerprint,
@@ -38,7 +39,14 @@ from kohort.sim.checks.classic_rules import (
     must_refuse,
     returning,
 )
-from kohort.sim.checks.consumer_groups import epoch_of, must_refuse_commit, must_refuse_heartbeat, returns_unchanged
+from kohort.sim.checks.consumer_rules import (
+    epoch_of,
+    fingerprint_of_consumer_group,
+    is_stale_in_consumer_group,
+    must_refuse_commit,
+    must_refuse_heartbeat,
+    returns_unchanged,
+)
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
 from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
@@ -146,15 +154,19 @@ class CheckedCoordinator:
         """Handle the most frequent request. See `handle`."""
         group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return self.machine.heartbeat(request, now, token)  # from a member in migration
-        stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
+            stale = is_stale_in_consumer_group(group, request)
+        else:
+            stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
+        before = _fingerprint(group) if stale else None
         code = self.machine.heartbeat(request, now, token)
         if not isinstance(code, HeldHeartbeat):
             self._watch.errors["Heartbeat", code] += 1
         if stale:
-            if isinstance(code, HeldHeartbeat) or not (code and code is not ErrorCode.REBALANCE_IN_PROGRESS):
+            if isinstance(code, HeldHeartbeat) or code in ACCEPTED:
                 raise Violation("S5", f"{request} was accepted")
-        else:
+            if _fingerprint(group) != before:
+                raise Violation("S5", f"{request} changed the group")
+        elif not isinstance(group, ConsumerGroup):
             self._seen.heard(request.group_id, request.member_id, now)
         return code
 
@@ -167,7 +179,7 @@ class CheckedCoordinator:
         if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
             return self._handle_consumer(found, request, context, expected, now)
         stale = is_stale(group, request, context.api_version)
-        before = fingerprint(group) if stale else None
+        before = _fingerprint(group) if stale else None
         returned = returning(group, request)
         holder = None if group is None else holder_of(group, request)
         leads = holder is not None and group is not None and group.leader_id == holder.member_id
@@ -180,10 +192,8 @@ class CheckedCoordinator:
                 if isinstance(reply, OffsetCommitResponse) and ErrorCode.REBALANCE_IN_PROGRESS in codes(reply):
                     self._refuses_for_a_rebalance(group_id, state)
         if stale and group_id is not None:
-            if effects.records:
-                raise Violation("S6" if isinstance(request, OffsetCommitRequest) else "S5", f"{request} wrote records")
-            changed = fingerprint(self._classic(group_id)) != before
-            if changed:
+            _check_refused(request, effects, context.token)
+            if _fingerprint(self.group(group_id)) != before:
                 raise Violation("S5", f"{request} changed the group")
         if holder is not None and group is not None and group.state is GroupState.STABLE:
             after = group.members[group.static_ids[holder.instance_id or ""]]
@@ -224,23 +234,26 @@ class CheckedCoordinator:
     ) -> Effects:
         """Handle a request that concerns a consumer group, or creates one."""
         group_id: str = request.group_id  # type: ignore[attr-defined]
-        must_refuse, invariant = False, "S5"
         stays_at: int | None = None
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             consumer = group if isinstance(group, ConsumerGroup) else None
-            must_refuse = must_refuse_heartbeat(consumer, request) and not isinstance(group, ClassicGroup)
+            stale = must_refuse_heartbeat(consumer, request)
             stays_at = consumer.epoch if consumer is not None and returns_unchanged(consumer, request) else None
         elif isinstance(request, OffsetCommitRequest) and isinstance(group, ConsumerGroup):
             ids = {name: topic_id for topic_id, name in self._watch.names().items()}
-            must_refuse = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
-            invariant = "S6"
+            stale = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
+        else:
+            stale = isinstance(group, ConsumerGroup) and is_stale_in_consumer_group(group, request)
+        before = _fingerprint(group) if stale else None
         effects = self.machine.handle(request, context, now)
         for token, reply in effects.replies.items():
             if token == context.token:
                 self._answered(request, reply, now)
                 self._refused(request, reply, expected)
-        if must_refuse and effects.records:
-            raise Violation(invariant, f"{request} was accepted")
+        if stale:
+            _check_refused(request, effects, context.token)
+            if _fingerprint(self.group(group_id)) != before:
+                raise Violation("S5", f"{request} changed the group")
         if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):
             raise Violation("S12", f"{group_id} leaves epoch {stays_at} for {request}, a static member that returned")
         return self._take(effects, group_id, now)
@@ -259,7 +272,7 @@ class CheckedCoordinator:
         """Handle a consumer group's heartbeat without changes, or return None; `handle` takes all others."""
         group = self.group(request.group_id)
         answer = self.machine.quiet_heartbeat(request, now, token)
-        if answer is not None and isinstance(group, ConsumerGroup) and must_refuse_heartbeat(group, request):
+        if answer is not None and must_refuse_heartbeat(group if isinstance(group, ConsumerGroup) else None, request):
             raise Violation("S5", f"{request} was accepted")
         return answer
 
@@ -399,6 +412,20 @@ class CheckedCoordinator:
             # metadata is too long. In Kafka, too, the session is refreshed before any partition is checked.
             if all(code in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for code in codes(reply)):
                 self._seen.heard(getattr(request, "group_id", ""), member_id, now)
+
+
+def _fingerprint(group: AnyGroup | None) -> object:
+    return fingerprint_of_consumer_group(group) if isinstance(group, ConsumerGroup) else fingerprint(group)
+
+
+def _check_refused(request: Message, effects: Effects, token: Token) -> None:
+    """Check that a stale request was answered at once, with an error for all that it asks, and wrote nothing."""
+    invariant = "S6" if isinstance(request, OffsetCommitRequest) else "S5"
+    if effects.records:
+        raise Violation(invariant, f"{request} wrote records")
+    reply = effects.replies.get(token)
+    if reply is None or any(code in ACCEPTED for code in codes(reply)):
+        raise Violation(invariant, f"{request} was accepted")
 
 
 def _needs_offsets_of(group: AnyGroup, topic: str) -> bool:

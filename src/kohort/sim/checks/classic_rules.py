@@ -11,13 +11,18 @@ from kohort.errors import ErrorCode
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest
-from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest
+
+ACCEPTED = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+"""Codes of responses to a member at its generation: a member that is to join again is still one."""
 
 
 def codes(reply: Message) -> list[ErrorCode]:
     """Return every error code in the response."""
+    if isinstance(reply, LeaveGroupResponse) and reply.members and not reply.error_code:
+        return [ErrorCode(one.error_code) for one in reply.members]
     code = getattr(reply, "error_code", None)
     if code is not None:
         return [ErrorCode(code)]
@@ -46,6 +51,8 @@ def is_stale(group: ClassicGroup | None, request: Message, version: int) -> bool
                 return group is not None and group.state is not GroupState.EMPTY
             generation = request.generation_id_or_member_epoch
             return must_refuse(group, request.member_id, request.group_instance_id, generation)
+        case JoinGroupRequest():
+            return _is_strange_join(group, request)
         case LeaveGroupRequest():
             known = () if group is None else (*group.members, *group.pending)
             if version < 3:
@@ -53,6 +60,20 @@ def is_stale(group: ClassicGroup | None, request: Message, version: int) -> bool
             return all(member.member_id and member.member_id not in known for member in request.members)
         case _:
             return False
+
+
+def _is_strange_join(group: ClassicGroup | None, request: JoinGroupRequest) -> bool:
+    """Return whether a join names a member id that the group does not have, or that lost its instance id."""
+    member_id, instance_id = request.member_id, request.group_instance_id
+    if not member_id:
+        return False
+    if group is None:
+        return True
+    if member_id in group.pending and instance_id is None:
+        return False
+    return member_id not in group.members or (
+        instance_id is not None and group.static_ids.get(instance_id) != member_id
+    )
 
 
 def holder_of(group: ClassicGroup, request: Message) -> Member | None:
@@ -97,7 +118,7 @@ def asked_topics(member: Member) -> list[frozenset[str]] | None:
 
 
 def fingerprint(group: ClassicGroup | None) -> object:
-    """Return the observable state of a group, without the expiry of sessions."""
+    """Return the state of a group that no rejected request may change, with the sessions of its members."""
     if group is None:
         return None
     rebalance = group.rebalance
@@ -105,7 +126,7 @@ def fingerprint(group: ClassicGroup | None) -> object:
         group.state,
         group.generation,
         group.leader_id,
-        tuple(group.members),
+        {member_id: member.session_deadline for member_id, member in group.members.items()},
         tuple(group.pending),
         tuple(rebalance.joining),
         tuple(rebalance.syncing),

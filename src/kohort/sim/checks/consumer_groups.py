@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kohort.coordinator import MetadataImage, Record
+from kohort.coordinator import MetadataImage
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.states import MemberState
 from kohort.model import UUID
 from kohort.sim.checks.balance import MOVES_LITTLE, Shares, needless_moves
 from kohort.sim.violation import Violation
-from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.group_records import ConsumerGroupMetadataValue
-from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
 Place = tuple[UUID, int]
 
@@ -95,11 +92,11 @@ def check_consumer_group(
         return
     gone = [member for member_id, member in before.items() if member_id not in members]
     for member in (*gone, *(before[new.member_id] for new in changed if new.member_id in before)):
-        for place in _places(member):
+        for place in places_of(member):
             past.owners.pop(place, None)
     for member in changed:
         _check_member(group, member, before.get(member.member_id), names, image)
-        for place in _places(member):
+        for place in places_of(member):
             other = past.owners.setdefault(place, member.member_id)
             if other != member.member_id:
                 raise Violation("S1", f"{_named(place, names)} of {name} is assigned to {other} and {member.member_id}")
@@ -122,7 +119,7 @@ def _shares(group: ConsumerGroup, names: Mapping[UUID, str]) -> Shares | None:
     return Shares(asked.pop(), owners, frozenset(starts.values()))
 
 
-def _places(member: ConsumerMember) -> Iterable[Place]:
+def places_of(member: ConsumerMember) -> Iterable[Place]:
     return (*member.assigned, *member.revoking)
 
 
@@ -163,7 +160,7 @@ def _wants(group: ConsumerGroup, member: ConsumerMember, topic: str) -> bool:
 def _check_hands(name: str, changed: Iterable[ConsumerMember], past: GroupHistory, names: Mapping[UUID, str]) -> None:
     """Check that each new owner has a partition at a later epoch than the previous one: their commits never mix."""
     for member in changed:
-        for place in _places(member):
+        for place in places_of(member):
             before = past.holders.get(place)
             if before is not None and not before.is_life_before(member) and member.epoch <= before.epoch:
                 detail = (
@@ -172,71 +169,3 @@ def _check_hands(name: str, changed: Iterable[ConsumerMember], past: GroupHistor
                 )
                 raise Violation("S1", detail)
             past.holders[place] = Ownership(member.member_id, member.instance_id, member.epoch)
-
-
-def must_refuse_heartbeat(group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return whether Kafka's rule rejects a heartbeat that is no join: it must be from a member at its epoch.
-
-    A member that lost the last response may send the previous epoch, if it owns only partitions of
-    its assignment.
-    """
-    if request.member_epoch <= 0:
-        return False
-    member = None if group is None else group.members.get(request.member_id)
-    if member is None:
-        return True
-    if request.member_epoch == member.epoch:
-        return False
-    if request.member_epoch > member.epoch or request.member_epoch != member.previous_epoch:
-        return True
-    if request.topic_partitions is None:
-        return True
-    owned = {(topic.topic_id, number) for topic in request.topic_partitions for number in topic.partitions}
-    return not owned <= set(member.assigned)
-
-
-def returns_unchanged(group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return whether a static member returns as announced, with an unchanged subscription (KIP-848)."""
-    if group is None or request.member_epoch != 0 or request.instance_id is None:
-        return False
-    holder = group.static_member(request.instance_id)
-    if holder is None or holder.epoch != STATIC_LEAVE_EPOCH:
-        return False
-    return (
-        frozenset(request.subscribed_topic_names or ()) == holder.subscription.names
-        and (request.subscribed_topic_regex or None) == holder.subscription.expression
-        and request.server_assignor in (None, holder.server_assignor)
-        and request.weight in (-1, holder.weight)
-        and request.member_id not in group.members
-    )
-
-
-def epoch_of(record: Record) -> int:
-    """Return the group epoch that the record writes, or 0."""
-    return record.value.epoch if isinstance(record.value, ConsumerGroupMetadataValue) else 0
-
-
-def must_refuse_commit(
-    group: ConsumerGroup, past: GroupHistory, request: OffsetCommitRequest, ids: Mapping[str, UUID]
-) -> bool:
-    """Return whether Kafka's rule rejects a commit.
-
-    The commit must be at the member's epoch, or at least at the epoch of each partition's
-    assignment.
-    """
-    epoch = request.generation_id_or_member_epoch
-    if epoch < 0 and not group.members:
-        return False
-    member = group.members.get(request.member_id)
-    if member is None or epoch > member.epoch:
-        return True
-    if epoch == member.epoch:
-        return False
-    for topic in request.topics:
-        for partition in topic.partitions:
-            place = ids.get(topic.name, topic.topic_id), partition.partition_index
-            holder = past.holders.get(place)
-            had = holder is not None and holder.member_id == request.member_id
-            if not had and place not in _places(member):  # no history of a group just loaded
-                return True
-    return False
