@@ -10,7 +10,7 @@ from pytest import MonkeyPatch
 
 from kohort.assignor.server.uniform import UniformPlan
 from kohort.coordinator import classic_protocol, timer_firing
-from kohort.coordinator.consumer import admission, member_update
+from kohort.coordinator.consumer import admission, classic_members, fencing, member_update
 from kohort.coordinator.consumer import group as consumer_group
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.reconcile import reconcile
@@ -86,7 +86,7 @@ def a_target_has_a_partition_that_does_not_exist(patch: MonkeyPatch) -> None:
 
 @plant("S5", hint=10)
 def a_classic_member_of_a_consumer_group_may_beat_at_any_generation(patch: MonkeyPatch) -> None:
-    real = classic_protocol.heartbeat_of_classic_member
+    real = classic_members.heartbeat_of_classic_member
 
     def lenient(groups: Any, group: Any, request: HeartbeatRequest, now: int) -> ErrorCode:
         return real(groups, group, _at_its_epoch(group, request), now)
@@ -102,7 +102,7 @@ def _at_its_epoch(group: Any, request: Any) -> Any:
 
 @plant("S5", hint=5)
 def a_leave_of_a_stranger_is_confirmed(patch: MonkeyPatch) -> None:
-    real = classic_protocol.remove_by_leave_group
+    real = fencing.remove_by_leave_group
 
     def polite(*arguments: Any) -> list[ErrorCode]:
         return [ErrorCode.NONE for _ in real(*arguments)]

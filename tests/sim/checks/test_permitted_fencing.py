@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from kohort.coordinator import GroupState
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.config import MigrationPolicy
+from kohort.coordinator.config import GroupConfig, MigrationPolicy
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ClassicProtocolState, ConsumerMember
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import TopicPartition
 from kohort.sim import Plan, World
 from kohort.sim.checks.classic_rules import asked_topics
-from kohort.sim.checks.refusals import expected_refusal
+from kohort.sim.checks.refusals import expected_refusals
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.processes.application import Application
-from kohort.sim.steps import GroupRemoveMembers, MemberStart, Step
 from kohort.sim.world.permitted_fencing import is_permitted
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
@@ -31,24 +34,35 @@ def fenced(instance: str, started: float) -> Application:
     return application
 
 
-@pytest.mark.parametrize(
-    ("instance", "started", "permitted"), [("i0", 10.0, True), ("i1", 10.0, False), ("i0", 30.0, False)]
-)
-def test_a_removal_excuses_the_instance_that_was_removed_and_no_later_life(
-    instance: str, started: float, permitted: bool
-) -> None:
-    world = World(
-        Plan(0, members=[ApplicationSettings("g", ("orders",), instance=one) for one in ("i0", "i1")], rates=[1.0, 1.0])
-    )
-    world.watch.removed["g", "i0"] = 20.0
-    world.ledger.damaged(["g"])
-    assert is_permitted(world, fenced(instance, started), starts=1) is permitted
+def world_with(*instances: str) -> World:
+    """A world with a member of group g for each of these instance ids."""
+    members = [ApplicationSettings("g", ("orders",), instance=one) for one in instances]
+    return World(Plan(0, members=members, rates=[1.0] * len(members)))
 
 
-def test_a_removal_excuses_nothing_where_no_disk_lost_what_followed() -> None:
-    world = World(Plan(0, members=[ApplicationSettings("g", ("orders",), instance="i0")], rates=[1.0]))
-    world.watch.removed["g", "i0"] = 20.0
-    assert not is_permitted(world, fenced("i0", 10.0), starts=1)
+EXCUSES: dict[str, Callable[[World], object]] = {
+    "another client joined": lambda world: world.watch.joined.update({("g", "i0"): {"stranger": 20.0}}),
+    "its own late join": lambda world: world.answers.replaced_joins.update({"member-0": 20.0}),
+    "the disk lost its join": lambda world: world.ledger.damaged("g", 3, 20.0),
+    "a broker without the log": lambda world: world.watch.outdated.update({("g", "i0"): 20.0}),
+}
+
+
+@pytest.mark.parametrize("excuse", EXCUSES)
+def test_a_static_member_is_fenced_only_for_what_happened_to_it_in_that_run(excuse: str) -> None:
+    world = world_with("i0", "i0", "i1")
+    assert not is_permitted(world, fenced("i0", 10.0))
+    EXCUSES[excuse](world)
+    assert is_permitted(world, fenced("i0", 10.0))
+    assert not is_permitted(world, fenced("i0", 30.0))
+    concerns_the_group = excuse in ("the disk lost its join", "its own late join")
+    assert is_permitted(world, fenced("i1", 10.0)) is concerns_the_group
+
+
+def test_its_own_join_does_not_excuse_that_a_member_is_fenced() -> None:
+    world = world_with("i0")
+    world.watch.joined["g", "i0"] = {"member-0.0": 20.0}
+    assert not is_permitted(world, fenced("i0", 10.0))
 
 
 def barred(code: ErrorCode, protocol: str, instance: str | None) -> Application:
@@ -64,6 +78,8 @@ def barred(code: ErrorCode, protocol: str, instance: str | None) -> Application:
     [
         (ErrorCode.UNRELEASED_INSTANCE_ID, "consumer", "i0"),
         (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "classic", None),
+        (ErrorCode.GROUP_MAX_SIZE_REACHED, "classic", None),
+        (ErrorCode.GROUP_ID_NOT_FOUND, "consumer", None),
     ],
 )
 def test_a_member_may_end_with_an_error_that_the_coordinator_gave_to_it_in_that_life(
@@ -71,15 +87,13 @@ def test_a_member_may_end_with_an_error_that_the_coordinator_gave_to_it_in_that_
 ) -> None:
     settings = {"group.consumer.migration.policy": "disabled"}
     world, member = World(Plan(0, settings=settings)), barred(code, protocol, instance)
-    assert not is_permitted(world, member, starts=1)
-    world.watch.refused = {("g", "i1", code): 20.0, ("h", instance or "", code): 20.0}
-    assert not is_permitted(world, member, starts=1)
-    world.watch.refused["g", instance or "", code] = 9.0
-    assert not is_permitted(world, member, starts=1)
-    world.watch.refused["g", instance or "", code] = 11.0
-    assert is_permitted(world, member, starts=1)
+    assert not is_permitted(world, member)
+    world.watch.refused = {("member-0.1", code), ("member-1.0", code), (member.name, ErrorCode.INVALID_REQUEST)}
+    assert not is_permitted(world, member)
+    world.watch.refused.add((member.name, code))
+    assert is_permitted(world, member)
     other = "classic" if protocol == "consumer" else "consumer"
-    assert not is_permitted(world, barred(code, other, instance), starts=1)
+    assert is_permitted(world, barred(code, other, instance)) is (code is ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
 def asks(instance: str, epoch: int = 0) -> ConsumerGroupHeartbeatRequest:
@@ -87,24 +101,27 @@ def asks(instance: str, epoch: int = 0) -> ConsumerGroupHeartbeatRequest:
 
 
 def test_an_instance_id_is_in_use_while_its_holder_is_there() -> None:
-    group, policy = ConsumerGroup("g"), MigrationPolicy.BIDIRECTIONAL
+    group, config = ConsumerGroup("g"), GroupConfig()
     group.put(ConsumerMember("old", instance_id="i0", epoch=3))
     group.put(ConsumerMember("away", instance_id="i1", epoch=STATIC_LEAVE_EPOCH))
     group.put(ConsumerMember("other", instance_id="i2", epoch=3, classic=ClassicProtocolState(10_000, ())))
-    in_use = ErrorCode.UNRELEASED_INSTANCE_ID
-    assert [expected_refusal(group, asks(f"i{n}"), policy) for n in range(4)] == [in_use, None, None, None]
-    assert expected_refusal(group, asks("i0", epoch=3), policy) is None
-    assert expected_refusal(None, asks("i0"), policy) is None
+    in_use = {ErrorCode.UNRELEASED_INSTANCE_ID}
+    assert [expected_refusals(group, asks(f"i{n}"), config) for n in range(4)] == [in_use, set(), set(), set()]
+    assert not expected_refusals(group, asks("i0", epoch=3), config)
+    assert not expected_refusals(None, asks("i0"), config)
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
 def test_a_classic_member_is_inconsistent_with_a_group_that_may_not_migrate_or_has_other_assignors(
     policy: MigrationPolicy,
 ) -> None:
+    config = GroupConfig(consumer_migration_policy=policy)
+
     def code(*assignors: str, kind: str = "consumer", metadata: bytes | None = None) -> ErrorCode | None:
         words = encode_subscription(Subscription(topics=["t"]), 1) if metadata is None else metadata
         offered = [JoinGroupRequestProtocol(name=name, metadata=words) for name in assignors]
-        return expected_refusal(group, JoinGroupRequest(group_id="g", protocol_type=kind, protocols=offered), policy)
+        request = JoinGroupRequest(group_id="g", protocol_type=kind, protocols=offered)
+        return next(iter(expected_refusals(group, request, config)), None)
 
     refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     group: ConsumerGroup | None = None
@@ -118,14 +135,46 @@ def test_a_classic_member_is_inconsistent_with_a_group_that_may_not_migrate_or_h
     assert [code("range"), code("other", "sticky"), code("other")] == [shut, shut, refused]
 
 
-def test_the_world_notes_which_instance_an_operator_removes() -> None:
-    member = ApplicationSettings("g", ("orders",), instance="i0", session=30_000, heartbeat=3_000)
-    steps: list[Step] = [MemberStart(0.5, 0), GroupRemoveMembers(20.0, "g")]
-    settings = {"group.initial.rebalance.delay.ms": "0"}
-    world = World(Plan(0, 30.0, settings=settings, topics={"orders": 1}, members=[member], rates=[1.0], steps=steps))
-    assert world.run().violation is None
-    assert world.watch.removed.keys() == {("g", "i0")}
-    assert world.watch.removed["g", "i0"] >= 20.0
+def test_a_group_is_full_when_it_has_all_members_that_it_may_have() -> None:
+    config, full = GroupConfig(max_size=1, consumer_max_size=1), {ErrorCode.GROUP_MAX_SIZE_REACHED}
+    classic, consumer = ClassicGroup("g"), ConsumerGroup("g")
+
+    def joins(member_id: str, instance_id: str | None = None) -> JoinGroupRequest:
+        words = encode_subscription(Subscription(topics=["t"]), 1)
+        return JoinGroupRequest(
+            group_id="g",
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=words)],
+        )
+
+    for group in (classic, consumer, None):
+        assert not expected_refusals(group, joins(""), config)
+        assert not expected_refusals(group, asks("i0"), config)
+    classic.add(Member("m", "i0", "c", "h", 10_000, 10_000, {"range": b""}), "consumer")
+    classic.static_ids["i0"], classic.state = "m", GroupState.STABLE
+    consumer.put(ConsumerMember("m", instance_id="i0", epoch=3))
+    for group in (classic, consumer):
+        assert expected_refusals(group, joins(""), config) == full
+        assert not expected_refusals(group, joins("m"), config)
+        assert not expected_refusals(group, joins("", "i0"), config)
+        assert full <= expected_refusals(group, asks("i1"), config)
+    classic.state = GroupState.PREPARING_REBALANCE
+    assert not expected_refusals(classic, joins(""), config)
+
+
+def test_a_group_is_not_found_if_it_is_not_and_does_not_become_a_consumer_group() -> None:
+    missing = {ErrorCode.GROUP_ID_NOT_FOUND}
+    group = ClassicGroup("g")
+    assert expected_refusals(None, asks("i0", epoch=3), GroupConfig()) == missing
+    assert expected_refusals(group, asks("i0", epoch=3), GroupConfig()) == missing
+    assert not expected_refusals(group, asks("i0"), GroupConfig())
+    group.add(Member("m", None, "c", "h", 10_000, 10_000, {"range": b""}), "consumer")
+    group.state = GroupState.STABLE
+    assert not expected_refusals(group, asks("i0"), GroupConfig())
+    only_down = GroupConfig(consumer_migration_policy=MigrationPolicy.DOWNGRADE)
+    assert expected_refusals(group, asks("i0"), only_down) == missing
 
 
 def test_a_static_member_returns_with_another_subscription_only_if_it_asks_for_other_topics() -> None:

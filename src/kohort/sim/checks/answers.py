@@ -44,8 +44,8 @@ class Answers:
         """Check that receives the responses to clients that read and write records."""
         self._now = now
         self.codes: Counter[Answered] = Counter()
-        self.replaced_joins: set[str] = set()
-        """Processes whose JoinGroup arrived on a connection that they had already given up."""
+        self.replaced_joins: dict[str, float] = {}
+        """Time at which the last JoinGroup of a process arrived on a connection that it had already given up."""
         self.overtaken: set[str | None] = set()
         """Metadata of commits that arrived on a connection that their client had already given up.
 
@@ -65,7 +65,7 @@ class Answers:
                 key, version, correlation_id = _HEAD.unpack_from(frame)
                 self._asked[number, correlation_id] = frame
                 if key == _JOIN_GROUP and end.other.is_closing():
-                    self.replaced_joins.add(end.other.loop.name)
+                    self.replaced_joins[end.other.loop.name] = self._now()
                 if key == _OFFSET_COMMIT and end.other.is_closing():
                     request = decode(OffsetCommitRequest, version, frame[read_request_header(frame).body :])
                     self.overtaken.update(

@@ -7,7 +7,7 @@ beforehand, from the group's state and Kafka's rules, not with the coordinator's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Any, Protocol
 
 from kohort.coordinator import (
@@ -50,7 +50,7 @@ from kohort.sim.checks.consumer_rules import (
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
 from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
-from kohort.sim.checks.refusals import EXPECTED, expected_refusal
+from kohort.sim.checks.refusals import EXPECTED, expected_refusals, names_replaced_member
 from kohort.sim.checks.shadow import Shadow
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
@@ -58,7 +58,6 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from kohort.wire.messages.group_records import ConsumerGroupMetadataKey, OffsetCommitKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.sync_group import SyncGroupResponse
 
@@ -71,8 +70,9 @@ class CoordinatorObserver(Protocol):
     states: Counter[tuple[str, str]]
     errors: Counter[tuple[str, ErrorCode]]
     rebalances: Counter[str]
-    removed: dict[tuple[str, str], float]
-    refused: dict[tuple[str, str, ErrorCode], float]
+    joined: dict[tuple[str, str], dict[str, float]]
+    refused: set[tuple[str, ErrorCode]]
+    outdated: dict[tuple[str, str], float]
     note: Callable[[str], None]
     now: Callable[[], float]
     names: Callable[[], dict[UUID, str]]
@@ -158,9 +158,12 @@ class CheckedCoordinator:
         else:
             stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
         before = _fingerprint(group) if stale else None
+        fenced = names_replaced_member(group, request)
         code = self.machine.heartbeat(request, now, token)
         if not isinstance(code, HeldHeartbeat):
             self._watch.errors["Heartbeat", code] += 1
+            if code is ErrorCode.FENCED_INSTANCE_ID:
+                self._fences(request, fenced=fenced)
         if stale:
             if isinstance(code, HeldHeartbeat) or code in ACCEPTED:
                 raise Violation("S5", f"{request} was accepted")
@@ -170,11 +173,20 @@ class CheckedCoordinator:
             self._seen.heard(request.group_id, request.member_id, now)
         return code
 
+    def _fences(self, request: HeartbeatRequest, *, fenced: bool) -> None:
+        group_id, instance_id = request.group_id, request.group_instance_id or ""
+        if not fenced:
+            raise Violation("S14", f"{group_id} {instance_id} was fenced, although no other member has it")
+        if not self.owns():
+            self._watch.outdated[group_id, instance_id] = self._watch.now()
+
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Handle one request, and check the result."""
         group_id = getattr(request, "group_id", None)
         found = self.group(group_id) if group_id else None
-        expected = expected_refusal(found, request, self.machine._groups.config.consumer_migration_policy)
+        expected = set(expected_refusals(found, request, self.machine._groups.config))
+        if names_replaced_member(found, request):
+            expected.add(ErrorCode.FENCED_INSTANCE_ID)
         group = found if isinstance(found, ClassicGroup) else None
         if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
             return self._handle_consumer(found, request, context, expected, now)
@@ -185,10 +197,11 @@ class CheckedCoordinator:
         leads = holder is not None and group is not None and group.leader_id == holder.member_id
         state = None if group is None else group.state
         effects = self.machine.handle(request, context, now)
+        self._joined(request, effects, context)
         for token, reply in effects.replies.items():
             if token == context.token:
                 self._answered(request, reply, now)
-                self._refused(request, reply, expected)
+                self._refused(request, reply, context.client_id, expected)
                 if isinstance(reply, OffsetCommitResponse) and ErrorCode.REBALANCE_IN_PROGRESS in codes(reply):
                     self._refuses_for_a_rebalance(group_id, state)
         if stale and group_id is not None:
@@ -203,19 +216,29 @@ class CheckedCoordinator:
             raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
         return self._take(effects, group_id, now)
 
-    def _refused(self, request: Message, reply: Message, expected: ErrorCode | None) -> None:
+    def _refused(self, request: Message, reply: Message, client_id: str, expected: Set[ErrorCode]) -> None:
         """Check a rejection of a member for good, which only some states of its group give."""
-        if not isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest):
-            return
-        instance_id = (
-            request.group_instance_id if isinstance(request, JoinGroupRequest) else request.instance_id
-        ) or ""
+        group_id: str = getattr(request, "group_id", "")
+        instance_id = instance_id_of(request)
         for code in codes(reply):
-            if code in EXPECTED:
-                if code is not expected:
-                    who = f"{request.group_id} {instance_id}"
+            is_join = isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest)
+            if code is ErrorCode.FENCED_INSTANCE_ID or (is_join and code in EXPECTED):
+                if code not in expected:
+                    who = f"{group_id} {instance_id}"
                     raise Violation("S14", f"{who} was answered {code.name}, which its group's state does not give")
-                self._watch.refused[request.group_id, instance_id, code] = self._watch.now()
+                self._watch.refused.add((client_id, code))
+                if not self.owns():
+                    self._watch.outdated[group_id, instance_id] = self._watch.now()
+
+    def _joined(self, request: Message, effects: Effects, context: RequestContext) -> None:
+        """Record that the process of a static member joined, unless it was rejected."""
+        instance_id = instance_id_of(request)
+        if not instance_id or not is_join_of_process(request):
+            return
+        reply = effects.replies.get(context.token)
+        if reply is None or not any(codes(reply)):
+            at = self._watch.joined.setdefault((getattr(request, "group_id", ""), instance_id), {})
+            at[context.client_id] = self._watch.now()
 
     def _refuses_for_a_rebalance(self, group_id: str | None, state: GroupState | None) -> None:
         """Check a commit that a rebalance rejects: while members join, they may still commit what they give up."""
@@ -229,7 +252,7 @@ class CheckedCoordinator:
         group: AnyGroup | None,
         request: Message,
         context: RequestContext,
-        expected: ErrorCode | None,
+        expected: Set[ErrorCode],
         now: Millis,
     ) -> Effects:
         """Handle a request that concerns a consumer group, or creates one."""
@@ -246,10 +269,11 @@ class CheckedCoordinator:
             stale = isinstance(group, ConsumerGroup) and is_stale_in_consumer_group(group, request)
         before = _fingerprint(group) if stale else None
         effects = self.machine.handle(request, context, now)
+        self._joined(request, effects, context)
         for token, reply in effects.replies.items():
             if token == context.token:
                 self._answered(request, reply, now)
-                self._refused(request, reply, expected)
+                self._refused(request, reply, context.client_id, expected)
         if stale:
             _check_refused(request, effects, context.token)
             if _fingerprint(self.group(group_id)) != before:
@@ -402,16 +426,24 @@ class CheckedCoordinator:
             self._watch.errors[name, code] += 1
             if not is_allowed(name, code):
                 raise Violation("S14", f"{name} was answered {code.name}")
-        if isinstance(request, LeaveGroupRequest) and isinstance(reply, LeaveGroupResponse):
-            for member in reply.members:
-                if member.group_instance_id is not None and not member.error_code:
-                    self._watch.removed[request.group_id, member.group_instance_id] = self._watch.now()
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):
             member_id = reply.member_id if isinstance(reply, JoinGroupResponse) else getattr(request, "member_id", "")
             # A commit refreshes the session if the member is allowed to commit, even if a partition's
             # metadata is too long. In Kafka, too, the session is refreshed before any partition is checked.
             if all(code in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for code in codes(reply)):
                 self._seen.heard(getattr(request, "group_id", ""), member_id, now)
+
+
+def instance_id_of(request: Message) -> str:
+    """Return the instance id of the static member that sent the request, or ""."""
+    return getattr(request, "group_instance_id", None) or getattr(request, "instance_id", None) or ""
+
+
+def is_join_of_process(request: Message) -> bool:
+    """Return whether the request is the first one of a process: a known member joins again under its id."""
+    if isinstance(request, JoinGroupRequest):
+        return not request.member_id
+    return isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0
 
 
 def _fingerprint(group: AnyGroup | None) -> object:

@@ -7,7 +7,7 @@ that is deleted and recreated under the same name begins without a history.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,8 +72,14 @@ class Ledger:
         """Function that returns whether the coordinator has that member; a removed member learns of it later."""
         self.overtaken: Container[str | None] = ()
         """Metadata of commits that arrived after their clients had given them up and sent them again elsewhere."""
-        self.damaged_groups: set[str] = set()
-        """Groups that lost records through a damaged disk: only their acknowledged commits may be missing."""
+        self.damaged_at: dict[str, float] = {}
+        """Time at which a damaged disk last lost records of a group."""
+        self.lost_generations: dict[str, int] = {}
+        """Newest generation or epoch of a group when the disk lost records of it: members may still be at these."""
+        self.lost: dict[Place, set[str]] = {}
+        """Places whose newest commit the disk lost, with the metadata of the commits before."""
+        self._bases: dict[Place, int] = {}
+        """Number of commits of a place that were forgotten with its newest one."""
 
     # Reports of applications
 
@@ -103,9 +109,10 @@ class Ledger:
         self.acknowledgements += 1
         for partition, said in offsets.items():
             value = said._replace(topic_id=None)
-            written = self.written[application.settings.group, said.topic_id or NO_TOPIC_ID, partition]
+            place = application.settings.group, said.topic_id or NO_TOPIC_ID, partition
+            written = self.written[place]
             at = written.latest.get(value.metadata)
-            if at is None and application.settings.group in self.damaged_groups:
+            if at is None and value.metadata in self.lost.get(place, ()):
                 continue
             if at is None:
                 raise Violation(
@@ -118,7 +125,8 @@ class Ledger:
 
     def asks(self, application: ObservedApplication, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Return the latest acknowledged commit when a lookup of the committed offset begins, for `found`."""
-        return self.written[application.settings.group, topic_id or NO_TOPIC_ID, partition].acknowledged
+        place = application.settings.group, topic_id or NO_TOPIC_ID, partition
+        return self._bases.get(place, 0) + self.written[place].acknowledged
 
     def found(
         self,
@@ -129,8 +137,9 @@ class Ledger:
         since: int,
     ) -> None:
         """Check a committed offset that was read: it was written, and is no older than the acknowledged one."""
-        written = self.written.get((application.settings.group, topic_id or NO_TOPIC_ID, partition))
-        if application.settings.group in self.damaged_groups or not (topic_id is None or self.exists(topic_id)):
+        place = application.settings.group, topic_id or NO_TOPIC_ID, partition
+        written, since = self.written.get(place), since - self._bases.get(place, 0)
+        if not (topic_id is None or self.exists(topic_id)):
             since = -1  # offsets of a topic are deleted with it
         if written is None:
             if offset is not None:
@@ -162,8 +171,8 @@ class Ledger:
         if application.seen == (membership.generation, mine):
             return
         application.seen = membership.generation, mine
-        if application.settings.group in self.damaged_groups:
-            return  # generations that a disk lost are assigned again
+        if (membership.generation or 0) <= self.lost_generations.get(application.settings.group, -1):
+            return  # a generation that the disk lost is assigned again
         for other in self.peers():
             if other is application or other.settings.group != application.settings.group or other.membership is None:
                 continue
@@ -198,7 +207,8 @@ class Ledger:
             return
         application.seen = mine.assignment
         group = application.settings.group
-        if group in self.damaged_groups or not self.counts(group, mine.member_id):
+        lost = self.lost_generations.get(group, -1)
+        if mine.generation <= lost or not self.counts(group, mine.member_id):
             return
         for other in self.peers():
             theirs = other.membership
@@ -211,7 +221,8 @@ class Ledger:
             is_same = (
                 application.settings.instance is not None and application.settings.instance == other.settings.instance
             )
-            if not is_same and theirs.generation is not None and self.counts(group, theirs.member_id):
+            at = theirs.generation
+            if not is_same and at is not None and at > lost and self.counts(group, theirs.member_id):
                 both = application.owned_by_id().keys() & other.owned_by_id().keys()
                 if both:
                     named = sorted(application.owned_by_id()[partition] for partition in both)
@@ -237,9 +248,13 @@ class Ledger:
                 f"{group} committed {partition} at {value.offset}, but its members processed it up to {known} only",
             )
 
-    def damaged(self, groups: Iterable[str]) -> None:
-        """Record that the disk lost records of these groups; the remaining ones will be reported again."""
-        lost = set(groups)
-        self.damaged_groups |= lost
-        for place in [place for place in self.written if place[0] in lost]:
-            del self.written[place]
+    def damaged(self, group: str, generation: int, now: float) -> None:
+        """Record that the disk lost records of the group, whose newest generation or epoch was this one."""
+        self.damaged_at[group] = now
+        self.lost_generations[group] = max(generation, self.lost_generations.get(group, -1))
+
+    def damaged_place(self, place: Place) -> None:
+        """Record that the disk lost the newest commit of this place; what remains will be reported again."""
+        written = self.written.pop(place, Written())
+        self.lost.setdefault(place, set()).update(written.latest)
+        self._bases[place] = self._bases.get(place, 0) + len(written.values)

@@ -12,7 +12,7 @@ from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.sim.checks.classic_groups import check_generation
 from kohort.sim.checks.durable_state import group_of
-from kohort.sim.checks.ledger import Ledger
+from kohort.sim.checks.ledger import Ledger, Place
 from kohort.sim.violation import Violation
 from kohort.wire.batches import batches, decode_records
 from kohort.wire.group_log import decode_key, decode_value
@@ -47,6 +47,23 @@ class Shadow:
             self._take(record)
             records.append(record)
         return records
+
+    def lost(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
+        """Return the newest record of each key that is not among these: the disk has lost it.
+
+        A deletion that compaction has removed with all that it deleted is not lost.
+        """
+        found = list(pairs)
+        written, newest = set(found), dict(found)
+        return [
+            _decoded(key, value)
+            for key, value in self._newest.items()
+            if (key, value) not in written and newest.get(key) != value
+        ]
+
+    def place(self, key: OffsetCommitKey) -> Place:
+        """Return the group and partition of a stored offset, with the id of its topic."""
+        return key.group, self._topic_id(key), TopicPartition(key.topic, key.partition)
 
     def compacted(self) -> GroupShard:
         """Return a shard loaded from the newest record of each key only."""

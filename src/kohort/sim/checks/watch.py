@@ -56,10 +56,12 @@ class Watch:
         """Callback for a classic group whose members learn of their generation, which is not stored yet."""
         self.kept: dict[str, KeptAssignment] = {}
         """Assignments that classic groups kept at the last return of a static member."""
-        self.removed: dict[tuple[str, str], float] = {}
-        """Time at which another client last removed a static member, by group and instance id."""
-        self.refused: dict[tuple[str, str, ErrorCode], float] = {}
-        """Time at which a join was last rejected for good, by group, instance id or "", and error."""
+        self.joined: dict[tuple[str, str], dict[str, float]] = {}
+        """Time at which the process of each client last joined with an instance id, by group and instance id."""
+        self.refused: set[tuple[str, ErrorCode]] = set()
+        """Clients that a coordinator rejected for good, and the error: each run of a process is another client."""
+        self.outdated: dict[tuple[str, str], float] = {}
+        """Time at which a broker that had lost the log last fenced a static member, by group and instance id."""
         self.now: Callable[[], float] = float
         """Time of the world, independent of the clocks of its brokers."""
         self.behind_at_downgrade: Callable[[str], None] = ledger.exempt_groups.add

@@ -19,7 +19,7 @@ from kohort.client.net import BrokerConnection
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.environment import Process
-from kohort.sim.faults.bad_requests import CLAIM, HARMLESS, REQUESTS, TargetGroup, commit_without_member
+from kohort.sim.faults.bad_requests import HARMLESS, REQUESTS, TargetGroup, commit_without_member
 from kohort.sim.processes import SHARDS, WorldState
 from kohort.wire.codec import Message
 
@@ -31,10 +31,7 @@ _BETWEEN = BadRequest.COMMIT_LARGE_METADATA
 
 def send_bad_request(world: WorldState, group: str, what: BadRequest) -> bool:
     """Send the group's coordinator a request that it must reject."""
-    victim = _victim(world, group)
-    request = REQUESTS[what](victim)
-    if what == CLAIM and victim.instance_id is not None:
-        world.claimed.add((group, victim.instance_id))
+    request = REQUESTS[what](_victim(world, group))
 
     async def ask(connection: BrokerConnection) -> None:
         await connection.send(request)

@@ -197,7 +197,6 @@ def _resume_broker(world: WorldState, number: int) -> None:
     process = world.brokers.processes[number]
     if process.alive and not process.runs:
         process.resume()
-        world.resume_times.append(world.now)
         # A broker over a database detects that others lead, and exits.
         if not world.brokers.serves(number) and not isinstance(world.brokers.disk, Database):
             world.after(world.rng.uniform(0.0, 2.0), partial(world.brokers.kill, number))

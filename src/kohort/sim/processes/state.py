@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from zlib import crc32
 
-from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC
@@ -37,6 +36,7 @@ from kohort.sim.processes.brokers import SHARDS, Brokers
 from kohort.sim.processes.cluster_brokers import ClusterBrokers
 from kohort.sim.processes.record_clients import RecordClients
 from kohort.sim.violation import Violation
+from kohort.wire.messages.group_records import OffsetCommitKey
 
 START = 1_000_000.0
 """Start of the world in seconds; clocks show about January 12th, 1970."""
@@ -96,10 +96,6 @@ class WorldState:
         """Times at which created, extended or deleted topics were detected."""
         self._most: Counter[str] = Counter()
         """Maximum partition count of each topic so far, by name."""
-        self.resume_times: list[float] = []
-        """Times at which suspended brokers resumed."""
-        self.claimed: set[tuple[str, str]] = set()
-        """Groups and instance ids that misbehaving clients claimed."""
         self.ended: dict[int, ErrorCode] = {}
         """Errors with which members ended for good."""
         self.ledger.peers = lambda: [application for application in self.applications if application is not None]
@@ -219,13 +215,17 @@ class WorldState:
     def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
         topic, number = self.brokers.disk.topics.get(partition[0]), partition[1]
         if topic is not None and topic.name == OFFSETS_TOPIC:
-            groups = {settings.group for settings in self.plan.members}
-            self.ledger.damaged(group for group in groups if group_partition(group, SHARDS) == number)
+            pairs, before = list(pairs_of(data)), self.watch.shadows[number]
+            for record in before.lost(pairs):
+                if isinstance(record.key, OffsetCommitKey):
+                    self.ledger.damaged_place(before.place(record.key))
+                group_id: str = getattr(record.key, "group", "") or getattr(record.key, "group_id", "")
+                self.ledger.damaged(group_id, before.generations.get(group_id, -1), self.now)
             self.watch.shadows[number] = self.watch.shadow()
             # As a load reads it: if a tombstone was lost, the record that it deleted is back, unless its key
             # has a later one.
             newest: dict[bytes, bytes | None] = {}
-            for key, value in pairs_of(data):
+            for key, value in pairs:
                 newest.pop(key, None)
                 newest[key] = value
             self.watch.shadows[number].written(newest.items())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 from kohort.client import Cluster, KafkaError
 from kohort.coordinator import OffsetExpiry
@@ -152,8 +151,8 @@ def _unassigned(world: WorldState) -> str:
         members = [application for application in _living(world) if application.settings.group == group]
         if keeps_old_assignment(world, group):
             continue
-        if group in world.ledger.damaged_groups:
-            continue  # a target that the disk lost is recomputed at the group's next epoch
+        if _lost_its_target(world, group):
+            continue
         wanted = {tp for tp in there if any(member.settings.wants(tp.topic) for member in members)}
         owned: list[TopicPartition] = []
         for member in members:
@@ -166,6 +165,16 @@ def _unassigned(world: WorldState) -> str:
         if uneven := _uneven(world, group, members, there):
             return f"the assignment of {group} is not what its assignor promises: {uneven}"
     return ""
+
+
+def _lost_its_target(world: WorldState, group_id: str) -> bool:
+    """Return whether the disk may have lost the group's assignment, which is computed again at its next epoch."""
+    damaged_at, group = world.ledger.damaged_at.get(group_id), world.watch.group(group_id)
+    if damaged_at is None or group is None:
+        return False
+    if isinstance(group, ConsumerGroup):
+        return group.target_epoch <= world.ledger.lost_generations[group_id]
+    return world.generations.get(group_id, 0.0) < damaged_at
 
 
 def _drains(world: WorldState) -> None:
@@ -197,13 +206,11 @@ def _uneven(world: WorldState, group_id: str, members: list[Application], there:
 def _lag(world: WorldState) -> str:
     for application in _living(world):
         group = application.settings.group
-        if group in world.ledger.damaged_groups:
-            continue
         for partition in sorted(application.positions):
             topic_id = application.topic_ids[partition]
             end = world.ledger.end_of(topic_id, partition)
-            if not end or topic_id is None:
-                continue
+            if not end or topic_id is None or (group, topic_id, partition) in world.ledger.lost:
+                continue  # it committed what the disk lost, and does not commit it again
             written = world.ledger.written[group, topic_id, partition].values
             latest = written[-1] if written else None
             at = 0 if latest is None else latest.offset
@@ -222,23 +229,20 @@ def _stays_quiet(world: WorldState) -> None:
     _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
     before = world.watch.rebalances.copy()
     world.pass_time(_QUIET)
-    if begun := _rebalanced(world, before):
+    if begun := world.watch.rebalances - before:
         raise Violation("L2", f"groups rebalanced without a reason: {begun}")
     victim = world.brokers.victim
     if victim is not None and world.violation is None:
-        too_large = _too_large(world)
+        too_large, killed_at = _too_large(world), world.now
         world.brokers.kill(victim)
         world.pass_time(_QUIET)
-        if begun := _rebalanced(world, before, too_large):
-            raise Violation("L2", f"groups rebalanced because their broker was replaced: {begun}")
+        failed = world.watch.rebalances - before
+        # The next broker may be the first to read what a flipped bit has destroyed.
+        damaged = {group for group, at in world.ledger.damaged_at.items() if at >= killed_at}
+        if failed.keys() - too_large - damaged:
+            raise Violation("L2", f"groups rebalanced because their broker was replaced: {failed}")
         if restless := _restless(world) or _unassigned(world):
             raise Violation("L2", f"after a failover {restless}")
-
-
-def _rebalanced(world: WorldState, before: Counter[str], exempt_groups: Set[str] = frozenset()) -> dict[str, int]:
-    """Return the groups that began to rebalance since then, except those that lost records through a damaged disk."""
-    begun = world.watch.rebalances - before
-    return {group: count for group, count in begun.items() if group not in world.ledger.damaged_groups | exempt_groups}
 
 
 def _too_large(world: WorldState) -> set[str]:

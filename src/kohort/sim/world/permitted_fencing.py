@@ -6,38 +6,40 @@ from kohort.errors import ErrorCode
 from kohort.sim.processes import Application, WorldState
 
 
-def is_permitted(world: WorldState, application: Application, starts: int) -> bool:
-    """Return whether the world's events explain the end of the membership.
-
-    `starts` is the number of runs of its process.
-    """
+def is_permitted(world: WorldState, application: Application) -> bool:
+    """Return whether the world's events explain the end of the membership."""
     assert application.over is not None
-    plan, mine = world.plan, application.settings
-    policy = plan.settings.get("group.consumer.migration.policy", "bidirectional")
-    shared = sum(settings.group == mine.group and settings.instance == mine.instance for settings in plan.members) > 1
-    # If the disk lost a takeover, or a suspended broker missed it, the previous incarnation remains in the
-    # group.
-    resume_times = any(at >= application.started for at in world.resume_times)
-    # A member that an operator removed during this run returned under another id; if the disk lost that, the
-    # group has the previous one.
-    removed = world.watch.removed.get((mine.group, mine.instance or ""), -1.0) >= application.started
-    forgotten = (starts > 1 and resume_times) or ((starts > 1 or removed) and mine.group in world.ledger.damaged_groups)
-    # Another client claimed this instance id: if the session of its holder has just ended, that client gets
-    # it.
-    impostors = (mine.group, mine.instance) in world.claimed
-    # A join that was given up may arrive after the one that was sent instead, and then replaces that member.
-    replaced_joins = application.name.rpartition(".")[0] in world.answers.replaced_joins
-    # The coordinator's state was checked when it rejected a member of this group and instance id.
+    mine = application.settings
+    policy = world.plan.settings.get("group.consumer.migration.policy", "bidirectional")
     code = application.over.code
-    refused = world.watch.refused.get((mine.group, mine.instance or "", code), -1.0) >= application.started
+    # The coordinator's state was checked when it rejected this run of the process.
+    refused = (application.name, code) in world.watch.refused
     expected = {
-        ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None and mine.protocol == "consumer" and refused,
-        ErrorCode.FENCED_INSTANCE_ID: mine.instance is not None
-        and (shared or forgotten or impostors or replaced_joins),
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy == "disabled" and mine.protocol == "classic" and refused,
-        # A classic group may briefly have more members: a rebalance only counts those that have joined again.
-        ErrorCode.GROUP_ID_NOT_FOUND: mine.protocol == "consumer"
-        and (policy in ("disabled", "downgrade") or "group.consumer.max.size" in plan.settings),
-        ErrorCode.GROUP_MAX_SIZE_REACHED: "group.max.size" in plan.settings,
+        ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None and mine.protocol == "consumer",
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy == "disabled" and mine.protocol == "classic",
+        ErrorCode.GROUP_ID_NOT_FOUND: mine.protocol == "consumer",
+        ErrorCode.GROUP_MAX_SIZE_REACHED: True,
     }
-    return expected.get(code, False)
+    if code is ErrorCode.FENCED_INSTANCE_ID:
+        return mine.instance is not None and _is_replaced(world, application, (mine.group, mine.instance))
+    return refused and expected.get(code, False)
+
+
+def _is_replaced(world: WorldState, application: Application, place: tuple[str, str]) -> bool:
+    """Return whether another member took over that instance id during this run.
+
+    Each fact concerns only this instance, and counts only if it happened since the run began.
+    """
+    since = application.started
+    # Another client joined with it: one that shares the instance id, a misbehaving one, or an earlier run whose
+    # request was late.
+    by_another = any(
+        at >= since for client, at in world.watch.joined.get(place, {}).items() if client != application.name
+    )
+    # A join that was given up may arrive after the one that was sent instead, and then replaces that member.
+    by_late_join = world.answers.replaced_joins.get(application.name.rpartition(".")[0], -1.0) >= since
+    # If the disk lost the takeover, the group has the member before it again.
+    is_forgotten = world.ledger.damaged_at.get(place[0], -1.0) >= since
+    # A broker that was suspended has missed the takeover, and does not know yet that it lost the log.
+    is_outdated = world.watch.outdated.get(place, -1.0) >= since
+    return by_another or by_late_join or is_forgotten or is_outdated

@@ -101,7 +101,7 @@ class World(WorldState):
             if application is not None and (application.left or application.over):
                 if application.over is not None:
                     self.ended[number] = application.over.code
-                    if not is_permitted(self, application, self.processes[number].starts):
+                    if not is_permitted(self, application):
                         detail = f"{application.name} was removed from its group for good: {application.over.code.name}"
                         self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
