@@ -46,7 +46,7 @@ def _needs_offsets(group: Group) -> Callable[[str], bool]:
     """
     if isinstance(group, ConsumerGroup):
         return group.is_subscribed
-    if group.protocol_type is None or group.state is GroupState.EMPTY:
+    if group.state is GroupState.EMPTY:
         return lambda topic: False
     if group.state is not GroupState.STABLE or group.protocol_type != CONSUMER:
         return lambda topic: True
