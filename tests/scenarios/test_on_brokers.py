@@ -62,6 +62,7 @@ DIFFERENT = {
     "consumer/static_first_answer_lost.txt": "Kafka takes a static member for another than itself",
     "consumer/static_member_takes_another_id.txt": "Kafka 4.3 keeps the old instance id (KAFKA-20747)",
     "consumer/static_restart_asks_for_something_else.txt": "Kafka 4.3 ignores its other assignor (KAFKA-20434)",
+    "consumer/static_restart_without_its_expression.txt": "Kafka keeps the expression of the process before",
     "consumer/static_restart_under_a_taken_id.txt": "Kafka leaves what the ousted member had to nobody",
 }
 """Transcripts in which Kafka answers otherwise, and why we do not follow it."""

@@ -115,19 +115,23 @@ def updated_member(
 ) -> ConsumerMember:
     """Return the member updated from the heartbeat, or `before` itself if nothing changes.
 
-    Fields that the heartbeat omits keep their values.
+    Fields that the heartbeat omits keep their values, except for the subscription when the member joins.
     """
     if _changes_nothing(before, request, context):
         return before
     names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
     subscription = before.subscription
-    if names is not None or expression is not None:
+    if request.member_epoch == JOIN_EPOCH:
+        # A join names all that its process subscribes to. Clients omit the expression if they have none, but the
+        # process before, whose static membership this one continues, may have had one. (Kafka keeps it.)
+        subscription = Subscription(frozenset(names or ()), expression or None)
+    elif names is not None or expression is not None:
         subscription = Subscription(
             subscription.names if names is None else frozenset(names),
             subscription.expression if expression is None else (expression or None),
         )
-        if subscription == before.subscription:
-            subscription = before.subscription
+    if subscription == before.subscription:
+        subscription = before.subscription
     after = before.copy()
     after.instance_id = request.instance_id or before.instance_id
     after.rack_id = request.rack_id or before.rack_id
