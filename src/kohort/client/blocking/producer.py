@@ -76,7 +76,7 @@ class Producer(BlockingClient):
         except BaseException:
             self._stop()
             raise
-        self._records = SendQueue(self._thread, self._core)
+        self._records = SendQueue(self._core)
         self._made = True
 
     def __exit__(self, *exc: object) -> None:

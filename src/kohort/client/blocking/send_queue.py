@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Union
 
-from kohort.client.blocking.loop import LoopThread
 from kohort.client.failures import BufferFullError
 from kohort.client.produce import Delivery, Failure, ProducerCore, RecordMetadata, unwatch_unclosed, watch_unclosed
 from kohort.errors import ErrorCode, KafkaError, KohortError
@@ -48,8 +47,8 @@ _Item = Union[_Record, "asyncio.Future[None]"]
 class SendQueue:
     """Queue of records for the event loop. Any thread may call `put`; the other methods belong to the loop."""
 
-    def __init__(self, thread: LoopThread, core: ProducerCore) -> None:
-        self.loop: asyncio.AbstractEventLoop = thread.loop
+    def __init__(self, core: ProducerCore) -> None:
+        self.loop = core.loop
         self._core = core
         self._queue: deque[_Item] = deque()
         self._woken = False
@@ -87,14 +86,13 @@ class SendQueue:
 
     async def flush(self, timeout_s: float | None) -> None:
         """Queue all records sent so far, then flush the core."""
-        began = self.loop.time()
         try:
             async with asyncio.timeout(timeout_s):
                 await self.done()
+                await self._core.flush(None)
         except TimeoutError:
             detail = f"{self.unwritten()} records are not written after {timeout_s:g} s; the producer still tries"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
-        await self._core.flush(None if timeout_s is None else max(0.0, began + timeout_s - self.loop.time()))
 
     async def close(self, timeout_s: float | None) -> None:
         """Queue all records sent so far, then close the core. Records not queued in time fail."""
