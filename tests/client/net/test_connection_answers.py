@@ -15,7 +15,7 @@ from kohort import ErrorCode, KafkaError
 from kohort.client.net.connection import BrokerConnection
 from kohort.wire.api import APIS, read_request_header, response_header
 from kohort.wire.api.header import RequestHeader
-from kohort.wire.codec import Message, encode
+from kohort.wire.codec import Message, decode, encode
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -46,6 +46,7 @@ class Peer:
     """Answers to ApiVersions, each with the version of its body; the last one is repeated."""
     port: int = 0
     asked: list[RequestHeader] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client has closed its side."""
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -55,8 +56,10 @@ class Peer:
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
-                header = read_request_header(await reader.readexactly(size))
+                frame = await reader.readexactly(size)
+                header = read_request_header(frame)
                 self.asked.append(header)
+                self.bodies.append(frame[header.body :])
                 if header.api_key == API_VERSIONS and self.versions:
                     answer, version = self.versions.pop(0) if len(self.versions) > 1 else self.versions[0]
                     writer.write(answer_to(header, answer, version))
@@ -143,6 +146,15 @@ async def test_a_broker_that_does_not_list_its_versions_is_not_used() -> None:
         await made.ended.wait()
 
 
+async def test_a_request_arrives_with_its_content() -> None:
+    async with connected() as (made, connection):
+        request = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
+        connection.post(request)
+        (header,) = await asked(made, HEARTBEAT)
+        assert header.client_id == "test"
+        assert decode(HeartbeatRequest, header.api_version, made.bodies[-1]) == request
+
+
 async def test_another_request_may_be_refused_as_unsupported() -> None:
     # Its answer has the layout that it was asked in, unlike that of ApiVersions.
     async with connected(newest=0) as (made, connection):
@@ -177,14 +189,17 @@ async def test_answers_arrive_in_pieces_of_any_size(size: int) -> None:
 
 async def test_a_small_answer_after_a_large_one_is_not_held_back() -> None:
     async with connected() as (made, connection):
-        large, small = (connection.send(MetadataRequest(topics=[])) for _ in range(2))
-        of_large, of_small = await asked(made, METADATA, 2)
-        frame = answer_to(of_large, MetadataResponse(cluster_id="c" * 1_000))
+        large, small, last = (connection.send(MetadataRequest(topics=[])) for _ in range(3))
+        of_large, of_small, of_last = await asked(made, METADATA, 3)
+        frame, piece = answer_to(of_large, MetadataResponse(cluster_id="c" * 1_000)), 6
+        after = answer_to(of_small, MetadataResponse())
         connection.data_received(frame[:500])
-        connection.data_received(frame[500:])
-        assert large.done()
-        connection.data_received(answer_to(of_small, MetadataResponse()))
+        connection.data_received(frame[500:] + after[:piece])
+        assert large.done() and not small.done()
+        connection.data_received(after[piece:])
         assert small.done()
+        connection.data_received(answer_to(of_last, MetadataResponse()))
+        assert last.done()
 
 
 async def test_a_large_answer_is_not_taken_for_tls() -> None:
@@ -322,7 +337,7 @@ async def test_a_writer_waits_until_the_peer_has_taken_most_or_the_connection_en
 
 
 async def test_a_request_under_way_fails_at_once_when_the_connection_is_closed() -> None:
-    async with connected() as (_, connection):
+    async with connected() as (made, connection):
         answer = connection.send(MetadataRequest(topics=[]))
         await connection.close()
         assert answer.done() and not connection.open and connection.in_flight == 0
@@ -331,6 +346,7 @@ async def test_a_request_under_way_fails_at_once_when_the_connection_is_closed()
                 await refused
             assert raised.value.retriable
         await connection.close()
+        await made.ended.wait()
 
 
 async def test_a_connection_that_the_peer_ends_before_its_first_answer_may_expect_tls() -> None:

@@ -251,7 +251,7 @@ class BrokerConnection(asyncio.Protocol):
         why = f": {exc}" if exc else ""
         if self._never_answered:
             why += " before its first answer: is it stopping, or does it expect TLS?"
-        if self._waiting and not self.closed.done():
+        if self._waiting:
             asked = ", ".join(APIS[waiting_request.key].name for waiting_request in self._waiting)
             _log.info("connection lost: %s closed the connection%s; unanswered requests: %s", self.address, why, asked)
         self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} closed the connection{why}"))
