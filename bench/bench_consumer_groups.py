@@ -18,10 +18,7 @@ from uuid import UUID
 
 from kohort.assignor.server import TopicShape
 from kohort.coordinator import Effects, GroupConfig, GroupSettings, GroupShard, MetadataImage, RequestContext, Topic
-from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.partitions import NOTHING, Partitions
-from kohort.coordinator.consumer.reconcile import reconcile
-from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.consumer import NOTHING, ConsumerGroupState, ConsumerMember, Partitions, reconcile
 from kohort.wire.codec import Buffer, decoder, encode, encoder
 from kohort.wire.group_log import encode_records
 from kohort.wire.messages.consumer_group_heartbeat import (

@@ -9,11 +9,11 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.assignor.server.uniform import UniformPlan
-from kohort.coordinator import classic_protocol, timer_firing
-from kohort.coordinator.consumer import admission, classic_members, fencing, member_update
+from kohort.coordinator import classic_protocol
+from kohort.coordinator.consumer import admission, classic_members, fencing, member_update, timer_firing
 from kohort.coordinator.consumer import group as consumer_group
 from kohort.coordinator.consumer.partitions import NOTHING
-from kohort.coordinator.consumer.reconcile import reconcile
+from kohort.coordinator.consumer.reconciling import reconcile
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -36,7 +36,7 @@ def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
 
 @plant("L3", hint=3)
 def a_silent_member_of_a_consumer_group_stays(patch: MonkeyPatch) -> None:
-    patch.setattr(timer_firing, "consumer_session_timed_out", lambda *arguments: None)
+    patch.setattr(timer_firing, "session_timed_out", lambda *arguments: None)
 
 
 @plant("S6", "S7", "S8", hint=5)

@@ -3,24 +3,25 @@
 The second kind of group is in migration (KIP-848): see `consumer/classic_members.py`.
 """
 
-from kohort.coordinator.classic.join import JoinAttempt, out_of_bounds
-from kohort.coordinator.classic.join import join as join_classic_group
-from kohort.coordinator.classic.member import protocols_of
-from kohort.coordinator.classic.membership import heartbeat as heartbeat_in_classic_group
-from kohort.coordinator.classic.membership import leave as leave_classic_group
-from kohort.coordinator.classic.membership import leave_response, leaving_members
-from kohort.coordinator.classic.sync import lacks_protocol
-from kohort.coordinator.classic.sync import sync as sync_with_classic_group
-from kohort.coordinator.consumer.classic_members import (
+from kohort.coordinator.classic import (
+    JoinAttempt,
+    heartbeat_in_classic_group,
+    join_classic_group,
+    lacks_protocol,
+    leave_classic_group,
+    leave_response,
+    leaving_members,
+    out_of_bounds,
+    protocols_of,
+    sync_with_classic_group,
+)
+from kohort.coordinator.consumer import (
+    ConsumerGroup,
     heartbeat_of_classic_member,
     join_as_classic_member,
-    last_consumer_member,
+    remove_by_leave_group,
     sync_as_classic_member,
 )
-from kohort.coordinator.consumer.fencing import remove_by_leave_group
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ClassicProtocolState
-from kohort.coordinator.consumer.migration import downgrade_for
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode
@@ -35,16 +36,10 @@ def join(groups: Groups, request: JoinGroupRequest, context: RequestContext, now
     """Answer one JoinGroup, or park it."""
     attempt = JoinAttempt(request, context, protocols_of(request.protocols), now)
     group = groups.consumer(request.group_id)
-    if group is not None and group.members and not out_of_bounds(groups, request):
-        holder = last_consumer_member(groups, group, request, attempt.protocols)
-        if holder is None:
-            join_as_classic_member(
-                groups, group, request, attempt.protocols, attempt.rebalance_timeout_ms, context, now, out
-            )
-            return
-        side = ClassicProtocolState(request.session_timeout_ms, tuple(attempt.protocols.items()))
-        downgrade_for(groups, group, holder, side, context, now, out)
-    join_classic_group(groups, attempt, out)
+    if group is None or not group.members or out_of_bounds(groups, request):
+        join_classic_group(groups, attempt, out)
+    elif not join_as_classic_member(groups, group, attempt, out):
+        join_classic_group(groups, attempt, out)  # the group has become one
 
 
 def sync(groups: Groups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:

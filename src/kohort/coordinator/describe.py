@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.classic import ClassicGroup, GroupState
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.errors import ErrorCode

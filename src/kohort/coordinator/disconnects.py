@@ -1,8 +1,7 @@
 """Disconnected members: a process that dies closes its connections long before its session ends."""
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.membership import remove_dead_member
-from kohort.coordinator.consumer.fencing import remove_members
+from kohort.coordinator.classic import ClassicGroup, remove_dead_member
+from kohort.coordinator.consumer import remove_members
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL

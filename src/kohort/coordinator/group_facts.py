@@ -1,12 +1,9 @@
 """What the prompt room asks about the groups of a `GroupShard`, and the rules that answer held heartbeats."""
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.membership import current_answer
+from kohort.coordinator.classic import ClassicGroup, current_answer
 from kohort.coordinator.classic_protocol import heartbeat
 from kohort.coordinator.config import GroupSettings
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.heartbeat import answer_earlier_heartbeat
-from kohort.coordinator.consumer.target import due_at
+from kohort.coordinator.consumer import ConsumerGroup, answer_earlier_heartbeat, due_at
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode

@@ -4,11 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from kohort.assignor.server import ServerAssignor
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.rebalance import WaitingMember
+from kohort.coordinator.classic import ClassicGroup, WaitingMember
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.records import no_group
+from kohort.coordinator.consumer import ConsumerGroup, no_group
 from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage

@@ -6,10 +6,8 @@ a group's state does not depend on whether it was built or loaded.
 
 from collections.abc import Iterable
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.replay import CONSUMER_GROUP_KEYS, replay_consumer_group
+from kohort.coordinator.classic import ClassicGroup, GroupState, Member
+from kohort.coordinator.consumer import CONSUMER_GROUP_KEYS, replay_consumer_group
 from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
 from kohort.wire.messages.group_records import (

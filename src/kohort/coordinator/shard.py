@@ -3,19 +3,27 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 from kohort.assignor.server import SERVER_ASSIGNORS, ServerAssignor
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.join_phase import begin_and_proceed, reject_parked_requests
-from kohort.coordinator.classic.new_partitions import partitions_added
-from kohort.coordinator.classic.sessions import expect_heartbeat
-from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic import (
+    ClassicGroup,
+    partitions_added,
+    resign_classic_group,
+    resume_classic_group,
+)
 from kohort.coordinator.classic_protocol import heartbeat, join, leave, sync
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
-from kohort.coordinator.consumer.describe import describe_consumer_groups
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.heartbeat import consumer_heartbeat, quiet_heartbeat
-from kohort.coordinator.consumer.loading import resume
-from kohort.coordinator.consumer.loads import PartitionExtent, loads_measured, weighed_topics
-from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
+from kohort.coordinator.consumer import (
+    ConsumerGroup,
+    PartitionExtent,
+    cancel_consumer_timers,
+    consumer_heartbeat,
+    describe_consumer_groups,
+    loads_measured,
+    quiet_heartbeat,
+    resume_consumer_group,
+    settings_changed,
+    topics_changed,
+    weighed_topics,
+)
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.disconnects import connection_lost, grace_ms
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token
@@ -24,7 +32,7 @@ from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit, delete_groups, delete_offsets, fetch, forget_topics
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats, WaitingRequest
 from kohort.coordinator.replay import replay, replay_all
-from kohort.coordinator.timer_firing import cancel_timers, cancel_timers_of_consumer_group, fire
+from kohort.coordinator.timer_firing import fire
 from kohort.coordinator.timers import (
     HeldHeartbeatsDue,
     OffsetExpiry,
@@ -32,7 +40,6 @@ from kohort.coordinator.timers import (
 )
 from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
-from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -221,15 +228,9 @@ class GroupShard:
         self._loaded = True
         for group in self._groups.by_id.values():
             if isinstance(group, ConsumerGroup):
-                resume(self._groups, group, now, out)
-                continue
-            for member in group.members.values():
-                expect_heartbeat(self._groups, group, member, now, out)
-            if len(group.members) > self._groups.config.max_size:
-                begin_and_proceed(self._groups, group, RebalanceReason(Cause.GROUP_TOO_LARGE), now, out)
-            elif group.members and group.leader_id is None:
-                # The group was converted from a consumer group, and the broker stopped before its members rejoined.
-                begin_and_proceed(self._groups, group, RebalanceReason(Cause.MEMBER_LEFT), now, out)
+                resume_consumer_group(self._groups, group, now, out)
+            else:
+                resume_classic_group(self._groups, group, now, out)
         out.timers[OffsetExpiry()] = now + self._groups.config.offsets_retention_check_interval_ms
         return out
 
@@ -293,11 +294,9 @@ class GroupShard:
         groups = self._groups
         for group in groups.by_id.values():
             if isinstance(group, ConsumerGroup):
-                cancel_timers_of_consumer_group(group, out)
-                continue
-            reject_parked_requests(groups, group, lambda member_id: ErrorCode.NOT_COORDINATOR, out)
-            cancel_timers(group, out)
-            group.transition_to(GroupState.DEAD)
+                cancel_consumer_timers(group, out)
+            else:
+                resign_classic_group(groups, group, out)
         out.timers[OffsetExpiry()] = out.timers[HeldHeartbeatsDue()] = None
         if groups.prompt is not None:
             groups.prompt.refuse_all(out)

@@ -44,7 +44,7 @@ class JoinAttempt:
         return self.request.rebalance_timeout_ms
 
 
-def join(groups: ClassicGroups, attempt: JoinAttempt, out: Effects) -> None:
+def join_classic_group(groups: ClassicGroups, attempt: JoinAttempt, out: Effects) -> None:
     """Answer one JoinGroup for a classic group, or park it."""
     request, context, now = attempt.request, attempt.context, attempt.now
     group = groups.classic(request.group_id)

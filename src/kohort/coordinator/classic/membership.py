@@ -22,7 +22,7 @@ _POLL_TIMEOUT = "poll timeout"
 """Part of the Java consumer's reason if the application did not poll within max.poll.interval.ms."""
 
 
-def heartbeat(groups: ClassicGroups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
+def heartbeat_in_classic_group(groups: ClassicGroups, request: HeartbeatRequest, now: Millis) -> ErrorCode:
     """Renew a member's session and return the answer."""
     group = groups.classic(request.group_id)
     code = current_answer(groups, request)
@@ -84,7 +84,7 @@ def leaving_members(request: LeaveGroupRequest, context: RequestContext) -> list
     return [MemberIdentity(member_id=request.member_id)] if context.api_version < _BATCH else request.members
 
 
-def leave(
+def leave_classic_group(
     groups: ClassicGroups, request: LeaveGroupRequest, context: RequestContext, now: Millis, out: Effects
 ) -> None:
     """Remove one or several members, each with its own result, and then rebalance once."""

@@ -9,7 +9,7 @@ from kohort.model import Millis
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
-def generation(group: ClassicGroup, assignment: Mapping[str, bytes], now: Millis) -> Record:
+def generation_record(group: ClassicGroup, assignment: Mapping[str, bytes], now: Millis) -> Record:
     """Return the record of the group's current generation. Members missing in `assignment` get an empty one."""
     assert group.protocol is not None
     value = GroupMetadataValue(

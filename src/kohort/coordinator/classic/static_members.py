@@ -5,7 +5,7 @@ from copy import copy
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.records import generation
+from kohort.coordinator.classic.records import generation_record
 from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.classic.sync import assignment_made
 from kohort.coordinator.effects import Effects, Record
@@ -42,7 +42,7 @@ def take_over(group: ClassicGroup, now: Millis, out: Effects) -> None:
     The new ID is recorded; otherwise a failover would fence the living member (KAFKA-10284).
     """
     assignment = {member.member_id: member.assignment for member in group.members.values()}
-    out.records.append(generation(group, assignment, now))
+    out.records.append(generation_record(group, assignment, now))
     out.events.append(assignment_made(group, assignment))
 
 

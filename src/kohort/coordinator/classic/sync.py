@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join_phase import begin_and_proceed
-from kohort.coordinator.classic.records import generation
+from kohort.coordinator.classic.records import generation_record
 from kohort.coordinator.classic.replies import sync_refused, synced
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
@@ -21,7 +21,9 @@ _PROTOCOL_REQUIRED = 5
 """First version of SyncGroup in which a member must name its protocol (KIP-559)."""
 
 
-def sync(groups: ClassicGroups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects) -> None:
+def sync_with_classic_group(
+    groups: ClassicGroups, request: SyncGroupRequest, context: RequestContext, now: Millis, out: Effects
+) -> None:
     """Answer one SyncGroup, or park it."""
     group = groups.classic(request.group_id)
     error = _refusal(group, request, context)
@@ -84,7 +86,7 @@ def _distribute(
     """
     assignment = {share.member_id: bytes(share.assignment) for share in request.assignments}
     assignment = {member_id: assignment.get(member_id, b"") for member_id in group.members}
-    out.records.append(generation(group, assignment, now))
+    out.records.append(generation_record(group, assignment, now))
     out.events.append(assignment_made(group, assignment))
     if groups.prompt is not None and (revoking_members := _revoking_members(group, assignment)):
         group.rebalance.revoking_members = revoking_members

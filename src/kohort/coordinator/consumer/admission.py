@@ -1,7 +1,6 @@
 """Find the group and the member that a heartbeat belongs to, and check that the group accepts it."""
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember, Subscription

@@ -9,12 +9,12 @@ that it did), the partitions that it waits for are free, or there is a new targe
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kohort.coordinator.classic.replies import join_refused, sync_refused
+from kohort.coordinator.classic import JoinAttempt, join_refused, sync_refused
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import JOIN_EPOCH, ClassicProtocolState, ConsumerMember, Subscription
 from kohort.coordinator.consumer.member_update import MemberUpdate
-from kohort.coordinator.consumer.migration import assignment_of, partitions_by_id
+from kohort.coordinator.consumer.migration import assignment_of, downgrade_for, partitions_by_id
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.target import is_due
@@ -37,17 +37,22 @@ _MEMBER_ID_REQUIRED = 4
 # JoinGroup
 
 
-def join_as_classic_member(
-    groups: ConsumerGroups,
-    group: ConsumerGroup,
-    request: JoinGroupRequest,
-    protocols: Mapping[str, bytes],
-    rebalance_timeout_ms: Millis,
-    context: RequestContext,
-    now: Millis,
-    out: Effects,
-) -> None:
-    """Answer one JoinGroup. The caller has validated its session timeout."""
+def join_as_classic_member(groups: ConsumerGroups, group: ConsumerGroup, attempt: JoinAttempt, out: Effects) -> bool:
+    """Answer one JoinGroup whose session timeout is valid.
+
+    Returns False if the group has become a classic group instead, which the member then has to join.
+    """
+    holder = _last_consumer_member(groups, group, attempt.request, attempt.protocols)
+    if holder is None:
+        _join(groups, group, attempt, out)
+        return True
+    side = ClassicProtocolState(attempt.request.session_timeout_ms, tuple(attempt.protocols.items()))
+    downgrade_for(groups, group, holder, side, attempt.context, attempt.now, out)
+    return False
+
+
+def _join(groups: ConsumerGroups, group: ConsumerGroup, attempt: JoinAttempt, out: Effects) -> None:
+    request, protocols, context, now = attempt.request, attempt.protocols, attempt.context, attempt.now
     try:
         _check_join(groups, group, request, protocols)
         member_id = request.member_id or f"{context.client_id}-{groups.fresh_id()}"
@@ -68,7 +73,7 @@ def join_as_classic_member(
     subscription = read_subscription(next(iter(protocols.values())))
     assert subscription is not None, "it was checked"
     after = _updated_member(before, member_id, request, protocols, subscription, context)
-    after = replace(after, rebalance_timeout_ms=rebalance_timeout_ms)
+    after = replace(after, rebalance_timeout_ms=attempt.rebalance_timeout_ms)
     update = MemberUpdate(groups, group, before, before if after == before else after, {}, now, out)
     epoch = update.change_member()
     target_epoch, target = update.update_target(epoch)
@@ -87,7 +92,7 @@ def join_as_classic_member(
     )
 
 
-def last_consumer_member(
+def _last_consumer_member(
     groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> ConsumerMember | None:
     """Return the only member that uses the consumer protocol, if this join is its restarted process.

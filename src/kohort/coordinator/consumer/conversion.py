@@ -1,8 +1,6 @@
 """Replace a classic group with a consumer group, empty or upgraded, when a consumer-protocol member joins."""
 
-from kohort.coordinator.classic.join_phase import reject_parked_requests
-from kohort.coordinator.classic.records import tombstone
-from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic import GroupState, reject_parked_requests, tombstone
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.migration import write_upgraded

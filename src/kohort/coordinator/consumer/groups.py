@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from kohort.assignor.server import ServerAssignor
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.groups import ClassicGroups
+from kohort.coordinator.classic import ClassicGroup, ClassicGroups
 from kohort.coordinator.config import GroupSettings
 from kohort.coordinator.consumer.group import ConsumerGroup
 

@@ -23,7 +23,7 @@ from kohort.group_events import Cause, RebalanceReason
 from kohort.model import UUID, Millis
 
 
-def resume(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
+def resume_consumer_group(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
     """Give every member a full session and a full rebalance timeout. Topics may have changed since."""
     session_timeout_ms = groups.settings(group.group_id).session_timeout_ms
     for member in group.members.values():

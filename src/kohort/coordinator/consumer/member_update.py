@@ -18,7 +18,7 @@ from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMembe
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import UpdatedMember
 from kohort.coordinator.consumer.rebalance_events import add_join_events, add_move_events, will_be_settled
-from kohort.coordinator.consumer.reconcile import reconcile, withdraw
+from kohort.coordinator.consumer.reconciling import reconcile, withdraw
 from kohort.coordinator.consumer.states import MemberState
 from kohort.coordinator.consumer.subscribing import keep_fresh
 from kohort.coordinator.consumer.target import chosen_assignor, update_target, write_target

@@ -13,12 +13,14 @@ alone restore the group.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.join_phase import begin_and_proceed
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.records import generation
-from kohort.coordinator.classic.sessions import expect_heartbeat
-from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.classic import (
+    ClassicGroup,
+    GroupState,
+    Member,
+    begin_and_proceed,
+    expect_heartbeat,
+    generation_record,
+)
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
@@ -200,7 +202,7 @@ def _downgrade(
     classic.restore({member.member_id: _downgraded_member(member, assignment) for member in staying})
     classic.protocol, classic.leader_id = classic.vote(), staying[0].member_id if why is None else None
     classic.state = GroupState.STABLE
-    out.records.append(generation(classic, assignment, now))
+    out.records.append(generation_record(classic, assignment, now))
     for member in staying:
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
         expect_heartbeat(groups, classic, classic.members[member.member_id], now, out)

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.classic import ClassicGroup, GroupState
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.coordinator.effects import Effects, Record, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets.member_epochs import commit_refusal, fetch_refusal

@@ -2,12 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.records import tombstone
-from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.records import no_group
-from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.classic import ClassicGroup, GroupState, tombstone
+from kohort.coordinator.consumer import ConsumerGroup, ConsumerGroupState, no_group
 from kohort.coordinator.effects import Effects, Record, RequestContext
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.subscriptions import CONSUMER

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.classic import ClassicGroup, GroupState
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.coordinator.effects import Effects, Record
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.offsets.deletion import deletion_records

@@ -1,7 +1,6 @@
 """Permission to commit and fetch a consumer group's offsets, by a member's epoch (KIP-848, KIP-1251)."""
 
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer import ConsumerGroup, ConsumerMember
 from kohort.coordinator.effects import RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode

@@ -23,9 +23,8 @@ from kohort.coordinator import (
     Token,
     WaitingRequest,
 )
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.target import chosen_assignor
+from kohort.coordinator.classic import ClassicGroup
+from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
 from kohort.group_events import RebalanceStarted
 from kohort.model import UUID, Millis

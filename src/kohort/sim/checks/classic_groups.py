@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Mapping
 
 from kohort.assignor import Claim, decode_claim
 from kohort.coordinator import GroupState, InitialRebalanceDelay, RebalanceTimeout, SyncTimeout, Timer
-from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic import ClassicGroup
 from kohort.model import TopicPartition
 from kohort.sim.checks.balance import needlessly_taken
 from kohort.sim.violation import Violation

@@ -5,8 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 from kohort.coordinator import GroupState
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic import ClassicGroup, Member
 from kohort.errors import ErrorCode
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription

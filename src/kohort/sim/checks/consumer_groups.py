@@ -6,9 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.coordinator import MetadataImage
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.consumer import ConsumerGroup, ConsumerMember, MemberState
 from kohort.model import UUID
 from kohort.sim.checks.balance import MOVES_LITTLE, Shares, needless_moves
 from kohort.sim.violation import Violation

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.coordinator import Record
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from kohort.coordinator.consumer import STATIC_LEAVE_EPOCH, ConsumerGroup, ConsumerMember
 from kohort.model import UUID
 from kohort.sim.checks.consumer_groups import GroupHistory, places_of
 from kohort.wire.codec import Message

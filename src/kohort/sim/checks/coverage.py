@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from kohort.coordinator.classic.states import PREDECESSORS, GroupState
-from kohort.coordinator.consumer.states import ConsumerGroupState
+from kohort.coordinator.classic import PREDECESSORS, GroupState
+from kohort.coordinator.consumer import ConsumerGroupState
 from kohort.errors import ErrorCode
 from kohort.sim.checks.answers import Answered
 from kohort.sim.checks.error_codes import ALLOWED

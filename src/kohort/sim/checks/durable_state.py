@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kohort.coordinator import GroupShard, GroupState, Record
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.classic import ClassicGroup, Member
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.sim.violation import Violation
 from kohort.wire.messages.group_records import OffsetCommitKey
 

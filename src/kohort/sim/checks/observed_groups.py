@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from kohort.coordinator import GroupState, MetadataImage, SessionTimeout, Timer
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.classic import ClassicGroup
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.model import UUID, Millis
 from kohort.sim.checks.classic_groups import check_group
 from kohort.sim.checks.consumer_groups import GroupHistory, check_consumer_group

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from kohort.coordinator import GroupConfig, GroupState, MigrationPolicy
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH
+from kohort.coordinator.classic import ClassicGroup
+from kohort.coordinator.consumer import STATIC_LEAVE_EPOCH, ConsumerGroup
 from kohort.errors import ErrorCode
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

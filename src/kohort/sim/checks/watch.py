@@ -9,9 +9,8 @@ from typing import Any
 
 from kohort.broker.groups import group_partition
 from kohort.coordinator import GroupShard
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.target import chosen_assignor
+from kohort.coordinator.classic import ClassicGroup
+from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.sim.checks.checked_coordinator import CheckedCoordinator

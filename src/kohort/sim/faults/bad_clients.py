@@ -16,7 +16,7 @@ from typing import Any
 from kohort.broker.groups import group_partition
 from kohort.client import Cluster, KafkaError
 from kohort.client.net import BrokerConnection
-from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic import ClassicGroup
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.environment import Process
 from kohort.sim.faults.bad_requests import HARMLESS, REQUESTS, TargetGroup, commit_without_member

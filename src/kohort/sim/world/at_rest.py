@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kohort.client import Cluster, KafkaError
 from kohort.coordinator import OffsetExpiry
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.errors import ErrorCode
 from kohort.member import Phase
 from kohort.model import UUID, TopicPartition

@@ -7,7 +7,7 @@ which topics the present one was computed.
 
 from __future__ import annotations
 
-from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic import ClassicGroup
 from kohort.sim.processes import WorldState
 
 

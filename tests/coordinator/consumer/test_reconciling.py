@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
-from kohort.coordinator.consumer.reconcile import reconcile, withdraw
+from kohort.coordinator.consumer.reconciling import reconcile, withdraw
 from kohort.coordinator.consumer.states import MemberState
 
 ORDERS, PAYMENTS = UUID(int=1), UUID(int=2)
