@@ -11,12 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import kohort
-from kohort.broker.config.groups import BROKER_NAMES as GROUP_DEFAULTS
-from kohort.broker.config.groups import GROUP_SETTINGS
-from kohort.broker.config.setting import INT32, INT64, Setting, as_text
-from kohort.broker.config.static import SECTIONS, SETTINGS
-from kohort.broker.config.topics import BROKER_NAMES as TOPIC_DEFAULTS
-from kohort.broker.config.without_effect import IDLE, IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
+from kohort.broker.config import Setting, setting_reference
 from kohort.client import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
 
 PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
@@ -25,6 +20,8 @@ PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
     "admin": (kohort.Admin, AdminOptions),
 }
 DIRECTORY = Path(__file__).parent / "api"
+_UNLIMITED = (None, 2**31 - 1, 2**63 - 1)
+"""Upper bounds that only say how large the type is."""
 _UNITS = {"Millis": "`int`, milliseconds", "Bytes": "`int`, bytes"}
 
 
@@ -141,8 +138,9 @@ needs a restart.
 
 def configuration_page() -> str:
     """The text of docs/configuration.md."""
+    reference = setting_reference()
     parts = [_INTRODUCTION, "## Broker settings\n"]
-    for title, settings in SECTIONS.items():
+    for title, settings in reference.broker.items():
         parts.append(f"### {title}\n")
         parts.append("| setting | type | default | values | dynamic | description | in Apache Kafka |")
         parts.append("| --- | --- | --- | --- | --- | --- | --- |")
@@ -156,13 +154,11 @@ def configuration_page() -> str:
         "| topic config | default | type | values | description | in Apache Kafka |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, broker_name in sorted(TOPIC_DEFAULTS.items()):
-        if name not in IDLE_TOPIC_NAMES:
-            setting = SETTINGS[broker_name]
-            kind, _, values = _facts(setting)
-            # A default that differs is that of the broker setting.
-            kafka = "" if setting.kafka.startswith("default") else setting.kafka
-            parts.append(_row(f"`{name}`", f"`{broker_name}`", kind, values, setting.doc, kafka))
+    for name, broker_name, setting in reference.topic:
+        kind, _, values = _facts(setting)
+        # A default that differs is that of the broker setting.
+        kafka = "" if setting.kafka.startswith("default") else setting.kafka
+        parts.append(_row(f"`{name}`", f"`{broker_name}`", kind, values, setting.doc, kafka))
     parts += [
         "\n## Group configs\n",
         "For consumer groups (KIP-848). All are dynamic, and a group has them whether or not it exists. The"
@@ -171,9 +167,9 @@ def configuration_page() -> str:
         "| group config | default | type | values | description | in Apache Kafka |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, setting in sorted(GROUP_SETTINGS.items()):
+    for name, broker_name, setting in reference.group:
         kind, default, values = _facts(setting)
-        shown = f"`{GROUP_DEFAULTS[name]}`" if name in GROUP_DEFAULTS else default
+        shown = f"`{broker_name}`" if broker_name else default
         parts.append(_row(f"`{name}`", shown, kind, values, setting.doc, setting.kafka))
     parts += [
         "\n## Accepted without effect\n",
@@ -182,11 +178,8 @@ def configuration_page() -> str:
         "| broker setting | topic config | type | default | values | in Apache Kafka | no effect, because |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    topic_names = {broker_name: name for name, broker_name in IDLE_TOPIC_NAMES.items()}
-    idle = [(f"`{name}`", topic_names.get(name, ""), setting) for name, setting in sorted(IDLE.items())]
-    idle += [("", name, setting) for name, setting in sorted(IDLE_OF_TOPICS.items())]
-    for broker_cell, topic_name, setting in idle:
-        topic_cell = f"`{topic_name}`" if topic_name else ""
+    for name, broker_name, setting in reference.without_effect:
+        broker_cell, topic_cell = (f"`{one}`" if one else "" for one in (broker_name, name))
         kafka = f"{setting.doc} Values: {setting.kafka}." if setting.kafka else setting.doc
         parts.append(_row(broker_cell, topic_cell, *_facts(setting), kafka, setting.no_effect))
     return "\n".join(parts) + "\n"
@@ -198,17 +191,8 @@ def _row(*cells: str) -> str:
 
 def _facts(setting: Setting) -> tuple[str, str, str]:
     """Type, default and allowed values of a setting."""
-    match setting.default:
-        case bool():
-            kind = "boolean"
-        case int():
-            kind = "long" if setting.high is None or setting.high > INT32 else "int"
-        case float():
-            kind = "double"
-        case _:
-            kind = "list" if setting.is_list else "string"
-    text = as_text(setting.default)
-    return kind, f"`{text}`" if text else "empty", _values(setting)
+    text = setting.default_text
+    return setting.kind, f"`{text}`" if text else "empty", _values(setting)
 
 
 def _values(setting: Setting) -> str:
@@ -216,7 +200,7 @@ def _values(setting: Setting) -> str:
         return ", ".join(f"`{choice}`" if choice else "empty" for choice in sorted(setting.choices))
     if setting.low is None:
         return ""
-    return f"at least {setting.low}" if setting.high in (None, INT32, INT64) else f"{setting.low} to {setting.high}"
+    return f"at least {setting.low}" if setting.high in _UNLIMITED else f"{setting.low} to {setting.high}"
 
 
 def main() -> None:

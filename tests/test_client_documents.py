@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 from kohort.blocking import Producer
+from kohort.broker.config.broker_settings import SETTINGS
 from kohort.broker.config.groups import GROUP_SETTINGS
-from kohort.broker.config.static import SETTINGS
 from kohort.broker.config.topics import TOPIC_SETTINGS
 from tests.interop.broker import Broker
 from tests.test_documents import ROOT, blocks

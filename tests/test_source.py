@@ -167,6 +167,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.broker",
         "kohort.broker.apis",
         "kohort.broker.cluster",
+        "kohort.broker.config",
         "kohort.broker.fetch",
         "kohort.broker.groups",
         "kohort.broker.logs",
@@ -223,7 +224,6 @@ OPEN_ROOMS = frozenset(
     {
         "kohort.analytics",
         "kohort.analytics.tables",
-        "kohort.broker.config",
         "kohort.columns",
         "kohort.demo",
         "kohort.lab",

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 import kohort
 from kohort.broker import Broker
 from kohort.broker.cluster.directory import DirectoryCluster
-from kohort.broker.config.static import RACK_AWARE
+from kohort.broker.config.broker_settings import RACK_AWARE
 from kohort.errors import ErrorCode
 from kohort.log.cluster.published_offsets import NAME, PublishedOffsets, PublishedOffsetsReader, PublishedOffsetsWriter
 from kohort.model import UUID

@@ -12,7 +12,7 @@ import pytest
 
 from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config.dynamic import Source
+from kohort.broker.config.entries import Source
 from kohort.broker.groups.coordinator import group_partition
 from kohort.coordinator import PartitionExtent
 from kohort.errors import ErrorCode

@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from kohort.broker.config.static import BrokerConfig, parse_config, read_settings
+from kohort.broker.config.broker_config import BrokerConfig, parse_config, read_settings
 from kohort.errors import ConfigError, KohortError
 from kohort.group_events import MemberFacts
 from kohort.recorder.record import MalformedRecord, PartitionChange, RebalanceRecord, Trigger

@@ -4,7 +4,7 @@
 `run_cluster` starts several of these processes.
 """
 
-from kohort.broker.config.static import read_settings
+from kohort.broker.config import read_settings
 from kohort.broker.main import run, run_cluster
 from kohort.broker.server import Broker, BrokerOptions
 

@@ -15,18 +15,20 @@ from kohort.assignor.server import find_server_assignors
 from kohort.broker.apis import SERVED, Dispatch
 from kohort.broker.clock import now_ms
 from kohort.broker.cluster import new_leadership, open_store
-from kohort.broker.config.advertised_listeners import (
+from kohort.broker.config import (
+    BrokerConfig,
+    DynamicConfig,
+    GroupConfigs,
+    Source,
     address_text,
     check_listener,
+    group_config,
     is_local_name,
     machine_name,
     parse_advertised,
+    store_defaults,
+    warn_of_idle_settings,
 )
-from kohort.broker.config.dynamic import DynamicConfig, Source
-from kohort.broker.config.groups import GROUP_CONFIGS, GroupConfigs, group_config
-from kohort.broker.config.static import BrokerConfig
-from kohort.broker.config.topics import store_defaults
-from kohort.broker.config.without_effect import IDLE
 from kohort.broker.fetch import FetchSessions, FollowerReads, NewPartitions, WaitingFetches
 from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnections, PartitionLoads, Timers, TopicsImage
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
@@ -135,7 +137,7 @@ class Broker:
         except BaseException:
             self.store.close()
             raise
-        _warn_of_unused_settings(self._options.settings)
+        warn_of_idle_settings(self._options.settings)
         await self.leadership.join()
         self._log_address()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
@@ -275,7 +277,7 @@ class Broker:
         before = self.dynamic_config.changed(source)
         self.store.keep_configs(_BROKER_CONFIGS, self._resource_names[source], configs)
         self.dynamic_config.change(source, configs)
-        _warn_of_unused_settings({name: text for name, text in configs.items() if text != before.get(name)})
+        warn_of_idle_settings({name: text for name, text in configs.items() if text != before.get(name)})
         self._follow_config()
         self.group_configs.follow(self.config)
         self.store.change_defaults(store_defaults(self.config))
@@ -292,10 +294,8 @@ class Broker:
             self._restore_config()
             self.store.change_defaults(store_defaults(self.config))
         self.group_configs.follow(self.config)
-        groups, were = now.get(GROUP_CONFIGS, {}), before.get(GROUP_CONFIGS, {})
-        for group_id in sorted(groups.keys() | were.keys()):
-            if groups.get(group_id) != were.get(group_id):
-                self.groups.shard(group_id).settings_changed(group_id)
+        for group_id in self.group_configs.changed(before, now):
+            self.groups.shard(group_id).settings_changed(group_id)
 
     def change_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Replace the group's configs with these, which have been checked. The change is durable on return."""
@@ -328,9 +328,3 @@ def _location(options: BrokerOptions) -> str:
     if options.postgres is not None:
         return "postgres"
     return "memory" if options.data is None else str(options.data.absolute())
-
-
-def _warn_of_unused_settings(configs: Mapping[str, str]) -> None:
-    """Log a warning for each of these settings that has no effect here."""
-    for name in sorted(IDLE.keys() & configs.keys()):
-        log.warning("%s=%s has no effect: %s", name, configs[name], IDLE[name].no_effect)

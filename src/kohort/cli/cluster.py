@@ -73,7 +73,7 @@ def cluster(
 
 
 def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: Mapping[str, str]) -> None:
-    from kohort.broker.config.advertised_listeners import check_listener, parse_advertised
+    from kohort.broker.config import check_listener, parse_advertised
 
     if "advertised.listeners" in settings:
         raise ConfigError("--set advertised.listeners would be the same for all brokers: give --advertise for each.")

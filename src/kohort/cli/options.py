@@ -51,7 +51,7 @@ def read_listen(text: str) -> tuple[str, int]:
 
     Port 0 stands for a free port, and an omitted host for all interfaces.
     """
-    from kohort.broker.config.advertised_listeners import split_address
+    from kohort.broker.config import split_address
 
     found = split_address(text)
     if found is None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config.dynamic import Source
-from kohort.broker.config.static import RACK_AWARE
+from kohort.broker.config.broker_settings import RACK_AWARE
+from kohort.broker.config.entries import Source
 from kohort.errors import ErrorCode
 from kohort.wire.batches import Record, decode_records, encode_batch
 from kohort.wire.messages import alter_configs as legacy
@@ -89,6 +89,18 @@ async def test_parts_are_added_to_a_list_and_taken_from_it(peer: Peer, broker: B
     ]:
         assert await alter(peer, resource(TOPIC, "orders", ("cleanup.policy", operation, part))) == [0]
         assert configs(broker)["cleanup.policy"] == after
+
+
+async def test_parts_are_added_to_the_list_of_a_group_and_taken_from_it(peer: Peer, broker: Broker) -> None:
+    name = "consumer.member.weights"
+    for operation, part, after in [
+        (SUBTRACT, "app-1=5", ""),
+        (APPEND, "app-1=5", "app-1=5"),
+        (APPEND, "app-2=7", "app-1=5,app-2=7"),
+        (SUBTRACT, "app-1=5", "app-2=7"),
+    ]:
+        assert await alter(peer, resource(GROUP, "g", (name, operation, part))) == [ErrorCode.NONE]
+        assert broker.group_configs.of("g")[name] == after
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

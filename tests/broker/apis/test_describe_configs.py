@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config.dynamic import Source
-from kohort.broker.config.static import SETTINGS
+from kohort.broker.config.broker_settings import SETTINGS
+from kohort.broker.config.entries import Source
 from kohort.broker.config.topics import TOPIC_SETTINGS
 from kohort.broker.config.without_effect import ABSENT_UNLESS_SET, NULL_UNLESS_SET
 from kohort.errors import ErrorCode

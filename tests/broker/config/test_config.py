@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kohort.broker.config.broker_config import parse_assignments, parse_config, read_settings
+from kohort.broker.config.broker_settings import BOUNDS, SECTIONS, SETTINGS
 from kohort.broker.config.groups import GROUP_SETTINGS
 from kohort.broker.config.setting import as_text
-from kohort.broker.config.static import BOUNDS, SECTIONS, SETTINGS, parse_assignments, parse_config, read_settings
 from kohort.broker.config.topics import TOPIC_SETTINGS, check_topic_configs
 from kohort.broker.config.without_effect import IDLE
 from kohort.errors import ConfigError

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import BrokerOptions
+from kohort.broker.config.broker_config import parse_config
 from kohort.broker.config.groups import check_group_configs, group_number
-from kohort.broker.config.static import parse_config
 from kohort.errors import ConfigError, ErrorCode
 from tests.broker.apis.test_alter_configs import DELETE, GROUP, SET, alter, replace, resource
 from tests.broker.conftest import MakeBroker

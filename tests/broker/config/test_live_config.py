@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import BrokerOptions
-from kohort.broker.config.dynamic import DynamicConfig, Setter, Source
-from kohort.broker.config.static import SETTINGS
+from kohort.broker.config.broker_settings import SETTINGS
+from kohort.broker.config.dynamic import DynamicConfig
+from kohort.broker.config.entries import Setter, Source
 from kohort.errors import ConfigError
 from kohort.log import FileStore, MemoryStore
 from tests.broker.conftest import MakeBroker

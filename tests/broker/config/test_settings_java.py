@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
+from kohort.broker.config.broker_settings import ABSENT, SETTINGS
 from kohort.broker.config.groups import GROUP_SETTINGS
 from kohort.broker.config.setting import INT32, INT64, Setting, as_text
-from kohort.broker.config.static import ABSENT, SETTINGS
 from kohort.broker.config.topics import TOPIC_SETTINGS
 from kohort.broker.config.without_effect import ABSENT_UNLESS_SET, NULL_UNLESS_SET
 from tests.interop.kafka import jars

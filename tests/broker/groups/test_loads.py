@@ -10,8 +10,8 @@ import pytest
 
 from kohort.assignor.server import MemberView, TopicShape
 from kohort.broker import Broker, BrokerOptions
+from kohort.broker.config.broker_config import parse_config
 from kohort.broker.config.groups import check_group_configs
-from kohort.broker.config.static import parse_config
 from kohort.broker.groups.partition_loads import growth
 from kohort.errors import ConfigError
 from kohort.model import UUID

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config.dynamic import Source
+from kohort.broker.config.entries import Source
 from kohort.log import PartitionLog
 from kohort.wire.batches import Record, encode_batch
 from tests.broker.conftest import MakeBroker

@@ -4,16 +4,21 @@ Changes are durable when the answer is sent. A resource is changed completely or
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
-from kohort.broker.config.dynamic import DynamicConfig, Source
-from kohort.broker.config.groups import GROUP_SETTINGS, GroupConfigs, check_group_configs
-from kohort.broker.config.setting import Setting, split_list
-from kohort.broker.config.static import SETTINGS, BrokerConfig
-from kohort.broker.config.topics import TOPIC_SETTINGS, topic_text
+from kohort.broker.config import (
+    BrokerConfig,
+    ConfigEntry,
+    DynamicConfig,
+    GroupConfigs,
+    Source,
+    check_group_configs,
+    group_entries,
+    topic_entries,
+)
 from kohort.broker.logs import DiskErrors, Leadership, Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ConfigError, ErrorCode, KafkaError
@@ -56,13 +61,9 @@ class _Change:
     operations: Sequence[Operation]
     keeps_the_rest: bool
 
-    def apply(
-        self, configs: Mapping[str, str], settings: Mapping[str, Setting], value_now: Callable[[str], str]
-    ) -> dict[str, str]:
-        """Return the configs that the resource has after the change; `configs` are those that it sets now.
-
-        `value_now` returns a list's effective value, whatever its source; list operations start from it.
-        """
+    def apply(self, configs: Mapping[str, str], entries: Sequence[ConfigEntry]) -> dict[str, str]:
+        """Return the configs that the resource sets after the change; `configs` are those that it sets now."""
+        lists = {entry.name: entry for entry in entries if entry.setting.is_list}
         changed = dict(configs) if self.keeps_the_rest else {}
         for entry in self.operations:
             operation, text = entry.config_operation, entry.value or ""
@@ -72,20 +73,13 @@ class _Change:
                 changed.pop(entry.name, None)
             elif operation not in (_APPEND, _SUBTRACT):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Operation {operation} is unknown.")
-            elif entry.name not in settings or not settings[entry.name].is_list:
+            elif entry.name not in lists:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{entry.name} is not a list: set its whole value.")
+            elif operation == _APPEND:
+                changed[entry.name] = lists[entry.name].with_parts(text)
             else:
-                edit = _append if operation == _APPEND else _subtract
-                changed[entry.name] = edit(split_list(value_now(entry.name)), split_list(text))
+                changed[entry.name] = lists[entry.name].without_parts(text)
         return changed
-
-
-def _append(now: Sequence[str], parts: Sequence[str]) -> str:
-    return ",".join(dict.fromkeys([*now, *parts]))
-
-
-def _subtract(now: Sequence[str], parts: Sequence[str]) -> str:
-    return ",".join(part for part in now if part not in parts)
 
 
 def incremental(broker: Dependencies, call: Call, request: IncrementalAlterConfigsRequest) -> None:
@@ -178,7 +172,7 @@ def _alter_topic(broker: Dependencies, change: _Change, validate_only: bool) -> 
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     topic = broker.topics.named(name)
     now = {} if topic is None else topic.configs
-    configs = change.apply(now, TOPIC_SETTINGS, lambda key: topic_text(key, now, broker.dynamic_config))
+    configs = change.apply(now, topic_entries(now, broker.dynamic_config))
     topic = broker.topics.check_configured(name, configs)
     if not validate_only:
         broker.topics.configure(topic, configs)
@@ -189,7 +183,7 @@ def _alter_broker(broker: Dependencies, change: _Change, validate_only: bool) ->
     if change.name:
         check_broker_name(change.name, broker.node_id)
     live, source = broker.dynamic_config, Source.BROKER if change.name else Source.ALL_BROKERS
-    configs = change.apply(live.changed(source), SETTINGS, lambda key: live.setters(key)[0].text)
+    configs = change.apply(live.changed(source), live.entries())
     try:
         if validate_only:
             live.check(source, configs)
@@ -203,7 +197,8 @@ def _alter_broker(broker: Dependencies, change: _Change, validate_only: bool) ->
 def _alter_group(broker: Dependencies, change: _Change, validate_only: bool) -> None:
     if not change.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Specify a group: no config applies to all groups.")
-    configs = change.apply(broker.group_configs.of(change.name), GROUP_SETTINGS, str)
+    now = broker.group_configs.of(change.name)
+    configs = change.apply(now, group_entries(now, broker.dynamic_config))
     try:
         check_group_configs(configs, broker.config)
     except ConfigError as error:

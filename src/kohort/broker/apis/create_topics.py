@@ -5,8 +5,7 @@ from typing import Protocol
 
 from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import check_new_assignment, checked_factor
-from kohort.broker.config.dynamic import DynamicConfig
-from kohort.broker.config.topics import TOPIC_SETTINGS, topic_setters
+from kohort.broker.config import DynamicConfig, topic_entries
 from kohort.broker.logs import INTERNAL_TOPICS, DiskErrors, Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
@@ -67,7 +66,10 @@ def _create(
         topic_id=NO_TOPIC_ID if validate_only else topic.topic_id,
         num_partitions=topic.partitions,
         replication_factor=len(placement.assigned[0]) if placement.assigned else placement.factor,
-        configs=[_told(topic, name, broker) for name in TOPIC_SETTINGS],
+        configs=[
+            CreatableTopicConfigs(name=entry.name, value=entry.text, config_source=entry.source)
+            for entry in topic_entries(topic.configs, broker.dynamic_config)
+        ],
     )
 
 
@@ -80,11 +82,6 @@ def _refuse_to_create(wanted: CreatableTopic, code: ErrorCode, why: str) -> Crea
         replication_factor=-1,
         configs=[],
     )
-
-
-def _told(topic: Topic, name: str, broker: Dependencies) -> CreatableTopicConfigs:
-    counts = topic_setters(name, topic.configs, broker.dynamic_config)[0]
-    return CreatableTopicConfigs(name=name, value=counts.text, config_source=counts.source)
 
 
 def _configs(wanted: CreatableTopic) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType
-from kohort.broker.config.groups import GroupConfigs
+from kohort.broker.config import GroupConfigs
 from kohort.broker.logs import Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.logs import Leadership
 from kohort.errors import ErrorCode, KafkaError
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch import WaitingFetches
 from kohort.broker.groups import GroupCoordinator
 from kohort.broker.logs import INTERNAL_TOPICS, Topics, Writer

@@ -1,1 +1,46 @@
-"""Settings of the broker, of topics and of groups: static and dynamic."""
+"""Settings of the broker, of topics and of groups: static and dynamic.
+
+Modules that read settings take `BrokerConfig`. Admins see and change a `ConfigEntry` for each config: `DynamicConfig`
+has those of the broker; `topic_entries` and `group_entries` return the others.
+"""
+
+from kohort.broker.config.advertised_listeners import (
+    address_text,
+    check_listener,
+    is_local_name,
+    machine_name,
+    parse_advertised,
+    split_address,
+)
+from kohort.broker.config.broker_config import BrokerConfig, read_settings
+from kohort.broker.config.dynamic import DynamicConfig
+from kohort.broker.config.entries import ConfigEntry, Source
+from kohort.broker.config.groups import GroupConfigs, check_group_configs, group_config, group_entries
+from kohort.broker.config.reference import setting_reference
+from kohort.broker.config.setting import Setting
+from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
+from kohort.broker.config.without_effect import warn_of_idle_settings
+
+__all__ = [
+    "BrokerConfig",
+    "ConfigEntry",
+    "DynamicConfig",
+    "GroupConfigs",
+    "Setting",
+    "Source",
+    "address_text",
+    "check_group_configs",
+    "check_listener",
+    "check_topic_configs",
+    "group_config",
+    "group_entries",
+    "is_local_name",
+    "machine_name",
+    "parse_advertised",
+    "read_settings",
+    "setting_reference",
+    "split_address",
+    "store_defaults",
+    "topic_entries",
+    "warn_of_idle_settings",
+]

@@ -5,35 +5,15 @@ Changes are kept in the log store, as topics' configs are, and override the sett
 
 import logging
 from collections.abc import Mapping
-from enum import IntEnum
-from typing import NamedTuple
 
+from kohort.broker.config.broker_config import BrokerConfig, parse_config
+from kohort.broker.config.broker_settings import FACTS, SETTINGS
+from kohort.broker.config.entries import ConfigEntry, Setter, Source
 from kohort.broker.config.setting import as_text, known_setting
-from kohort.broker.config.static import SETTINGS, BrokerConfig, parse_config
+from kohort.broker.config.without_effect import ABSENT_UNLESS_SET
 from kohort.errors import ConfigError
 
 log = logging.getLogger("kohort.broker")
-
-
-class Source(IntEnum):
-    """Source of a setting's value, with its number in DescribeConfigs."""
-
-    TOPIC = 1
-    BROKER = 2
-    """Changed at run time, for this broker."""
-    ALL_BROKERS = 3
-    """Changed at run time, as the default of all brokers."""
-    STARTED_WITH = 4
-    DEFAULT = 5
-    GROUP = 8
-
-
-class Setter(NamedTuple):
-    """One source that sets a value."""
-
-    source: Source
-    name: str
-    text: str
 
 
 class DynamicConfig:
@@ -85,3 +65,26 @@ class DynamicConfig:
         layers.append((Source.STARTED_WITH, self._started_with))
         found = [Setter(source, name, layer[name]) for source, layer in layers if name in layer]
         return [*found, Setter(Source.DEFAULT, name, as_text(SETTINGS[name].default))]
+
+    def entries(self) -> list[ConfigEntry]:
+        """Return all settings of this broker."""
+        return [ConfigEntry(name, setting, self.setters(name)) for name, setting in SETTINGS.items()]
+
+    def described(self, facts: Mapping[str, str]) -> list[ConfigEntry]:
+        """Return the entries that DescribeConfigs returns for this broker. `facts` has the values of all FACTS."""
+        entries = [
+            ConfigEntry(name, FACTS[name], [Setter(Source.STARTED_WITH, name, text)]) for name, text in facts.items()
+        ]
+        return entries + [
+            entry
+            for entry in self.entries()
+            if entry.name not in facts and (entry.name not in ABSENT_UNLESS_SET or entry.source is not Source.DEFAULT)
+        ]
+
+    def described_of_all_brokers(self) -> list[ConfigEntry]:
+        """Return the settings that were changed as the default of all brokers."""
+        changed = self._changed[Source.ALL_BROKERS]
+        return [
+            ConfigEntry(name, SETTINGS[name], [Setter(Source.ALL_BROKERS, name, text)])
+            for name, text in changed.items()
+        ]

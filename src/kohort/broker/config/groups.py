@@ -7,14 +7,16 @@ import re
 from collections.abc import Mapping
 
 from kohort.assignor.server import find_server_assignors
-from kohort.broker.config.dynamic import DynamicConfig, Setter, Source
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.broker_settings import ABSENT, BOUNDS, SETTINGS
+from kohort.broker.config.dynamic import DynamicConfig
+from kohort.broker.config.entries import ConfigEntry, Setter, Source
 from kohort.broker.config.setting import Setting, known_setting
-from kohort.broker.config.static import ABSENT, BOUNDS, SETTINGS, BrokerConfig
 from kohort.coordinator import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.errors import ConfigError
-from kohort.log import LogStore
+from kohort.log import AllConfigs, LogStore
 
-GROUP_CONFIGS = "group"
+_RESOURCE = "group"
 """The resource type under which the store keeps them."""
 _WEIGHT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -51,13 +53,21 @@ class GroupConfigs:
         self._default = _settings({}, broker)
         self._of_group = {group_id: _settings(configs, broker) for group_id, configs in self.all().items()}
 
+    @staticmethod
+    def changed(before: AllConfigs, now: AllConfigs) -> list[str]:
+        """Return the groups whose configs in the store differ."""
+        groups, were = now.get(_RESOURCE, {}), before.get(_RESOURCE, {})
+        return [
+            group_id for group_id in sorted(groups.keys() | were.keys()) if groups.get(group_id) != were.get(group_id)
+        ]
+
     def settings(self, group_id: str) -> GroupSettings:
         """Return the settings in effect for the group. Called at every heartbeat."""
         return self._of_group.get(group_id, self._default)
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """Return the configs of all groups that set any, by group ID."""
-        return self._store.configs(GROUP_CONFIGS)
+        return self._store.configs(_RESOURCE)
 
     def of(self, group_id: str) -> Mapping[str, str]:
         """Return the configs that the group sets."""
@@ -65,7 +75,7 @@ class GroupConfigs:
 
     def change(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Replace all configs of the group with these, which have been checked; they are durable on return."""
-        self._store.keep_configs(GROUP_CONFIGS, group_id, configs)
+        self._store.keep_configs(_RESOURCE, group_id, configs)
         if configs:
             self._of_group[group_id] = _settings(configs, self._broker)
         else:
@@ -132,8 +142,12 @@ def _weights(text: str) -> Weights:
     return Weights(tuple(patterns))
 
 
-def group_setters(name: str, configs: Mapping[str, str], live: DynamicConfig) -> list[Setter]:
-    """Return the sources that set `name` for a group with these configs, in descending precedence."""
+def group_entries(configs: Mapping[str, str], live: DynamicConfig) -> list[ConfigEntry]:
+    """Return all configs of a group that sets these itself."""
+    return [ConfigEntry(name, setting, _setters(name, configs, live)) for name, setting in GROUP_SETTINGS.items()]
+
+
+def _setters(name: str, configs: Mapping[str, str], live: DynamicConfig) -> list[Setter]:
     own = configs.get(name)
     default = live.setters(BROKER_NAMES[name]) if name in BROKER_NAMES else [Setter(Source.DEFAULT, name, "")]
     return default if own is None else [Setter(Source.GROUP, name, own), *default]

@@ -43,6 +43,24 @@ class Setting:
     """Why it has no effect here, such as `the broker has no thread pools`."""
 
     @property
+    def kind(self) -> str:
+        """Kafka's name of its type: boolean, int, long, double, list or string."""
+        match self.default:
+            case bool():
+                return "boolean"
+            case int():
+                return "long" if self.high is None or self.high > INT32 else "int"
+            case float():
+                return "double"
+            case _:
+                return "list" if self.is_list else "string"
+
+    @property
+    def default_text(self) -> str:
+        """Default, as it is written in a settings file."""
+        return as_text(self.default)
+
+    @property
     def documentation(self) -> str:
         """Description for DescribeConfigs."""
         parts = [self.doc]

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
-from kohort.broker.config.dynamic import DynamicConfig, Setter, Source
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.broker_settings import SETTINGS
+from kohort.broker.config.dynamic import DynamicConfig
+from kohort.broker.config.entries import ConfigEntry, Setter, Source
 from kohort.broker.config.setting import Setting, as_text, known_setting
-from kohort.broker.config.static import SETTINGS, BrokerConfig
 from kohort.broker.config.without_effect import IDLE_OF_TOPICS, IDLE_TOPIC_NAMES
 
 BROKER_NAMES: Mapping[str, str] = {
@@ -42,19 +44,18 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
         known_setting(name, TOPIC_SETTINGS).parse(name, text)
 
 
-def topic_setters(name: str, configs: Mapping[str, str], live: DynamicConfig) -> list[Setter]:
-    """Return the sources that set `name` for a topic with these configs, in descending precedence."""
+def topic_entries(configs: Mapping[str, str], live: DynamicConfig) -> list[ConfigEntry]:
+    """Return all configs of a topic that sets these itself."""
+    return [ConfigEntry(name, setting, _setters(name, configs, live)) for name, setting in TOPIC_SETTINGS.items()]
+
+
+def _setters(name: str, configs: Mapping[str, str], live: DynamicConfig) -> list[Setter]:
     own = configs.get(name)
     if name in IDLE_OF_TOPICS:
         default = [Setter(Source.DEFAULT, name, as_text(IDLE_OF_TOPICS[name].default))]
     else:
         default = live.setters(BROKER_NAMES[name])
     return default if own is None else [Setter(Source.TOPIC, name, own), *default]
-
-
-def topic_text(name: str, configs: Mapping[str, str], live: DynamicConfig) -> str:
-    """Return the value of `name` for a topic with these configs."""
-    return topic_setters(name, configs, live)[0].text
 
 
 def store_defaults(config: BrokerConfig) -> dict[str, str]:

@@ -3,9 +3,12 @@
 They are accepted and described, because tools and programs that set them must not fail.
 """
 
+import logging
 from collections.abc import Mapping
 
 from kohort.broker.config.setting import INT32, INT64, Setting, Value
+
+log = logging.getLogger("kohort.broker")
 
 _FALSE = frozenset({"false"})
 _UNLIMITED = 1.7976931348623157e308
@@ -216,3 +219,9 @@ IDLE_OF_TOPICS: Mapping[str, Setting] = {
     ),
 }
 """Topic configs whose default is not a broker setting."""
+
+
+def warn_of_idle_settings(configs: Mapping[str, str]) -> None:
+    """Log a warning for each of these broker settings that has no effect here."""
+    for name in sorted(IDLE.keys() & configs.keys()):
+        log.warning("%s=%s has no effect: %s", name, configs[name], IDLE[name].no_effect)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
-from kohort.broker.config.static import RACK_AWARE, BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch.waiting import WaitingFetches
 from kohort.broker.logs import Leadership, Topics
 from kohort.log import ClusterStore, LogStore, PartitionLog, Topic
@@ -45,7 +45,7 @@ class FollowerReads:
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._store = broker.store if isinstance(broker.store, ClusterStore) else None
-        self._selects = broker.config.text("replica.selector.class") == RACK_AWARE
+        self._selects = broker.config.reads_in_rack
         self._told: dict[PartitionId, tuple[PartitionLog, PublishedOffsetsWriter]] = {}
         """Partitions that this broker leads and that others read, with their logs."""
         self._of_log: dict[PartitionLog, PartitionId] = {}

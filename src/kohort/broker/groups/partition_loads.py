@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.groups.shard import Shard
 from kohort.broker.logs import Leadership, Topics

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kohort.assignor.server import TopicShape
-from kohort.broker.config.static import RACK_AWARE, BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import MetadataImage, Topic
@@ -71,7 +71,7 @@ class TopicsImage:
         rack_of = {node.node_id: frozenset((node.rack,)) for node in leadership.nodes if node.rack is not None}
         if not rack_of:
             return None
-        if self._broker.config.text("replica.selector.class") == RACK_AWARE:
+        if self._broker.config.reads_in_rack:
             replicas = (leadership.replicas(topic, partition).in_sync for partition in range(topic.partitions))
             return tuple(
                 frozenset[str]().union(*(rack_of.get(broker_id, ()) for broker_id in nodes)) for nodes in replicas

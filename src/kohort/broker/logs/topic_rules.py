@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.log import Topic
 from kohort.model import Millis
 from kohort.wire.batches import Codec

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.broker.config.static import BrokerConfig
-from kohort.broker.config.topics import check_topic_configs
+from kohort.broker.config import BrokerConfig, check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log import LogStore, PartitionLog, Topic, TopicExists
 from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Placement, TooFewBrokers

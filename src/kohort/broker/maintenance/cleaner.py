@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.logs import TopicRules, Topics, Writer
 from kohort.errors import KohortError
 from kohort.log import Compaction, PartitionLog, Topic

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch import WaitingFetches
 from kohort.broker.logs import Topics, Writer
 from kohort.errors import KohortError

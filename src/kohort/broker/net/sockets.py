@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from kohort.broker.config.static import BrokerConfig
+from kohort.broker.config import BrokerConfig
 from kohort.broker.net.connection import ClientConnection
 from kohort.broker.net.flushes import FlushQueue
 from kohort.errors import KohortError

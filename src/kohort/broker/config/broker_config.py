@@ -1,0 +1,92 @@
+"""The values of a broker's settings, read and checked once.
+
+Values are strings (`--set NAME=VALUE`, or lines of a file).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kohort.broker.config.broker_settings import BOUNDS, RACK_AWARE, SETTINGS
+from kohort.broker.config.setting import Value, known_setting
+from kohort.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """All settings by Kafka's name, with defaults filled in."""
+
+    values: Mapping[str, Value]
+
+    def number(self, name: str) -> int:
+        """Return the value of a whole number."""
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return the value of a boolean."""
+        value = self.values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def text(self, name: str) -> str:
+        """Return the value of a string."""
+        value = self.values[name]
+        assert isinstance(value, str)
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """Return the parts of a list."""
+        return [part.strip() for part in self.text(name).split(",") if part.strip()]
+
+    @property
+    def reads_in_rack(self) -> bool:
+        """Whether consumers read from a replica in their rack (KIP-392)."""
+        return self.text("replica.selector.class") == RACK_AWARE
+
+
+def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
+    """Check every setting and fill in the defaults; the ConfigError for an unknown name suggests the nearest one."""
+    values = {name: setting.default for name, setting in SETTINGS.items()}
+    for name, text in (settings or {}).items():
+        values[name] = known_setting(name, SETTINGS).parse(name, text)
+    config = BrokerConfig(values)
+    _check_order(config, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
+    for name, (low, high) in BOUNDS.items():
+        _check_order(config, low, name)
+        _check_order(config, name, high)
+    if config.number("group.consumer.heartbeat.interval.ms") >= config.number("group.consumer.session.timeout.ms"):
+        raise ConfigError("group.consumer.session.timeout.ms must be larger than group.consumer.heartbeat.interval.ms.")
+    if "classic" not in config.names("group.coordinator.rebalance.protocols"):
+        raise ConfigError("group.coordinator.rebalance.protocols must include classic.")
+    return config
+
+
+def _check_order(config: BrokerConfig, low: str, high: str) -> None:
+    if config.number(low) > config.number(high):
+        raise ConfigError(f"{low} ({config.number(low)}) must not be larger than {high} ({config.number(high)}).")
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Read a file of `name=value` lines, as in Kafka's server.properties; skip blank lines and comments (# or !).
+
+    Raise ConfigError if the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
+    lines = (line.strip() for line in text.splitlines())
+    return parse_assignments((line for line in lines if line and not line.startswith(("#", "!"))), origin=str(path))
+
+
+def parse_assignments(pairs: Iterable[str], origin: str) -> dict[str, str]:
+    """Return `name=value` strings as a mapping; raise ConfigError for a string without '='."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"{origin}: {pair!r} must have the form NAME=VALUE.")
+        settings[name.strip()] = value.strip()
+    return settings
