@@ -3,7 +3,7 @@
     python examples/batch_to_parquet.py flights lake/ [--bootstrap HOST:PORT] [--rows N] [--max N]
 
 A file is named after the partition and the offsets that it holds. Positions are committed when a file is complete: a
-crash in between writes the same records again, from the same offset on. Needs `pip install 'kohort[fast]'`.
+crash in between writes the same records again, from the same offset on. Needs the extra `fast`.
 """
 
 import argparse

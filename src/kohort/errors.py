@@ -202,6 +202,11 @@ class KafkaError(KohortError):
         return self.code.retriable
 
 
+def install_extra(extra: str) -> str:
+    """Return the instruction that installs an extra, for error messages. Kohort is installed from a checkout."""
+    return f"run `pip install '.[{extra}]'` in the checkout of Kohort"
+
+
 def error_code(number: int) -> ErrorCode:
     """Return the code with this number; UNKNOWN_SERVER_ERROR if this version does not know it."""
     try:

@@ -61,4 +61,4 @@ def test_without_the_extra_records_come_and_columns_are_refused(kohort_broker: B
     command = [sys.executable, "-c", WITHOUT_THE_EXTRA, kohort_broker.bootstrap, fresh]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.startswith("2000 poll_arrow and poll_batches") and "pip install 'kohort[fast]'" in run.stdout
+    assert run.stdout.startswith("2000 poll_arrow and poll_batches") and "pip install '.[fast]'" in run.stdout

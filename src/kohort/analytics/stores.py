@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.landing import file_system, land
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 from kohort.model import Millis
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def store(form: Format, out: str) -> Store:
             case Format.ICEBERG:
                 return IcebergStore(out, local_catalog(out))
     except ImportError as missing:
-        raise KohortError(f"--format {form} needs {missing.name}: pip install 'kohort[{form}]'.") from missing
+        raise KohortError(f"--format {form} needs {missing.name}: {install_extra(form)}.") from missing
 
 
 class ParquetStore:

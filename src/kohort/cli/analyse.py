@@ -11,7 +11,7 @@ from kohort.cli.local_spark import running_spark
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import print_line, print_note
 from kohort.cli.running import check_reachable
-from kohort.errors import ConfigError, KohortError
+from kohort.errors import ConfigError, KohortError, install_extra
 from kohort.recorder import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def analyse(
 
     Reads the records that brokers keep of groups, those of Apache Kafka as well as Kohort's, and
     writes tables and a page that reports which groups have problems, why, and how much they cost.
-    Needs kohort[analytics] and Java 17.
+    Needs the extra `analytics` and Java 17.
     """
     if segments is not None and raw is not None:
         raise ConfigError("--segments and --raw both say what to read: give one of them.")
@@ -71,7 +71,7 @@ def analyse(
         from kohort.analytics.places import place
         from kohort.analytics.stores import Format, store
     except ImportError as missing:
-        raise KohortError(f"The analysis needs {missing.name}: pip install 'kohort[analytics]'.") from missing
+        raise KohortError(f"The analysis needs {missing.name}: {install_extra('analytics')}.") from missing
     if form not in list(Format):
         raise ConfigError(f"--format {form} is unknown: there are {', '.join(Format)}.")
     if journal_only and raw is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 
 
 def register(app: typer.Typer) -> None:
@@ -27,5 +27,5 @@ def demo(
     try:
         from kohort.demo.run import run
     except ImportError as missing:
-        raise KohortError(f"The demo needs {missing.name}: pip install 'kohort[demo]'.") from missing
+        raise KohortError(f"The demo needs {missing.name}: {install_extra('demo')}.") from missing
     return run(keep, out)

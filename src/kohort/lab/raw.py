@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 from kohort.lab.events import Assigned, Committed, Event, Lost, Read, Revoked
 from kohort.lab.measure import measure
 from kohort.lab.trial import Outcome
@@ -21,7 +21,7 @@ def write_parquet(outcomes: Iterable[Outcome], out: Path) -> list[Path]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as missing:
-        raise KohortError("Parquet needs pyarrow: pip install 'kohort[lab]'.") from missing
+        raise KohortError(f"Parquet needs pyarrow: {install_extra('lab')}.") from missing
     listed = list(outcomes)
     written = []
     for name, rows in (("events", _events(listed)), ("dark", _dark(listed)), ("triggers", _triggers(listed))):

@@ -44,8 +44,8 @@ class RangeReader:
             from pyspark_kohort.source.fetch import read_ranges
         except ImportError as error:
             raise KohortError(
-                f"{socket.gethostname()} has no {error.name} for {sys.executable}: what kohort[spark] installs must be"
-                " there wherever executors run (see docs/spark.md, On a cluster)."
+                f"{socket.gethostname()} has no {error.name} for {sys.executable}: executors need the extra"
+                " `spark` (see docs/spark.md, On a cluster)."
             ) from None
         worker_caches.settle()
         return read_ranges(

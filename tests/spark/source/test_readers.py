@@ -56,7 +56,7 @@ reader.read(InputPartition((Range("flights", 0, 0, 1),)))
 def test_an_executor_without_dependencies_reports_it() -> None:
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
-    assert f"has no numba for {sys.executable}: what kohort[spark] installs must be there" in last
+    assert f"has no numba for {sys.executable}: executors need the extra `spark`" in last
 
 
 def test_columns_are_checked_when_the_reader_is_made() -> None:

@@ -217,7 +217,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "log.cleaner.enable": Setting(True, "Whether topics with cleanup.policy=compact are compacted."),
         "log.cleaner.max.compaction.lag.ms": Setting(
             INT64,
-            "Age of a record at which its partition is compacted whatever its ratio, in milliseconds.",
+            "Age of a record at which its partition is compacted in any case, in milliseconds.",
             1,
             INT64,
             live=True,

@@ -1,6 +1,6 @@
 """Selection between compiled and plain-Python unpacking of records.
 
-The compiled code needs the extra `kohort[fast]`. Loading it takes a few tenths of a second;
+The compiled code needs the extra `fast`. Loading it takes a few tenths of a second;
 compiling it, once per machine, takes some seconds. A process therefore loads it in a separate
 thread when a consumer receives its first large response. Until then, and for small responses, plain
 Python unpacks the records. KOHORT_FAST=0 in the environment disables the compiled code;
@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kohort.client.consume.unpacking import Chunk, PlainChunk
-from kohort.errors import ConfigError
+from kohort.errors import ConfigError, install_extra
 from kohort.model import TopicPartition
 from kohort.wire.batches import Buffer
 from kohort.wire.messages.fetch import AbortedTransaction
@@ -33,7 +33,7 @@ _WORTH_BYTES = 4 * 1024
 """Response size below which calls into compiled code cost more than they save."""
 
 _NEEDED = ("numba", "numpy", "pyarrow")
-_HINT = "it needs the extra of compiled code: pip install 'kohort[fast]'."
+_HINT = f"they need compiled code, which is not installed: {install_extra('fast')}."
 
 
 class _Loading:
@@ -61,7 +61,7 @@ class _Loading:
             from kohort.client.consume.compiled import ColumnChunk
         except Exception as problem:  # noqa: BLE001  plain Python takes over after any failure
             _log.warning("records are decoded by plain Python: %s", problem)
-            begun.set_exception(ConfigError(f"the compiled code of kohort[fast] cannot be loaded: {problem}"))
+            begun.set_exception(ConfigError(f"the compiled code of the extra `fast` cannot be loaded: {problem}"))
         else:
             begun.set_result(ColumnChunk)
 

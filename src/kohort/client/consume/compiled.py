@@ -1,4 +1,4 @@
-"""Unpacking of fetched bytes into records through Arrow columns (`kohort[fast]`); see `acceleration`."""
+"""Unpacking of fetched bytes into records through Arrow columns (extra `fast`); see `acceleration`."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ class Consumer:
         """Return records as one Arrow table: key, value, topic, partition, offset, timestamp, headers.
 
         Behaves as `poll`, but creates no object per record, which is several times as fast. By
-        default it returns all fetched records. Requires `pip install 'kohort[fast]'`.
+        default it returns all fetched records. Requires the extra `fast`.
         """
         batches = await self.poll_batches(max_records, timeout)
 

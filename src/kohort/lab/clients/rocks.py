@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 from kohort.lab.clients.counts import Counts
 
 try:
     from rocksdict import Options, Rdict, WriteBatch
 except ImportError as missing:
-    raise KohortError("The store rocksdb needs rocksdict: pip install 'kohort[lab]'.") from missing
+    raise KohortError(f"The store rocksdb needs rocksdict: {install_extra('lab')}.") from missing
 
 _POSITION = b"p"
 _KEY = b"k"

@@ -15,7 +15,7 @@ from pathlib import Path
 from re import split
 from typing import TYPE_CHECKING
 
-from kohort.errors import KohortError
+from kohort.errors import KohortError, install_extra
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.record import PartitionChange, RebalanceRecord
 from kohort.recorder.views.member_labels import labels, seconds
@@ -97,7 +97,7 @@ def draw(
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise KohortError("The picture needs matplotlib: pip install 'kohort[demo]'.") from missing
+        raise KohortError(f"The picture needs matplotlib: {install_extra('demo')}.") from missing
 
     begin = min(record.started_at or record.ended_at for record in records) if begin is None else begin
     end = _end(records, begin) if end is None else end
