@@ -18,9 +18,9 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.sim.checks.consumer_groups import GroupHistory, check_consumer_group
+from kohort.sim.checks.durable_groups import DurableGroups
 from kohort.sim.checks.durable_state import group_of, same
-from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.shadow import Shadow
+from kohort.sim.checks.group_progress import GroupProgress
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.processes.application import Application
 from kohort.sim.violation import Violation
@@ -49,8 +49,8 @@ def violations(history: Sequence[Entry]) -> Iterable[str]:
     yield from run.rest()
 
 
-class _Told(Ledger):
-    """The simulation's ledger. A committer's commits are told apart by what they commit."""
+class _Told(GroupProgress):
+    """The simulation's checks of progress. A committer's commits are told apart by what they commit."""
 
     def __init__(self, committers: set[str]) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Run:
 
     def __init__(self, history: Sequence[Entry]) -> None:
         self._history = history
-        self._ledger = _Told({entry["group"] for entry in history if entry["kind"] == "committing"})
+        self._progress = _Told({entry["group"] for entry in history if entry["kind"] == "committing"})
         self._topics = {UUID(entry["id"]): entry["topic"] for entry in history if entry["kind"] == "topic"}
         self._shards: dict[int, _Shard] = {}
         self._asked: dict[tuple[str, Millis], int] = {}
@@ -86,7 +86,7 @@ class _Run:
             yield from self._of_members(entry)
         for entry in self._history:
             if entry["kind"] == "records":
-                shard = self._shards.setdefault(entry["partition"], _Shard(self._ledger, self._topics))
+                shard = self._shards.setdefault(entry["partition"], _Shard(self._progress, self._topics))
                 yield from shard.events(base64.b64decode(entry["data"]))
 
     def rest(self) -> Iterator[str]:
@@ -100,7 +100,7 @@ class _Run:
             yield from shard.compacted()
 
     def _of_members(self, entry: Entry) -> Iterator[_Event]:
-        ledger, at = self._ledger, entry["at"]
+        progress, at = self._progress, entry["at"]
         match entry["kind"]:
             case "read":
                 yield _Event(at - _SLACK, lambda: self._read(entry))
@@ -109,24 +109,24 @@ class _Run:
                 yield _Event(at - _SLACK, lambda: self._claim(entry["group"], entry["value"]))
             case "committed":
                 who = _application(entry["group"], entry["group"])
-                yield _Event(at + _SLACK, lambda: ledger.committed(who, {_tp(0): told_apart(entry["value"])}))
+                yield _Event(at + _SLACK, lambda: progress.committed(who, {_tp(0): told_apart(entry["value"])}))
             case "found":
                 who, key = _application(entry["group"], entry["group"]), (entry["group"], entry["since"])
-                yield _Event(entry["since"], lambda: self._asked.update({key: ledger.asks(who, None, _tp(0))}))
+                yield _Event(entry["since"], lambda: self._asked.update({key: progress.asks(who, None, _tp(0))}))
                 found = None if entry["value"] < 0 else told_apart(entry["value"])
-                yield _Event(at + _SLACK, lambda: ledger.found(who, None, _tp(0), found, self._asked[key]))
+                yield _Event(at + _SLACK, lambda: progress.found(who, None, _tp(0), found, self._asked[key]))
 
     def _read(self, entry: Entry) -> None:
         who = _application(entry["group"], entry["member"])
         for partition, first, last in entry["spans"]:
-            self._ledger.processed(who, None, _tp(partition), first, last + 1)
+            self._progress.processed(who, None, _tp(partition), first, last + 1)
 
     def _claim(self, group: str, value: int) -> None:
-        self._ledger.covered[group, NO_TOPIC_ID, _tp(0)] = value
+        self._progress.covered[group, NO_TOPIC_ID, _tp(0)] = value
 
     def _stands(self, entry: Entry) -> Iterator[str]:
         group, partition = entry["group"], _tp(entry["partition"])
-        written = self._ledger.written[group, NO_TOPIC_ID, partition].values
+        written = self._progress.written[group, NO_TOPIC_ID, partition].values
         last = written[-1].offset if written and written[-1] is not None else -1
         if last != entry["value"]:
             yield str(Violation("S10", f"{group} stands at {entry['value']} of {partition}, and its log at {last}"))
@@ -135,8 +135,8 @@ class _Run:
 class _Shard:
     """One partition of `__consumer_offsets`."""
 
-    def __init__(self, ledger: Ledger, topics: Mapping[UUID, str]) -> None:
-        self._shadow = Shadow(ledger)
+    def __init__(self, progress: GroupProgress, topics: Mapping[UUID, str]) -> None:
+        self._durable = DurableGroups(progress)
         self._topics = topics
         self._pasts: defaultdict[str, GroupHistory] = defaultdict(GroupHistory)
         self._at: Millis = 0
@@ -157,9 +157,9 @@ class _Shard:
         if self._failed:
             return
         try:
-            self._shadow.written(pairs)
+            self._durable.written(pairs)
             for group_id in dict.fromkeys(_group_of(key) for key, _ in pairs):
-                group = group_of(self._shadow.shard, group_id)
+                group = group_of(self._durable.shard, group_id)
                 if not isinstance(group, ConsumerGroup):
                     self._pasts.pop(group_id, None)
                     continue
@@ -173,7 +173,7 @@ class _Shard:
         """Only the newest record of each key must give the same groups."""
         try:
             if not self._failed:
-                same(self._shadow.compacted(), self._shadow.shard, "compacted")
+                same(self._durable.compacted(), self._durable.shard, "compacted")
         except Violation as violation:
             yield str(violation)
 
@@ -184,7 +184,7 @@ def _group_of(key: bytes) -> str:
 
 
 def _application(group: str, name: str) -> Application:
-    return Application(name, ApplicationSettings(group, (_TOPIC,)), "", Ledger(), 0)
+    return Application(name, ApplicationSettings(group, (_TOPIC,)), "", GroupProgress(), 0)
 
 
 def _tp(partition: int) -> TopicPartition:

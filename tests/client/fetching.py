@@ -54,7 +54,7 @@ class Fetching:
         states = self.fetcher.add(partitions)
         for state in states:
             state.move(position)
-        self.fetcher.go_on()
+        self.fetcher.fetch_more()
         return states
 
     async def asked(self, more: int = 1) -> None:

@@ -42,7 +42,7 @@ class Positioning:
         self.positioner = Positioner(self.cluster, self.options, self.fetcher, lambda: self.news.append(None))
 
     def _lost(self) -> None:
-        self.positioner.go_on()
+        self.positioner.find_positions()
 
     def add(self, *partitions: TopicPartition) -> list[PartitionState]:
         """Add partitions that are not fetched, because they are paused."""
@@ -55,7 +55,7 @@ class Positioning:
         states = self.add(*partitions)
         for state in states:
             state.paused = paused
-        self.positioner.go_on()
+        self.positioner.find_positions()
         return states
 
     async def asked(self, key: int, times: int = 1) -> None:

@@ -39,7 +39,7 @@ def image_of(brokers: int, *partitions: int) -> ClusterImage:
 def settled(image: ClusterImage) -> ClusterImage:
     """All leaders gave what they were to give."""
     for number in image.nodes:
-        image = image.given(one for one, leader in image.led_by(number) if leader.following != NOBODY)
+        image = image.handed_over(one for one, leader in image.led_by(number) if leader.following != NOBODY)
     return image
 
 
@@ -74,9 +74,9 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
         case "join":
             return image.joined(node(number))
         case "go":
-            return image.gone(number)
+            return image.without_broker(number)
         case "give":
-            return image.given([one for one, leader in image.led_by(number) if leader.following != NOBODY])
+            return image.handed_over([one for one, leader in image.led_by(number) if leader.following != NOBODY])
         case "create":
             fresh = UUID(int=max((topic.topic_id.int for topic in names), default=0) + 1)
             return image.created(Topic(fresh, f"t{fresh.int}", number))
@@ -153,7 +153,7 @@ def test_a_joining_broker_gets_its_share_of_coordinators_and_partitions_with_few
 
 def test_a_dead_brokers_partitions_are_shared_out_and_nothing_else_moves() -> None:
     before = image_of(3, 50, 9)
-    image = before.gone(2)
+    image = before.without_broker(2)
     for one, leader in before.led_by(1):
         assert image.leader(one) == leader
     assert {image.leader(one).node_id for one, _ in before.led_by(2)} == {1, 3}
@@ -172,11 +172,11 @@ def test_a_broker_that_was_dead_without_anybodys_notice_keeps_what_it_led_at_the
 def test_partitions_meant_for_a_dead_broker_stay_where_they_are() -> None:
     image = image_of(1, 4).joined(node(2))
     assert not image.settled
-    assert image.gone(2) == replace(image_of(1, 4), registered=frozenset({1, 2}))
+    assert image.without_broker(2) == replace(image_of(1, 4), registered=frozenset({1, 2}))
 
 
 def test_partitions_of_the_last_broker_go_to_the_next_first_one() -> None:
-    image = image_of(1, 3).gone(1)
+    image = image_of(1, 3).without_broker(1)
     assert {leader.node_id for leader in image.leaders[OFFSETS]} == {NOBODY}
     again = image.joined(node(7))
     assert {leader[:2] for leader in again.leaders[OFFSETS]} == {(7, 2)}

@@ -209,36 +209,36 @@ def test_rows_that_go_by_time_lie_together_and_go_as_a_table(join: Open) -> None
         append(log, b"%d" % number)
         append(kept, b"k")
         flush(store)
-    (drawer,) = drawers(store)
-    assert 9 * 24 < drawer - time.time() / 3600 <= 10 * 24, "a whole segment's rows are over by then"
-    let_pass(store, drawer)
+    (time_partition,) = time_partitions(store)
+    assert 9 * 24 < time_partition - time.time() / 3600 <= 10 * 24, "a whole segment's rows are over by then"
+    let_pass(store, time_partition)
     assert log.delete_before(4) == 4, "as retention does"
     flush(store)
     assert rows_in(store, 1) == 6, "nothing is deleted for it"
-    assert store.clear_drawers() == ["batches_1"]
-    assert 1 not in drawers(store)
+    assert store.drop_expired_time_partitions() == ["batches_1"]
+    assert 1 not in time_partitions(store)
     assert rows_in(store, 0) == 6 + 2, "what its topic keeps for longer by now stays"
     successor = join(2)
     take_over(successor, 1)
     assert values(successor.partition(topic_id, 0)) == [b"4", b"5"]
     append(successor.partition(topic_id, 0), b"6")
     flush(successor)
-    assert rows_in(successor, drawer) == 1
+    assert rows_in(successor, time_partition) == 1
 
 
-def test_a_drawer_whose_removal_was_interrupted_is_removed_by_the_next_who_looks(join: Open) -> None:
+def test_a_time_partition_whose_removal_was_interrupted_is_removed_by_the_next_broker(join: Open) -> None:
     store = join(1)
     log = store.partition(topic_of(store, retention_ms=str(8 * DAY_MS)), 0)
     append(log, b"a")
     flush(store)
-    let_pass(store, *drawers(store))
+    let_pass(store, *time_partitions(store))
     log.delete_before(1)
     with psycopg.connect(store.home.dsn, autocommit=True) as connection, psycopg.connect(store.home.dsn) as reader:
         reader.execute("SELECT count(*) FROM kohort.batches")  # in a transaction: the removal waits for it
         connection.execute("SET statement_timeout = '300ms'")
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("ALTER TABLE kohort.batches DETACH PARTITION kohort.batches_1 CONCURRENTLY")
-    assert store.clear_drawers() == ["batches_1"]
+    assert store.drop_expired_time_partitions() == ["batches_1"]
 
 
 def test_rows_that_retention_drops_early_are_deleted(join: Open) -> None:
@@ -247,26 +247,26 @@ def test_rows_that_retention_drops_early_are_deleted(join: Open) -> None:
     for _ in range(3):
         append(log, b"a")
         flush(store)
-    (drawer,) = drawers(store)
+    (time_partition,) = time_partitions(store)
     log.delete_before(2)
     flush(store)
-    assert rows_in(store, drawer) == 1
+    assert rows_in(store, time_partition) == 1
 
 
-def test_a_large_append_finds_its_drawer_too(join: Open) -> None:
+def test_a_large_append_finds_its_time_partition_too(join: Open) -> None:
     store = join(1)
     log = store.partition(topic_of(store, retention_ms=str(5 * 3_600_000)), 0)
     append(log, b"x" * 3_000_000)
     flush(store)
-    (drawer,) = drawers(store)
-    assert 5 < drawer - time.time() / 3600 <= 7, "what is kept for hours lies in drawers of an hour"
-    assert rows_in(store, drawer) == 1
+    (time_partition,) = time_partitions(store)
+    assert 5 < time_partition - time.time() / 3600 <= 7, "what is kept for hours is in time partitions of an hour"
+    assert rows_in(store, time_partition) == 1
 
 
 DAY_MS = 86_400_000
 
 
-def drawers(store: PostgresStore) -> list[int]:
+def time_partitions(store: PostgresStore) -> list[int]:
     """Those of rows that go by time."""
     with psycopg.connect(store.home.dsn) as connection:
         rows = connection.execute(
@@ -275,19 +275,19 @@ def drawers(store: PostgresStore) -> list[int]:
     return sorted(hour for (hour,) in rows)
 
 
-def rows_in(store: PostgresStore, drawer: int) -> int:
+def rows_in(store: PostgresStore, time_partition: int) -> int:
     with psycopg.connect(store.home.dsn) as connection:
-        row = connection.execute("SELECT count(*) FROM kohort.batches WHERE drawer = %s", (drawer,)).fetchone()
+        row = connection.execute("SELECT count(*) FROM kohort.batches WHERE drawer = %s", (time_partition,)).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def let_pass(store: PostgresStore, drawer: int) -> None:
-    """What lies in that drawer was put into one of 1970."""
+def let_pass(store: PostgresStore, time_partition: int) -> None:
+    """Move the rows of the time partition into one that expired in 1970."""
     with psycopg.connect(store.home.dsn, autocommit=True) as connection:
         connection.execute("SELECT kohort.add_drawer(1)")
-        connection.execute("UPDATE kohort.batches SET drawer = 1 WHERE drawer = %s", (drawer,))
-        connection.execute(f"DROP TABLE kohort.batches_{drawer}".encode())
+        connection.execute("UPDATE kohort.batches SET drawer = 1 WHERE drawer = %s", (time_partition,))
+        connection.execute(f"DROP TABLE kohort.batches_{time_partition}".encode())
 
 
 def test_rows_of_a_deleted_topic_go(join: Open) -> None:

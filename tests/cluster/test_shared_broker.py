@@ -44,7 +44,7 @@ async def test_a_partition_without_a_leader_is_returned_with_its_error(tmp_path:
     async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True)) as broker, talking_to(broker) as peer:
         broker.topics.create("orders", 2)
         assert isinstance(broker.store, ClusterStore)
-        broker.store.follow(broker.store.image.gone(broker.node_id))
+        broker.store.follow(broker.store.image.without_broker(broker.node_id))
         topics = [MetadataRequestTopic(name="orders")]
         (topic,) = (await peer.ask(MetadataRequest(topics=topics), 12, MetadataResponse)).topics
         found = {(one.leader_id, one.error_code) for one in topic.partitions}

@@ -91,7 +91,7 @@ def test_a_partition_of_a_session_returns_only_changes() -> None:
     place = FetchedPartition(("orders", 0), FetchTopic(topic="orders"), FetchPartition())
     told = PartitionData(high_watermark=5, log_start_offset=2, preferred_read_replica=LEADER, records=[])
     assert place.has_changed(told)
-    place.told(told)
+    place.note_response(told)
     assert not place.has_changed(told)
     for change in ({"high_watermark": 6}, {"log_start_offset": 3}, {"preferred_read_replica": 2}, {"error_code": 3}):
         data = PartitionData(high_watermark=5, log_start_offset=2, preferred_read_replica=LEADER, records=[])

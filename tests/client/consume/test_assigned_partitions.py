@@ -238,6 +238,6 @@ async def test_what_was_taken_of_a_topic_that_was_deleted_is_not_handed_out() ->
         fetched(state)
         here.partitions.unread.extend(here.partitions.take(6))
         here.learn()
-        here.partitions.fetcher.go_on()
+        here.partitions.fetcher.fetch_more()
         assert here.partitions.take(10) == []
         assert state.position is None

@@ -131,7 +131,7 @@ async def test_a_partition_that_fails_beside_one_that_does_not(caplog: pytest.Lo
         await eventually(lambda: sound.in_fetch)
         del here.link.change[FETCH]
         failing.retry_at = 0.0
-        here.fetcher.go_on()
+        here.fetcher.fetch_more()
         await eventually(lambda: failing.has_records)
         assert failing.failures == 0
     began, ended = [record.getMessage() for record in caplog.records]
@@ -229,7 +229,7 @@ async def test_a_topic_that_metadata_drops_before_the_request_is_asked_for_witho
         (state,) = here.fetcher.add([ZERO])
         await here.cluster.refresh()
         state.move(0)
-        here.fetcher.go_on()
+        here.fetcher.fetch_more()
         here.cluster._refresher.metadata = replace(here.cluster.metadata, topics={})
         await eventually(lambda: state.failures == 1)
         assert here.requests[0].topics[0].topic_id == NO_TOPIC_ID

@@ -70,7 +70,7 @@ class Fetching:
 
     def fetched(self) -> list[TopicPartition]:
         """Partitions that are being fetched after a change."""
-        self.fetcher.go_on()
+        self.fetcher.fetch_more()
         return [partition for partition, state in self.fetcher.states.items() if state.in_fetch]
 
     def take(self, most: int) -> list[tuple[int, int]]:

@@ -65,7 +65,7 @@ async def test_a_seek_in_a_quiet_partition_is_asked_for_at_once() -> None:
         (state,) = here.fetch(ZERO, position=3)
         await here.asked(2)
         state.move(1)
-        here.fetcher.go_on()
+        here.fetcher.fetch_more()
         await eventually(lambda: bool(here.news))
         assert [record.offset for record in here.fetcher.take(10)] == [1, 2]
 
@@ -104,7 +104,7 @@ async def test_after_a_broken_connection_all_partitions_are_requested_again_afte
         assert not state.in_fetch and state.retry_at > asyncio.get_running_loop().time() + 0.5
         await eventually(lambda: here.link.asked[METADATA] > before)
         state.retry_at = 0.0
-        here.fetcher.go_on()
+        here.fetcher.fetch_more()
         await here.asked()
         assert (here.requests[-1].session_epoch, partitions_of(here.requests[-1])) == (0, [0])
 
@@ -150,7 +150,7 @@ async def test_a_cancelled_fetch_begins_no_other_and_leaves_the_session() -> Non
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled() and not state.in_fetch and not fetches()
-        here.fetcher.go_on()
+        here.fetcher.fetch_more()
         before = len(here.requests)
         await here.asked()
         assert here.requests[before].session_epoch == 0

@@ -34,7 +34,7 @@ async def test_an_error_of_several_partitions_is_raised_once_and_again_while_it_
             await here.asked(LIST_OFFSETS, round_)
             await eventually(lambda at=round_: len(here.news) == at)  # type: ignore[misc]
             await eventually(lambda: all(here.pause_of(state) < 0 for state in states))
-            here.positioner.go_on()
+            here.positioner.find_positions()
             assert not waiting()  # not before somebody has heard of it
             with pytest.raises(KafkaError) as raised:
                 here.positioner.raise_error()
@@ -79,7 +79,7 @@ async def test_a_partition_whose_leader_may_have_moved_is_asked_for_after_pauses
         state.failures = 2
         await here.cluster.refresh(["t"])
         before = here.link.asked[METADATA]
-        here.positioner.go_on()
+        here.positioner.find_positions()
         await eventually(lambda: state.failures == 3)
         assert 3 < here.pause_of(state) < 5
         await here.asked(METADATA, before + 1)
@@ -142,7 +142,7 @@ async def test_a_partition_of_a_topic_that_metadata_does_not_have_yet_waits_for_
         (state,) = here.add(ZERO)
         state.granted = UUID(int=7)
         state.lose(None)
-        here.positioner.go_on()
+        here.positioner.find_positions()
         assert (state.failures, waiting()) == (1, [])
         await eventually(lambda: state.failures > 2)
         assert not here.link.asked[LIST_OFFSETS]

@@ -38,7 +38,7 @@ async def test_the_group_is_asked_first_and_only_for_partitions_without_a_positi
         await commit_outside(here.cluster, "g", {ZERO: 3, ONE: 3})
         zero, one = here.add(ZERO, ONE)
         one.lose(OffsetSpec.EARLIEST)
-        here.positioner.go_on()
+        here.positioner.find_positions()
         await eventually(found(zero, one))
         assert (zero.position, one.position) == (3, 0)
         assert (here.link.asked[OFFSET_FETCH], here.link.asked[LIST_OFFSETS]) == (1, 1)
@@ -57,7 +57,7 @@ async def test_without_a_group_no_committed_offsets_are_requested() -> None:
         states = here.go_on(ZERO, ONE)
         await eventually(found(*states))
         assert (here.link.asked[OFFSET_FETCH], here.link.asked[LIST_OFFSETS]) == (0, 1)
-        here.positioner.go_on()
+        here.positioner.find_positions()
         assert not waiting()  # a partition with a position is checked only if its leader changed
         assert not here.link.asked[EPOCH_END]
 
@@ -74,7 +74,7 @@ async def test_a_partition_that_has_its_position_keeps_no_other_waiting() -> Non
     async with positioning() as here:
         zero, one = here.add(ZERO, ONE)
         zero.move(0)
-        here.positioner.go_on()
+        here.positioner.find_positions()
         await eventually(found(one))
 
 
@@ -82,13 +82,13 @@ async def test_a_partition_is_asked_for_once_at_a_time_and_again_when_it_loses_i
     async with positioning() as here:
         here.link.held[LIST_OFFSETS] = asyncio.Event()
         (state,) = here.go_on(ZERO)
-        here.positioner.go_on()
+        here.positioner.find_positions()
         assert len(waiting()) == 1
         await here.asked(LIST_OFFSETS)
         here.link.held[LIST_OFFSETS].set()
         await eventually(found(state))
         state.lose(OffsetSpec.LATEST)
-        here.positioner.go_on()
+        here.positioner.find_positions()
         await eventually(found(state))
         assert here.link.asked[LIST_OFFSETS] == 2
 
@@ -97,7 +97,7 @@ async def test_a_partition_that_must_wait_is_asked_for_when_its_time_has_come() 
     async with positioning() as here:
         (state,) = here.add(ZERO)
         state.retry_at = asyncio.get_running_loop().time() + 0.03
-        here.positioner.go_on()
+        here.positioner.find_positions()
         assert not waiting()
         await here.asked(LIST_OFFSETS)
         assert asyncio.get_running_loop().time() >= state.retry_at
@@ -170,7 +170,7 @@ async def test_a_new_leader_is_asked_before_more_is_fetched() -> None:
         state.paused = False
         here.link.change[METADATA] = led_anew
         await here.cluster.refresh(["t"])
-        here.positioner.go_on()
+        here.positioner.find_positions()
         await here.asked(EPOCH_END)
         assert not here.link.asked[FETCH]
 
@@ -207,5 +207,5 @@ async def test_closing_ends_what_is_under_way_and_nothing_is_asked_afterwards() 
         await here.asked(LIST_OFFSETS)
         await here.positioner.close()
         assert not waiting()
-        here.positioner.go_on()
+        here.positioner.find_positions()
         assert not waiting()

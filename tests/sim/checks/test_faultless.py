@@ -25,9 +25,9 @@ def test_a_world_without_faults_delivers_each_record_exactly_once(seed: int) -> 
     outcome = world.run()
     assert outcome.violation is None
     assert not outcome.faults
-    assert world.ledger.expects_exactly_once
-    assert not world.ledger.exempt_groups
-    assert outcome.records == sum(world.ledger.covered.values()) > 500
+    assert world.progress.expects_exactly_once
+    assert not world.progress.exempt_groups
+    assert outcome.records == sum(world.progress.covered.values()) > 500
 
 
 def test_a_step_that_asks_for_repetition_ends_the_promise() -> None:

@@ -28,7 +28,7 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 def fenced(instance: str, started: float) -> Application:
     """A static member of group g whose first life began then, and which is fenced now."""
     application = Application(
-        "member-0.0", ApplicationSettings("g", ("orders",), instance=instance), "", World(Plan(0)).ledger, 0
+        "member-0.0", ApplicationSettings("g", ("orders",), instance=instance), "", World(Plan(0)).progress, 0
     )
     application.started, application.over = started, KafkaError(ErrorCode.FENCED_INSTANCE_ID)
     return application
@@ -41,10 +41,10 @@ def world_with(*instances: str) -> World:
 
 
 EXCUSES: dict[str, Callable[[World], object]] = {
-    "another client joined": lambda world: world.watch.joined.update({("g", "i0"): {"stranger": 20.0}}),
+    "another client joined": lambda world: world.observations.joined.update({("g", "i0"): {"stranger": 20.0}}),
     "its own late join": lambda world: world.answers.replaced_joins.update({"member-0": 20.0}),
-    "the disk lost its join": lambda world: world.ledger.damaged("g", 3, 20.0),
-    "a broker without the log": lambda world: world.watch.outdated.update({("g", "i0"): 20.0}),
+    "the disk lost its join": lambda world: world.progress.damaged("g", 3, 20.0),
+    "a broker without the log": lambda world: world.observations.outdated.update({("g", "i0"): 20.0}),
 }
 
 
@@ -61,14 +61,14 @@ def test_a_static_member_is_fenced_only_for_what_happened_to_it_in_that_run(excu
 
 def test_its_own_join_does_not_excuse_that_a_member_is_fenced() -> None:
     world = world_with("i0")
-    world.watch.joined["g", "i0"] = {"member-0.0": 20.0}
+    world.observations.joined["g", "i0"] = {"member-0.0": 20.0}
     assert not is_permitted(world, fenced("i0", 10.0))
 
 
 def barred(code: ErrorCode, protocol: str, instance: str | None) -> Application:
     """A member of group g that began at second 10 and ended with that error."""
     settings = ApplicationSettings("g", ("orders",), instance=instance, protocol=protocol)
-    application = Application("member-0.0", settings, "", World(Plan(0)).ledger, 0)
+    application = Application("member-0.0", settings, "", World(Plan(0)).progress, 0)
     application.started, application.over = 10.0, KafkaError(code)
     return application
 
@@ -88,9 +88,9 @@ def test_a_member_may_end_with_an_error_that_the_coordinator_gave_to_it_in_that_
     settings = {"group.consumer.migration.policy": "disabled"}
     world, member = World(Plan(0, settings=settings)), barred(code, protocol, instance)
     assert not is_permitted(world, member)
-    world.watch.refused = {("member-0.1", code), ("member-1.0", code), (member.name, ErrorCode.INVALID_REQUEST)}
+    world.observations.refused = {("member-0.1", code), ("member-1.0", code), (member.name, ErrorCode.INVALID_REQUEST)}
     assert not is_permitted(world, member)
-    world.watch.refused.add((member.name, code))
+    world.observations.refused.add((member.name, code))
     assert is_permitted(world, member)
     other = "classic" if protocol == "consumer" else "consumer"
     assert is_permitted(world, barred(code, other, instance)) is (code is ErrorCode.GROUP_MAX_SIZE_REACHED)

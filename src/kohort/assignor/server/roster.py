@@ -133,7 +133,7 @@ class Roster:
                 self.uneven |= member.kind.bit
         self._gone = {}
 
-    def told(self) -> dict[str, Target]:
+    def take_changed_targets(self) -> dict[str, Target]:
         """Return the targets of present members that changed since the last call. They are immutable from now on."""
         for open_member in self._open:
             open_member.target = {topic_id: frozenset(numbers) for topic_id, numbers in open_member.target.items()}

@@ -73,7 +73,7 @@ class UniformPlan:
         self._deal()
         self._level()
         self._settle()
-        return self.roster.told()
+        return self.roster.take_changed_targets()
 
     def reason(self, member_id: str) -> str:
         """See `Plan.reason`."""

@@ -48,7 +48,7 @@ def handle(broker: Dependencies, call: Call, request: DeleteRecordsRequest) -> N
     todo = iter(wanted.items())  # a partition that is named twice is handled and answered once, as in Kafka
     loop = asyncio.get_running_loop()
 
-    def go_on() -> None:
+    def delete_next() -> None:
         if not call.open:
             return
         following = next(todo, None)
@@ -58,9 +58,9 @@ def handle(broker: Dependencies, call: Call, request: DeleteRecordsRequest) -> N
             return
         (name, _), wanted_partition = following
         topics[name].partitions.append(_delete(broker, name, wanted_partition))
-        loop.call_soon(go_on)
+        loop.call_soon(delete_next)
 
-    go_on()
+    delete_next()
 
 
 def _delete(broker: Dependencies, name: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -157,12 +157,12 @@ class _Fetch:
                 return
             told = [(place, data) for place, data in gathered.read if place.has_changed(data)]
             for place, data in told:
-                place.told(data)
+                place.note_response(data)
                 if data.records:
                     session.move_to_end(place)
         elif self._begins_session and self._call.open:
             for place, data in told:
-                place.told(data)
+                place.note_response(data)
             session = self._broker.fetch_sessions.open(self._places, self._call.version, self._broker.now())
         if session is not None:
             _mark_idle(session, gathered.read)

@@ -184,7 +184,7 @@ class DatabaseCluster(ClusterFollower):
         while True:
             await asyncio.sleep(self._broker.config.number("log.retention.check.interval.ms") / 1000)
             try:
-                gone = await asyncio.to_thread(self._logs.clear_drawers)
+                gone = await asyncio.to_thread(self._logs.drop_expired_time_partitions)
                 if gone:
                     log.info("dropped the expired tables %s", ", ".join(gone))
             except OSError as error:

@@ -126,7 +126,7 @@ class DirectoryCluster(ClusterFollower):
     def _without_dead(self, image: ClusterImage) -> ClusterImage:
         for node_id in image.nodes:
             if node_id != self._broker.node_id and not self._directory.is_alive(node_id):
-                image = image.gone(node_id)
+                image = image.without_broker(node_id)
         return image
 
     def _end_if_still(self, node_id: int) -> None:

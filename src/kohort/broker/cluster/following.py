@@ -200,7 +200,7 @@ class ClusterFollower:
                 partition for partition in ones if not self._store.compacts(partition)
             ]  # the next attempt gives the others
             self._store.close_stopped(closed)
-            self._store.given_up(closed, await self._change(lambda image: image.given(closed)))
+            self._store.given_up(closed, await self._change(lambda image: image.handed_over(closed)))
             log.info("gave %d partitions to other brokers", len(closed))
         except OSError as error:
             log.warning("cannot give partitions to other brokers yet: %s", error)
@@ -224,6 +224,6 @@ class ClusterFollower:
         self._store.stop_leading(led)
         try:
             self._store.close_stopped(led)
-            self._store.given_up(led, await self._change(lambda image: image.gone(node_id)))
+            self._store.given_up(led, await self._change(lambda image: image.without_broker(node_id)))
         except OSError as error:
             log.warning("left the cluster without deregistering, the other brokers will notice: %s", error)

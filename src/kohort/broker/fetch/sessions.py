@@ -51,8 +51,8 @@ class FetchedPartition:
             or data.log_start_offset != self.told_start
         )
 
-    def told(self, data: PartitionData) -> None:
-        """Record what the client was told. After an error the ends are -1, so the recovery is news."""
+    def note_response(self, data: PartitionData) -> None:
+        """Record what the response tells the client. After an error the ends are -1, so the recovery is news."""
         self.told_end, self.told_start = data.high_watermark, data.log_start_offset
 
 

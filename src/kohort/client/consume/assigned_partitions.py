@@ -40,7 +40,7 @@ class AssignedPartitions:
         gone = self.fetcher.states.keys() - wanted
         self.remove(gone)
         self.fetcher.add(wanted - self.fetcher.states.keys())
-        self._positioner.go_on()
+        self._positioner.find_positions()
         return gone
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
@@ -69,7 +69,7 @@ class AssignedPartitions:
         """Fetch and take records of these partitions again."""
         for partition in partitions:
             self.state(partition).paused = False
-        self.fetcher.go_on()
+        self.fetcher.fetch_more()
         self._on_news()
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -112,7 +112,7 @@ class AssignedPartitions:
 
     def find_positions(self) -> None:
         """Start looking up the partitions that have no position."""
-        self._positioner.go_on()
+        self._positioner.find_positions()
 
     async def position_progress(self) -> None:
         """Wait until a request for positions is answered, at most retry_backoff_ms."""
@@ -124,7 +124,7 @@ class AssignedPartitions:
         state = self.state(partition)
         self.unread.forget({state.partition})
         state.move(at, None, self._cluster.metadata.topic_id(state.partition.topic))
-        self.fetcher.go_on()
+        self.fetcher.fetch_more()
 
     def reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
         """Continue from this offset of these partitions, or of all if there are none."""
@@ -132,7 +132,7 @@ class AssignedPartitions:
         self.unread.forget({state.partition for state in wanted})
         for state in wanted:
             state.lose(spec)
-        self._positioner.go_on()
+        self._positioner.find_positions()
 
     def start_at(self, partition: TopicPartition, committed: OffsetAndMetadata) -> None:
         """Continue from the committed offset, unless the partition is gone or has a position or a seek."""

@@ -54,7 +54,7 @@ class _RequestedPartition:
 class Fetcher:
     """Fetcher of one consumer's partitions.
 
-    Call `go_on` whenever something changes; it never waits. `on_news` is called when `take` has
+    Call `fetch_more` whenever something changes; it never waits. `on_news` is called when `take` has
     records or errors. `on_lost` is called when a partition loses its position or its position must
     be checked. `on_renewed` is called when a topic was replaced by another one of the same name, so
     that records read from the old one no longer count.
@@ -198,7 +198,7 @@ class Fetcher:
         self._changes += 1
         state.paused = True
 
-    def go_on(self) -> None:
+    def fetch_more(self) -> None:
         """Fetch what may be fetched now, after something has changed."""
         self._changes += 1
         self._start_fetches()

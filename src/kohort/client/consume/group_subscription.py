@@ -202,7 +202,7 @@ class GroupSubscription:
         for partition, position in committed.items():
             if position is not None:
                 self._partitions.start_at(partition, position)
-        self._partitions.fetcher.go_on()
+        self._partitions.fetcher.fetch_more()
         return {partition: position and position.offset for partition, position in committed.items()}
 
     async def _call_back(self, kind: CallbackKind, offsets: Mapping[TopicPartition, int | None]) -> None:

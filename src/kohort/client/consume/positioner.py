@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class Positioner:
     """Position lookups for a consumer's partitions.
 
-    Call `go_on` whenever a partition loses its position. Background tasks find it, however long
+    Call `find_positions` whenever a partition loses its position. Background tasks find it, however long
     that takes. If `poll` did this, a short timeout could cut it off every time, and the partition
     would never get a position.
     """
@@ -41,14 +41,14 @@ class Positioner:
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
         self._lookups = PositionLookups(cluster, options)
-        self._later = EarliestTimer(self.go_on)
+        self._later = EarliestTimer(self.find_positions)
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[PartitionState] = set()
         self._pending_errors = PendingErrors()
         self._failures = FailureLog(_log, self._loop.time, "no position yet", "position found")
         self._closed = False
 
-    def go_on(self) -> None:
+    def find_positions(self) -> None:
         """Look up every partition that needs a position, each as soon as its backoff allows."""
         if self._closed:
             return
@@ -82,7 +82,7 @@ class Positioner:
 
     async def progress(self) -> None:
         """Wait until a request is answered, at most retry_backoff_ms."""
-        self.go_on()
+        self.find_positions()
         pause = self._options.retry_backoff_ms / 1000
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +93,7 @@ class Positioner:
         """Raise an error that has not been raised yet. Its partition is looked up again after a backoff."""
         _, error = self._pending_errors.take(lambda state: True)
         if error is not None:
-            self.go_on()
+            self.find_positions()
             raise error
 
     async def close(self) -> None:
@@ -127,8 +127,8 @@ class Positioner:
                 await work()
             finally:
                 self._asked.difference_update(states)
-            self._fetcher.go_on()
-            self.go_on()
+            self._fetcher.fetch_more()
+            self.find_positions()
 
         self._asked.update(states)
         task = self._loop.create_task(run(), name="kohort-positions")

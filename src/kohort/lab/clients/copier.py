@@ -128,7 +128,7 @@ class Copier:
             copy = self._copies.get(partition)
             return None if copy is None or copy.lag is None else copy.counts.get(key) or 0
 
-    def told(self) -> None:
+    def note_announced(self) -> None:
         """Note that the group knows of the copies."""
         with self._lock:
             self.done = False

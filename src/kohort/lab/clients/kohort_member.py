@@ -73,7 +73,7 @@ def _warm(order: Order, store: WarmStore) -> dict[str, Any]:
 def _tell(consumer: blocking.Consumer, store: WarmStore) -> None:
     """Report the copies to the group, which then moves the partitions that wait for them."""
     wins = store.copier.can_win
-    store.copier.told()
+    store.copier.note_announced()
     if wins:
         consumer.enforce_rebalance("what is to move here is copied")
     else:

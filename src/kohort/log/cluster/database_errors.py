@@ -45,7 +45,7 @@ class AppendTarget(Protocol[Given]):
         """
         ...
 
-    def make_drawers(self, appends: Given) -> None:
+    def make_time_partitions(self, appends: Given) -> None:
         """Create the missing tables after `append` raised NoDrawer. Raises DatabaseTrouble."""
         ...
 
@@ -70,7 +70,7 @@ class Writer(Generic[Appends]):
                 self._table.append(appends, number)
                 break
             except NoTimePartition:
-                self._table.make_drawers(appends)
+                self._table.make_time_partitions(appends)
             except ResultUnknown:
                 if (yield from self._find_out()) == number:
                     break

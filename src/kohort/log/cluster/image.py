@@ -114,25 +114,25 @@ class ClusterImage:
         }
         nodes, registered = {**self.nodes, node.node_id: node}, self.registered | {node.node_id}
         there = replace(self.led(again), nodes=nodes, registered=registered)
-        return there._adopted(NOBODY)._returned_to(node.node_id)._spread().directed()
+        return there._adopted(NOBODY)._returned_to(node.node_id)._spread().with_reassignments_advanced()
 
-    def gone(self, node_id: int) -> "ClusterImage":
+    def without_broker(self, node_id: int) -> "ClusterImage":
         """Remove a broker that closed its partitions or is dead: others lead them in their next epochs."""
         if node_id not in self.nodes:
             return self
         left = replace(self, nodes={number: node for number, node in self.nodes.items() if number != node_id})
-        return left._adopted(node_id).directed()
+        return left._adopted(node_id).with_reassignments_advanced()
 
-    def given(self, partition_ids: Iterable[PartitionId]) -> "ClusterImage":
+    def handed_over(self, partition_ids: Iterable[PartitionId]) -> "ClusterImage":
         """Hand over partitions that their leaders have closed."""
         changed = {
             partition_id: Leader(leader.following, leader.epoch + 1)
             for partition_id in partition_ids
             if (leader := self.leader(partition_id)).following in self.nodes
         }
-        return self.led(changed).directed()
+        return self.led(changed).with_reassignments_advanced()
 
-    def directed(self) -> "ClusterImage":
+    def with_reassignments_advanced(self) -> "ClusterImage":
         """Advance reassignments.
 
         A reassignment is complete once a new replica leads; until then, the leader must hand over

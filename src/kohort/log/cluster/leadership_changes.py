@@ -13,7 +13,7 @@ from kohort.log.cluster.replicas import ANY, Replicas
 
 def with_reassignments(image: ClusterImage, wanted: Mapping[PartitionId, tuple[int, ...]]) -> ClusterImage:
     """Start reassignments of these partitions to these replicas."""
-    return replace(image, targets={**image.targets, **wanted}).directed()
+    return replace(image, targets={**image.targets, **wanted}).with_reassignments_advanced()
 
 
 def without_reassignments(image: ClusterImage, partition_ids: Iterable[PartitionId]) -> ClusterImage:

@@ -172,7 +172,7 @@ class ClusterDatabase:
 
         def without(image: ClusterImage) -> ClusterImage:
             for node_id in dead:
-                image = image.gone(node_id)
+                image = image.without_broker(node_id)
             return image
 
         return self.change_over(connection, without), dead

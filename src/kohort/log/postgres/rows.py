@@ -8,7 +8,7 @@ from kohort.log.cluster import PartitionId
 from kohort.log.postgres.arrays import Byteas, Int4s, Int8s, Uuids
 from kohort.log.postgres.cluster_state import ClusterDatabase
 from kohort.log.postgres.session import Connection, Session
-from kohort.log.postgres.time_partitions import RetentionTerm, find_drawer
+from kohort.log.postgres.time_partitions import RetentionTerm, find_time_partition
 from kohort.model import UUID
 
 _COPY_FROM = 1 << 20
@@ -63,8 +63,8 @@ class RowTable:
                 "SELECT kohort.claim(%s, %s, %s, %b, %b, %b, %b, %b)",
                 (*who, *claimed),
             )
-            drawers = {wanted: find_drawer(connection, wanted) for wanted in set(appends.terms)}
-            copy_rows(connection, appends.rows, [drawers[wanted] for wanted in appends.terms])
+            time_partitions = {wanted: find_time_partition(connection, wanted) for wanted in set(appends.terms)}
+            copy_rows(connection, appends.rows, [time_partitions[wanted] for wanted in appends.terms])
 
     def last_append(self) -> int | None:
         # FOR UPDATE waits until the server has ended a dropped connection's transaction, which
@@ -76,13 +76,13 @@ class RowTable:
             ).fetchone()
         return None if row is None else int(row[0])
 
-    def make_drawers(self, appends: Appends) -> None:
+    def make_time_partitions(self, appends: Appends) -> None:
         with self._session.transaction() as connection:
             for wanted in set(appends.terms):
-                find_drawer(connection, wanted)
+                find_time_partition(connection, wanted)
 
 
-def copy_rows(connection: Connection, rows: Sequence[Row], drawers: Sequence[int]) -> None:
+def copy_rows(connection: Connection, rows: Sequence[Row], time_partitions: Sequence[int]) -> None:
     """Insert rows into their time partitions; the caller has started a transaction."""
     columns = "topic_id, partition, base_offset, next_offset, body, drawer"
     with (
@@ -90,8 +90,8 @@ def copy_rows(connection: Connection, rows: Sequence[Row], drawers: Sequence[int
         cursor.copy(f"COPY kohort.batches ({columns}) FROM STDIN (FORMAT BINARY)".encode()) as copy,
     ):
         copy.set_types(_TYPES)
-        for row, drawer in zip(rows, drawers, strict=True):
-            copy.write_row((*row, drawer))
+        for row, time_partition in zip(rows, time_partitions, strict=True):
+            copy.write_row((*row, time_partition))
 
 
 @dataclass(frozen=True, slots=True)

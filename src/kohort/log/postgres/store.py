@@ -30,7 +30,7 @@ from kohort.log.postgres.rows import (
     read_extents,
     read_rows,
 )
-from kohort.log.postgres.time_partitions import clear_drawers, term
+from kohort.log.postgres.time_partitions import drop_expired_time_partitions, term
 from kohort.log.queue import PendingAppends
 from kohort.log.recovery import Recovered, recover
 from kohort.log.segment_files import FileMedium
@@ -72,7 +72,7 @@ class PostgresStore(SharedStore):
         self._sync_session = home.session("writer", _SYNC_MS)
         self._load_session = home.session("loader", _LOAD_MS)
         self._clean_session = home.session("cleaner", _LOAD_MS)
-        self._drawers_session = home.session("drawers", _LOAD_MS)
+        self._drop_session = home.session("drawers", _LOAD_MS)
         self.writer = Writer(RowTable(home, self._sync_session))
         self._extents: tuple[int, dict[PartitionId, StoredExtent]] = -1, {}
         """Partitions that this broker leads in the tables, as of a version of the image."""
@@ -112,9 +112,9 @@ class PostgresStore(SharedStore):
                 self._move_aside(directory)
             directory.mkdir()
             last, size, within = None, 0, 0
-            for base_offset, body, drawer in read_rows(connection, partition_id, extent.start_offset):
-                if last is None or size + len(body) > config.segment_bytes or drawer != within:
-                    last, size, within = segment_path(directory, base_offset), 0, drawer
+            for base_offset, body, time_partition in read_rows(connection, partition_id, extent.start_offset):
+                if last is None or size + len(body) > config.segment_bytes or time_partition != within:
+                    last, size, within = segment_path(directory, base_offset), 0, time_partition
                 with last.open("ab", buffering=0) as file:
                     file.write(body)
                 size += len(body)
@@ -195,16 +195,16 @@ class PostgresStore(SharedStore):
             else replace(config, segment_ms=min(config.segment_ms, retention_term.roll_ms))
         )
 
-    def clear_drawers(self) -> list[str]:
+    def drop_expired_time_partitions(self) -> list[str]:
         """Drop tables whose rows have expired, and create those that are needed next; return the dropped tables' names.
 
         Called in a thread of its own, because it waits for readers. Raises OSError.
         """
-        return clear_drawers(self._drawers_session, {term(log.config) for log in list(self._logs.values())})
+        return drop_expired_time_partitions(self._drop_session, {term(log.config) for log in list(self._logs.values())})
 
     def stop_clearing(self) -> None:
-        """Cancel `clear_drawers`: a broker that shuts down does not wait for readers."""
-        self._drawers_session.cancel()
+        """Cancel `drop_expired_time_partitions`: a broker that shuts down does not wait for readers."""
+        self._drop_session.cancel()
 
     def _close(self, log: SegmentedLog) -> None:
         super()._close(log)
@@ -263,7 +263,7 @@ class PostgresStore(SharedStore):
 
     def _release(self, *, clean: bool) -> None:
         super()._release(clean=clean)
-        for session in (self._sync_session, self._load_session, self._clean_session, self._drawers_session):
+        for session in (self._sync_session, self._load_session, self._clean_session, self._drop_session):
             session.close()
         self._scratch_lock.close()
         shutil.rmtree(self.path, ignore_errors=True)

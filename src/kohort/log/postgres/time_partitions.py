@@ -1,9 +1,9 @@
 """Time partitions of the table of batches: rows that expire at about the same time share one table.
 
-Expired rows are removed by dropping that table, without deleting single rows. A *drawer* is a
-partition of the table `kohort.batches`, named by the hour at which all its rows have expired. One
-drawer is permanent: it contains the rows of topics that are compacted, or that keep their records
-forever or for less than a few hours.
+Expired rows are removed by dropping that table, without deleting single rows. A time partition is
+a partition of the table `kohort.batches`; its key, in the column `drawer`, is the hour at which all
+its rows have expired. The partition with key 0 is permanent: it contains the rows of topics that
+are compacted, or that keep their records forever or for less than a few hours.
 """
 
 import logging
@@ -20,18 +20,18 @@ log = logging.getLogger("kohort.log")
 _HOUR: Millis = 3_600_000
 _DAY: Millis = 24 * _HOUR
 _LONGEST: Millis = 400 * _DAY
-"""Maximum retention time for which drawers are used. It bounds the number of tables, with one drawer per day."""
+"""Maximum retention time with time partitions of a day, which bounds the number of tables."""
 _ONE_AT_A_TIME = 0x6B6F686F7274_01
-"""Advisory lock for clearing drawers."""
+"""Advisory lock for dropping time partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionTerm:
-    """Retention time of rows, and the time span of their drawers."""
+    """Retention time of rows, and the time span of their time partitions."""
 
     retention_ms: Millis
     hours: int
-    """Time span of a drawer, and maximum time span of a segment.
+    """Time span of a time partition, and maximum time span of a segment.
 
     So expired records are removed at most two time spans later.
     """
@@ -49,8 +49,8 @@ def term(config: LogConfig) -> RetentionTerm | None:
     return RetentionTerm(kept, 24 if kept >= 4 * _DAY else 1)
 
 
-def find_drawer(connection: Connection, wanted: RetentionTerm | None) -> int:
-    """Return the drawer for rows that are written now, after creating it if necessary."""
+def find_time_partition(connection: Connection, wanted: RetentionTerm | None) -> int:
+    """Return the key of the time partition for rows that are written now, after creating it if necessary."""
     if wanted is None:
         return 0
     row = connection.execute(
@@ -60,12 +60,12 @@ def find_drawer(connection: Connection, wanted: RetentionTerm | None) -> int:
     return int(row[0])
 
 
-def clear_drawers(session: Session, terms: Collection[RetentionTerm | None] = ()) -> list[str]:
-    """Drop expired drawers, and return the names of the dropped tables.
+def drop_expired_time_partitions(session: Session, terms: Collection[RetentionTerm | None] = ()) -> list[str]:
+    """Drop expired time partitions, and return the names of the dropped tables.
 
     Rows that have not expired, because the retention time of their topic was increased, are moved
-    first. Dropping waits for concurrent readers, so the drawers that `terms` need next are created
-    before it starts. Raises DatabaseTrouble.
+    first. Dropping waits for concurrent readers, so the time partitions that `terms` need next are
+    created before it starts. Raises DatabaseTrouble.
     """
     with session.doing() as connection:
         row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_ONE_AT_A_TIME,)).fetchone()
@@ -74,8 +74,8 @@ def clear_drawers(session: Session, terms: Collection[RetentionTerm | None] = ()
         try:
             for wanted in terms:
                 if wanted is not None:
-                    find_drawer(connection, wanted)
-                    find_drawer(connection, replace(wanted, retention_ms=wanted.retention_ms + wanted.roll_ms))
+                    find_time_partition(connection, wanted)
+                    find_time_partition(connection, replace(wanted, retention_ms=wanted.retention_ms + wanted.roll_ms))
             return list(_clear(connection))
         finally:
             if not connection.closed:
@@ -104,7 +104,7 @@ UPDATE kohort.batches b SET drawer = 0 FROM kohort.partitions p
 
 
 def _over(connection: Connection) -> list[tuple[Any, ...]]:
-    """Return (table name, hour, is attached, is detach pending) for each expired drawer."""
+    """Return (table name, hour, is attached, is detach pending) for each expired time partition."""
     return connection.execute(
         "SELECT * FROM (SELECT c.relname, substr(c.relname, 9)::int AS hour, i.inhrelid IS NOT NULL,"
         " coalesce(i.inhdetachpending, false)"

@@ -46,11 +46,11 @@ from kohort.sim.checks.consumer_rules import (
     must_refuse_heartbeat,
     returns_unchanged,
 )
+from kohort.sim.checks.durable_groups import DurableGroups
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
 from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
 from kohort.sim.checks.refusals import EXPECTED, expected_refusals, names_replaced_member
-from kohort.sim.checks.shadow import Shadow
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -62,9 +62,9 @@ from kohort.wire.messages.sync_group import SyncGroupResponse
 
 
 class CoordinatorObserver(Protocol):
-    """Observer to which coordinators report; `Watch` implements it. See there for its attributes."""
+    """Observer to which coordinators report; `Observations` implements it. See there for its attributes."""
 
-    shadows: list[Shadow]
+    durable_groups: list[DurableGroups]
     live: dict[int, CheckedCoordinator]
     states: Counter[tuple[str, str]]
     errors: Counter[tuple[str, ErrorCode]]
@@ -91,13 +91,13 @@ class CheckedCoordinator:
     """Wrapper of one coordinator."""
 
     def __init__(
-        self, watch: CoordinatorObserver, machine: GroupShard, partition: int, owns: Callable[[], bool]
+        self, observations: CoordinatorObserver, machine: GroupShard, partition: int, owns: Callable[[], bool]
     ) -> None:
         self.machine = machine
         self.unsynced = 0
         """Number of appended records that are not durable yet."""
-        self._seen = ObservedGroups(watch.states, lambda group_id: watch.join_phase_over(group_id))
-        self._watch = watch
+        self._seen = ObservedGroups(observations.states, lambda group_id: observations.join_phase_over(group_id))
+        self._observations = observations
         self._partition = partition
         self.owns = owns
         """Whether its broker still owns the log."""
@@ -126,12 +126,12 @@ class CheckedCoordinator:
 
     def loaded(self, now: Millis) -> Effects:
         """Record that the log was replayed: the state must be the durable one."""
-        watch = self._watch
+        observations = self._observations
         if self.owns():
-            shadow = watch.shadows[self._partition]
-            same(self.machine, shadow.shard, "as loaded")
-            same(shadow.compacted(), shadow.shard, "compacted")
-            watch.live[self._partition] = self
+            durable = observations.durable_groups[self._partition]
+            same(self.machine, durable.shard, "as loaded")
+            same(durable.compacted(), durable.shard, "compacted")
+            observations.live[self._partition] = self
         self._serves = True
         groups: list[AnyGroup] = [*self.machine.groups.values(), *self.machine.consumer_groups.values()]
         for group in groups:
@@ -141,8 +141,8 @@ class CheckedCoordinator:
     def resign(self) -> Effects:
         """Record that this is no longer the coordinator of its groups."""
         self._serves = False
-        if self._watch.live.get(self._partition) is self:
-            del self._watch.live[self._partition]
+        if self._observations.live.get(self._partition) is self:
+            del self._observations.live[self._partition]
         return self.machine.resign()
 
     # Requests
@@ -160,7 +160,7 @@ class CheckedCoordinator:
         fenced = names_replaced_member(group, request)
         code = self.machine.heartbeat(request, now, token)
         if not isinstance(code, HeldHeartbeat):
-            self._watch.errors["Heartbeat", code] += 1
+            self._observations.errors["Heartbeat", code] += 1
             if code is ErrorCode.FENCED_INSTANCE_ID:
                 self._fences(request, fenced=fenced)
         if stale:
@@ -177,7 +177,7 @@ class CheckedCoordinator:
         if not fenced:
             raise Violation("S14", f"{group_id} {instance_id} was fenced, although no other member has it")
         if not self.owns():
-            self._watch.outdated[group_id, instance_id] = self._watch.now()
+            self._observations.outdated[group_id, instance_id] = self._observations.now()
 
     def handle(self, request: Message, context: RequestContext, now: Millis) -> Effects:
         """Handle one request, and check the result."""
@@ -210,7 +210,7 @@ class CheckedCoordinator:
         if holder is not None and group is not None and group.state is GroupState.STABLE:
             after = group.members[group.static_ids[holder.instance_id or ""]]
             others = asked_topics(after) != asked_topics(holder)
-            self._watch.took_over(group.group_id, group.generation, leads=leads, asks_for_others=others)
+            self._observations.took_over(group.group_id, group.generation, leads=leads, asks_for_others=others)
         if returned is not None and group is not None and group.state is not GroupState.STABLE:
             raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
         return self._take(effects, group_id, now)
@@ -225,9 +225,9 @@ class CheckedCoordinator:
                 if code not in expected:
                     who = f"{group_id} {instance_id}"
                     raise Violation("S14", f"{who} was answered {code.name}, which its group's state does not give")
-                self._watch.refused.add((client_id, code))
+                self._observations.refused.add((client_id, code))
                 if not self.owns():
-                    self._watch.outdated[group_id, instance_id] = self._watch.now()
+                    self._observations.outdated[group_id, instance_id] = self._observations.now()
 
     def _joined(self, request: Message, effects: Effects, context: RequestContext) -> None:
         """Record that the process of a static member joined, unless it was rejected."""
@@ -236,8 +236,8 @@ class CheckedCoordinator:
             return
         reply = effects.replies.get(context.token)
         if reply is None or not any(codes(reply)):
-            at = self._watch.joined.setdefault((getattr(request, "group_id", ""), instance_id), {})
-            at[context.client_id] = self._watch.now()
+            at = self._observations.joined.setdefault((getattr(request, "group_id", ""), instance_id), {})
+            at[context.client_id] = self._observations.now()
 
     def _refuses_for_a_rebalance(self, group_id: str | None, state: GroupState | None) -> None:
         """Check a commit that a rebalance rejects: while members join, they may still commit what they give up."""
@@ -262,7 +262,7 @@ class CheckedCoordinator:
             stale = must_refuse_heartbeat(consumer, request)
             stays_at = consumer.epoch if consumer is not None and returns_unchanged(consumer, request) else None
         elif isinstance(request, OffsetCommitRequest) and isinstance(group, ConsumerGroup):
-            ids = {name: topic_id for topic_id, name in self._watch.names().items()}
+            ids = {name: topic_id for topic_id, name in self._observations.names().items()}
             stale = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
         else:
             stale = isinstance(group, ConsumerGroup) and is_stale_in_consumer_group(group, request)
@@ -320,7 +320,7 @@ class CheckedCoordinator:
         if isinstance(timer, OffsetExpiry):
             self._only_unwanted(effects)
         if group_id := getattr(timer, "group_id", None):
-            self._watch.happened(group_id, type(timer).__name__)
+            self._observations.happened(group_id, type(timer).__name__)
         return self._take(effects, group_id, now)
 
     def _only_unwanted(self, effects: Effects) -> None:
@@ -351,7 +351,7 @@ class CheckedCoordinator:
     def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
         """Handle the lost connection of a member that did not reconnect."""
         effects = self.machine.connection_lost(group_id, member_id, now)
-        self._watch.happened(group_id, "connection lost")
+        self._observations.happened(group_id, "connection lost")
         return self._take(effects, group_id, now)
 
     # Consequences
@@ -381,16 +381,16 @@ class CheckedCoordinator:
         if group is not None and any(
             members[member_id].epoch != group.generation for member_id in group.members if member_id in members
         ):
-            self._watch.behind_at_downgrade(group_id)
+            self._observations.behind_at_downgrade(group_id)
         self._seen.forget(group_id)
 
     def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
         self._seen.armed(effects.timers)
         for event in effects.events:
             if isinstance(event, RebalanceStarted):
-                self._watch.rebalances[event.group_id] += 1
+                self._observations.rebalances[event.group_id] += 1
                 by = f" by {event.member_id}" if event.member_id else ""
-                self._watch.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
+                self._observations.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
         if group_id is None:
             self._touched = None
             return effects
@@ -413,16 +413,18 @@ class CheckedCoordinator:
         group = self.group(group_id)
         if isinstance(group, ConsumerGroup):
             assignor = chosen_assignor(self.machine._groups, group)
-            self._seen.check_consumer(group, self._watch.names(), self.machine._groups.metadata, assignor)
+            self._seen.check_consumer(group, self._observations.names(), self.machine._groups.metadata, assignor)
         elif group is not None:
             self._seen.check_classic(group, now)
 
     def _answered(self, request: Message, reply: Message, now: Millis) -> None:
         name = type(request).__name__.removesuffix("Request")
         answered = list(codes(reply))
-        self._watch.happened(getattr(request, "group_id", ""), f"{name} {max(answered, default=ErrorCode.NONE).name}")
+        self._observations.happened(
+            getattr(request, "group_id", ""), f"{name} {max(answered, default=ErrorCode.NONE).name}"
+        )
         for code in answered:
-            self._watch.errors[name, code] += 1
+            self._observations.errors[name, code] += 1
             if not is_allowed(name, code):
                 raise Violation("S14", f"{name} was answered {code.name}")
         if isinstance(reply, JoinGroupResponse | SyncGroupResponse | OffsetCommitResponse | HeartbeatResponse):

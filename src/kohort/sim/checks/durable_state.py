@@ -28,22 +28,22 @@ def group_of(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup |
     return shard._groups.get(group_id)
 
 
-def same(live: GroupShard, shadow: GroupShard, how: str) -> None:
+def same(live: GroupShard, loaded: GroupShard, how: str) -> None:
     """Check that both have the same groups."""
-    for group_id in sorted(live._groups.by_id.keys() | shadow._groups.by_id.keys()):
-        mine, theirs = (_whole(group_of(shard, group_id)) for shard in (live, shadow))
+    for group_id in sorted(live._groups.by_id.keys() | loaded._groups.by_id.keys()):
+        mine, theirs = (_whole(group_of(shard, group_id)) for shard in (live, loaded))
         _compare(f"{group_id} {how}", mine, theirs)
 
 
-def same_at(live: GroupShard, shadow: GroupShard, record: Record) -> None:
+def same_at(live: GroupShard, loaded: GroupShard, record: Record) -> None:
     """Check that the live shard has the durable state at the record's key."""
     key = record.key
     if isinstance(key, OffsetCommitKey):
-        mine, theirs = (_offset_at(group_of(shard, key.group), key) for shard in (live, shadow))
+        mine, theirs = (_offset_at(group_of(shard, key.group), key) for shard in (live, loaded))
         _compare(f"{key.group} at {key.topic}-{key.partition}", mine, theirs)
         return
     group_id: str = getattr(key, "group", "") or getattr(key, "group_id", "")
-    actual, replayed = group_of(live, group_id), group_of(shadow, group_id)
+    actual, replayed = group_of(live, group_id), group_of(loaded, group_id)
     if isinstance(actual, ConsumerGroup) and isinstance(replayed, ConsumerGroup):
         member_id: str = getattr(key, "member_id", "")
         _compare(group_id, _epochs(actual), _epochs(replayed))

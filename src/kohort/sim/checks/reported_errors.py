@@ -49,9 +49,9 @@ class ErrorChecks:
     """Check of the clients that `watches` names. The event loop identifies each run of a client's process."""
 
     def __init__(self) -> None:
-        self.told: dict[object, str] = {}
+        self.reported: dict[object, str] = {}
         """Everything logged or raised in a run, by event loop."""
-        self._untold: dict[object, dict[Met, _Silence]] = {}
+        self._unreported: dict[object, dict[Met, _Silence]] = {}
         self._lasts: dict[object, float] = {}
 
     def begins(self, loop: object, waits: float) -> None:
@@ -59,13 +59,13 @@ class ErrorChecks:
 
         The client waits that many seconds for the result of a commit or a record before it reports an error.
         """
-        self.told[loop], self._untold[loop], self._lasts[loop] = "", {}, waits + _LATER
+        self.reported[loop], self._unreported[loop], self._lasts[loop] = "", {}, waits + _LATER
 
     def logged(self, text: str) -> None:
         """Record text that the current process logged as a warning or at a higher level."""
         loop = asyncio.get_running_loop()
-        if loop in self.told:
-            self.told[loop] += text + "\n"
+        if loop in self.reported:
+            self.reported[loop] += text + "\n"
 
     def raised(self, problem: KohortError) -> None:
         """Record an error that the client of the current process raised."""
@@ -74,25 +74,25 @@ class ErrorChecks:
 
     def waits(self, loop: object) -> bool:
         """Return whether a response without an error matters: it ends the errors of what it answers."""
-        return any(name in WAITED_FOR for name, _, _ in self._untold.get(loop, ()))
+        return any(name in WAITED_FOR for name, _, _ in self._unreported.get(loop, ()))
 
     def answered(self, loop: object, name: str, response: Message, now: float) -> None:
         """Record a response to a client.
 
         Raises Violation if the client repeatedly receives an error that it does not report.
         """
-        untold = self._untold.get(loop)
-        if untold is None:
+        unreported = self._unreported.get(loop)
+        if unreported is None:
             return
         for place, code in _places(response):
             if code is ErrorCode.NONE and name in WAITED_FOR:
-                for met in [met for met in untold if met[:2] == (name, place)]:
-                    del untold[met]
+                for met in [met for met in unreported if met[:2] == (name, place)]:
+                    del unreported[met]
             if code is ErrorCode.NONE or self._is_told(loop, code):
                 continue
-            silence = untold.get((name, place, code))
+            silence = unreported.get((name, place, code))
             if silence is None or now - silence.latest > _ENDS:
-                silence = untold[name, place, code] = _Silence(now, now)
+                silence = unreported[name, place, code] = _Silence(now, now)
             silence.latest, silence.times = now, silence.times + 1
             lasts = self._lasts[loop] if name in WAITED_FOR else _LASTS
             if now - silence.began > lasts and silence.times >= _TIMES:
@@ -101,8 +101,8 @@ class ErrorChecks:
                 )
 
     def _is_told(self, loop: object, code: ErrorCode) -> bool:
-        told = self.told[loop]
-        return code.name in told or _WORDS.get(code, code.name) in told
+        reported = self.reported[loop]
+        return code.name in reported or _WORDS.get(code, code.name) in reported
 
 
 def _places(response: Message) -> Iterator[tuple[object, ErrorCode]]:

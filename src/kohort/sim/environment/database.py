@@ -141,8 +141,8 @@ class DatabaseStore(DiskStore):
             raise ResultUnknown(errno.ECONNREFUSED, "the simulated database is away")
         return self.disk.last_append if self._is_owner else None
 
-    def make_drawers(self, appends: PendingAppends) -> None:
-        raise AssertionError("there are no drawers here")
+    def make_time_partitions(self, appends: PendingAppends) -> None:
+        raise AssertionError("there are no time_partitions here")
 
     def power_lost(self) -> None:
         """Simulate the end of the process: the append in progress is committed or not."""

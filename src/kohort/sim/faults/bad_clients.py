@@ -90,7 +90,7 @@ def _victim(world: WorldState, group: str) -> TargetGroup:
 
 def _generation(world: WorldState, group: str) -> int | None:
     """Return a classic group's generation from its coordinator: members do not know yet of a new one."""
-    live = world.watch.live.get(_shard(group))
+    live = world.observations.live.get(_shard(group))
     found = None if live is None else live.group(group)
     return found.generation if isinstance(found, ClassicGroup) else None
 

@@ -250,7 +250,7 @@ def _ask(world: WorldState, question: Callable[[Admin], Awaitable[object]]) -> b
 def _produce(world: WorldState, topic: str, count: int) -> bool:
     if world.record_clients is not None:
         return world.record_clients.produce(topic, count)
-    produced = world.ledger.produced
+    produced = world.progress.produced
     found = [found_topic for found_topic in world.brokers.disk.topics.values() if found_topic.name == topic]
     for found_topic in found:
         for number in range(found_topic.partitions):

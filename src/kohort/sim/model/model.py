@@ -17,7 +17,7 @@ from kohort.assignor.server import TopicShape
 from kohort.coordinator import Effects, GroupConfig, GroupShard, MetadataImage, Record, RequestContext, Topic
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.sim.checks import CheckedCoordinator, Ledger, Watch
+from kohort.sim.checks import CheckedCoordinator, GroupProgress, Observations
 from kohort.sim.model.members import GROUP, PARTITIONS, TOPIC, ClassicModel, ConsumerModel
 from kohort.wire.codec import Message
 from kohort.wire.group_log import decode_key, decode_value, encode_records
@@ -40,8 +40,8 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-class _NoLedger(Ledger):
-    """Ledger that checks no commits, because the model's members process nothing."""
+class _UncheckedProgress(GroupProgress):
+    """Progress without checks of commits, because the model's members process nothing."""
 
     def durable(self, group: str, topic_id: UUID, partition: TopicPartition, value: OffsetAndMetadata | None) -> None:
         """Ignore a durable commit."""
@@ -56,10 +56,10 @@ class Model:
             ClassicModel(f"c{number}") if protocol == "classic" else ConsumerModel(f"c{number}")
             for number in range(MEMBERS)
         ]
-        self._ledger = _NoLedger()
-        self._watch = Watch(self._ledger, 1, lambda text: None)
-        self._watch.names = lambda: {TOPIC_ID: TOPIC}
-        self._watch.most = lambda topic: PARTITIONS if topic == TOPIC else 0
+        self._progress = _UncheckedProgress()
+        self._observations = Observations(self._progress, 1, lambda text: None)
+        self._observations.names = lambda: {TOPIC_ID: TOPIC}
+        self._observations.most = lambda topic: PARTITIONS if topic == TOPIC else 0
         self._log: list[tuple[bytes, bytes | None]] = []
         self._ids = 0
         self._asked: dict[tuple[int, int], Message] = {}
@@ -67,9 +67,9 @@ class Model:
         self._coordinator = self._load()
 
     def _load(self) -> CheckedCoordinator:
-        self._watch.live.clear()
+        self._observations.live.clear()
         machine = GroupShard(GroupConfig(), self._fresh_id)
-        coordinator = CheckedCoordinator(self._watch, machine, 0, lambda: True)
+        coordinator = CheckedCoordinator(self._observations, machine, 0, lambda: True)
         for key_bytes, value_bytes in self._log:
             key = decode_key(key_bytes)
             assert key is not None
@@ -142,7 +142,7 @@ class Model:
                 return  # the log has no record, so no response is sent
             pairs = encode_records(effects.records)
             self._log += pairs
-            self._watch.written(0, pairs)
+            self._observations.written(0, pairs)
         for token, response in effects.replies.items():
             if isinstance(token, tuple) and token in self._asked:
                 del self._asked[token]

@@ -1,7 +1,7 @@
 """Application with one member: it processes records, commits, and is sometimes slow or killed.
 
 Records are numbers here: a partition has as many as the world counts as produced. The application
-reports each processed record to the ledger, which tracks what every group has processed.
+reports each processed record to the progress, which tracks what every group has processed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Partitions = frozenset[TopicPartition]
 
 
 class Observer(Protocol):
-    """Observer of what applications do, implemented by `Ledger`."""
+    """Observer of what applications do, implemented by `GroupProgress`."""
 
     def end_of(self, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Return the number of records of the partition; 0 if that topic was deleted."""

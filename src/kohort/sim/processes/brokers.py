@@ -32,7 +32,7 @@ With production's 20 ms, most events would be such checks.
 LEASE = 3.0
 """Time in seconds after which a broker that does not respond loses the disk to another."""
 
-Watch = Callable[[GroupShard, int, Callable[[], bool]], GroupShard]
+Observations = Callable[[GroupShard, int, Callable[[], bool]], GroupShard]
 """Function that wraps the coordinator of a partition for observation.
 
 The last argument returns whether its broker still owns the partition.
@@ -42,13 +42,13 @@ The last argument returns whether its broker still owns the partition.
 class SimulatedBroker(Broker):
     """Production's broker with the world's time and ids, and with observed coordinators."""
 
-    watch: Watch
+    observations: Observations
     owns: Callable[[], bool]
     kill: Callable[[ProcessIdentity], None]
     """Callback that kills the process of another broker."""
 
     def new_group_shard(self, partition: int) -> GroupShard:
-        return self.watch(super().new_group_shard(partition), partition, self.owns)
+        return self.observations(super().new_group_shard(partition), partition, self.owns)
 
     def _new_leadership(self) -> Leadership:
         leadership = super()._new_leadership()
@@ -69,7 +69,7 @@ class Brokers:
         brokers: int,
         disk: Disk,
         failed: Callable[[str, BaseException], None],
-        watch: Watch,
+        observations: Observations,
     ) -> None:
         self.disk = disk
         self.owner: int | None = None
@@ -91,7 +91,7 @@ class Brokers:
         self._agenda = agenda
         self._rng = rng
         self._settings = {"offsets.topic.num.partitions": str(SHARDS), **settings}
-        self._watch = watch
+        self._observations = observations
 
     @property
     def bootstrap(self) -> str:
@@ -171,7 +171,7 @@ class Brokers:
         broker.kill = lambda process: self.kill(process.process_id - 1)
         broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._rng.getrandbits(128))
-        broker.watch = self._watch
+        broker.observations = self._observations
         if isinstance(store, DatabaseStore):
             loop.create_task(store.keep(broker, partial(self.kill, number)))
         await broker.start()

@@ -138,12 +138,12 @@ class Reader(Application):
         name: str,
         settings: ApplicationSettings,
         bootstrap: str,
-        ledger: Observer,
+        progress: Observer,
         age: Millis,
         records: Records,
         rng: Random,
     ) -> None:
-        super().__init__(name, settings, bootstrap, ledger, age)
+        super().__init__(name, settings, bootstrap, progress, age)
         self.reading = Reading(name)
         self._records = records
         self._fetching = fetching(rng)

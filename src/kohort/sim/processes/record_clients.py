@@ -8,7 +8,7 @@ from random import Random
 from typing import Protocol, assert_never
 
 from kohort.model import TopicPartition
-from kohort.sim.checks import Ledger, Records
+from kohort.sim.checks import GroupProgress, Records
 from kohort.sim.environment import Blocked, FilesDisk, Network, PartitionId, Process
 from kohort.sim.plans import ApplicationSettings, Plan
 from kohort.sim.processes.application import Application
@@ -38,7 +38,7 @@ class RecordWorld(Protocol):
     plan: Plan
     brokers: Brokers
     network: Network
-    ledger: Ledger
+    progress: GroupProgress
     applications: list[Application | None]
     resting: bool
 
@@ -97,7 +97,7 @@ class RecordClients:
         """Return a group member that reads records."""
         world = self._world
         return Reader(
-            name, settings, world.brokers.bootstrap, world.ledger, world.plan.metadata_age, self.records, self._rng
+            name, settings, world.brokers.bootstrap, world.progress, world.plan.metadata_age, self.records, self._rng
         )
 
     # Events
@@ -182,7 +182,7 @@ class RecordClients:
     def written(self, partition: PartitionId, topic: str, data: bytes) -> None:
         """Record batches that became durable."""
         end = self.records.written(partition, topic, data)
-        self._world.ledger.produced[partition[0], TopicPartition(topic, partition[1])] = end
+        self._world.progress.produced[partition[0], TopicPartition(topic, partition[1])] = end
 
     # The end
 

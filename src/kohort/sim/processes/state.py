@@ -17,7 +17,7 @@ from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import UUID, TopicPartition
-from kohort.sim.checks import Answers, Ledger, Watch, pairs_of
+from kohort.sim.checks import Answers, GroupProgress, Observations, pairs_of
 from kohort.sim.environment import (
     Agenda,
     Blocked,
@@ -57,14 +57,14 @@ class WorldState:
         self.rng = rng
         self.network = Network(self.agenda, random.Random(f"network {plan.seed}"), self._arrived)
         self.network.conditions.pieces = plan.pieces
-        self.ledger = Ledger()
-        self.watch = Watch(self.ledger, SHARDS, self.note)
+        self.progress = GroupProgress()
+        self.observations = Observations(self.progress, SHARDS, self.note)
         disk = self._disk()
         self.brokers = (ClusterBrokers if plan.cluster else Brokers)(
-            self.agenda, self.network, rng, plan.settings, plan.brokers, disk, self._failed, self.watch.watched
+            self.agenda, self.network, rng, plan.settings, plan.brokers, disk, self._failed, self.observations.observed
         )
-        self.brokers.starting = self.watch.live.clear
-        self.watch.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
+        self.brokers.starting = self.observations.live.clear
+        self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
         disk.written = self._written
         if isinstance(disk, FilesDisk):
             disk.damaged = self._damaged
@@ -98,14 +98,14 @@ class WorldState:
         """Maximum partition count of each topic so far, by name."""
         self.ended: dict[int, ErrorCode] = {}
         """Errors with which members ended for good."""
-        self.ledger.peers = lambda: [application for application in self.applications if application is not None]
-        self.watch.now = lambda: self.now
-        self.watch.most = lambda topic: self._most.get(topic, 0)
-        self.ledger.counts = self.watch.counts
-        self.ledger.overtaken = self.answers.overtaken
-        self.ledger.exists = lambda topic_id: topic_id in self.brokers.disk.topics
-        self.ledger.id_of = self._id_of
-        self.ledger.expects_exactly_once = is_faultless(plan)
+        self.progress.peers = lambda: [application for application in self.applications if application is not None]
+        self.observations.now = lambda: self.now
+        self.observations.most = lambda topic: self._most.get(topic, 0)
+        self.progress.counts = self.observations.counts
+        self.progress.overtaken = self.answers.overtaken
+        self.progress.exists = lambda topic_id: topic_id in self.brokers.disk.topics
+        self.progress.id_of = self._id_of
+        self.progress.expects_exactly_once = is_faultless(plan)
         self._director = VirtualLoop(self.agenda, "director", None, lambda problem: self._failed("director", problem))
 
     def new_process(self, name: str) -> Process:
@@ -160,7 +160,7 @@ class WorldState:
     def _application(self, name: str, member_settings: ApplicationSettings) -> Application:
         if self.record_clients is not None:
             return self.record_clients.application(name, member_settings)
-        return Application(name, member_settings, self.brokers.bootstrap, self.ledger, self.plan.metadata_age)
+        return Application(name, member_settings, self.brokers.bootstrap, self.progress, self.plan.metadata_age)
 
     def end_member(self, number: int, *, silently: bool = False) -> None:
         """Kill that member's process."""
@@ -201,7 +201,7 @@ class WorldState:
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self._note_sizes()
-            self.watch.written(partition[1], pairs_of(data))
+            self.observations.written(partition[1], pairs_of(data))
         elif self.record_clients is not None:
             # Another broker may have just deleted the topic; its leader serves it until it learns of that.
             name = self.record_clients.records.names.get(partition[0], "__") if topic is None else topic.name
@@ -215,20 +215,20 @@ class WorldState:
     def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
         topic, number = self.brokers.disk.topics.get(partition[0]), partition[1]
         if topic is not None and topic.name == OFFSETS_TOPIC:
-            pairs, before = list(pairs_of(data)), self.watch.shadows[number]
+            pairs, before = list(pairs_of(data)), self.observations.durable_groups[number]
             for record in before.lost(pairs):
                 if isinstance(record.key, OffsetCommitKey):
-                    self.ledger.damaged_place(before.place(record.key))
+                    self.progress.damaged_place(before.place(record.key))
                 group_id: str = getattr(record.key, "group", "") or getattr(record.key, "group_id", "")
-                self.ledger.damaged(group_id, before.generations.get(group_id, -1), self.now)
-            self.watch.shadows[number] = self.watch.shadow()
+                self.progress.damaged(group_id, before.generations.get(group_id, -1), self.now)
+            self.observations.durable_groups[number] = self.observations.new_durable_groups()
             # As a load reads it: if a tombstone was lost, the record that it deleted is back, unless its key
             # has a later one.
             newest: dict[bytes, bytes | None] = {}
             for key, value in pairs:
                 newest.pop(key, None)
                 newest[key] = value
-            self.watch.shadows[number].written(newest.items())
+            self.observations.durable_groups[number].written(newest.items())
 
     def _failed(self, name: str, problem: BaseException) -> None:
         if self.violation is not None or self.network.gone:

@@ -142,7 +142,7 @@ def _restless(world: WorldState) -> str:
 
 
 def _exists(world: WorldState, topic_id: UUID | None) -> bool:
-    return topic_id is not None and world.ledger.exists(topic_id)
+    return topic_id is not None and world.progress.exists(topic_id)
 
 
 def _unassigned(world: WorldState) -> str:
@@ -169,11 +169,11 @@ def _unassigned(world: WorldState) -> str:
 
 def _lost_its_target(world: WorldState, group_id: str) -> bool:
     """Return whether the disk may have lost the group's assignment, which is computed again at its next epoch."""
-    damaged_at, group = world.ledger.damaged_at.get(group_id), world.watch.group(group_id)
+    damaged_at, group = world.progress.damaged_at.get(group_id), world.observations.group(group_id)
     if damaged_at is None or group is None:
         return False
     if isinstance(group, ConsumerGroup):
-        return group.target_epoch <= world.ledger.lost_generations[group_id]
+        return group.target_epoch <= world.progress.lost_generations[group_id]
     return world.generations.get(group_id, 0.0) < damaged_at
 
 
@@ -188,7 +188,7 @@ def _drains(world: WorldState) -> None:
 
 
 def _uneven(world: WorldState, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:
-    group = world.watch.group(group_id)
+    group = world.observations.group(group_id)
     if group is None:
         return ""
     if (
@@ -200,7 +200,7 @@ def _uneven(world: WorldState, group_id: str, members: list[Application], there:
     topics = {partition.topic for partition in there}
     wanted = {member.name: {topic for topic in topics if member.settings.wants(topic)} for member in members}
     shares = {member.name: member.membership.assignment if member.membership else frozenset() for member in members}
-    return unbalanced(world.watch.assignor(group), wanted, shares)
+    return unbalanced(world.observations.assignor(group), wanted, shares)
 
 
 def _lag(world: WorldState) -> str:
@@ -208,10 +208,10 @@ def _lag(world: WorldState) -> str:
         group = application.settings.group
         for partition in sorted(application.positions):
             topic_id = application.topic_ids[partition]
-            end = world.ledger.end_of(topic_id, partition)
-            if not end or topic_id is None or (group, topic_id, partition) in world.ledger.lost:
+            end = world.progress.end_of(topic_id, partition)
+            if not end or topic_id is None or (group, topic_id, partition) in world.progress.lost:
                 continue  # it committed what the disk lost, and does not commit it again
-            written = world.ledger.written[group, topic_id, partition].values
+            written = world.progress.written[group, topic_id, partition].values
             latest = written[-1] if written else None
             at = 0 if latest is None else latest.offset
             if at < end and (latest is None or latest.metadata not in world.answers.overtaken):
@@ -227,18 +227,18 @@ def _stays_quiet(world: WorldState) -> None:
     longest = _longest_session(world) + max(settings.max_poll for settings in world.plan.members)
     world.pass_time(max(2 * world.plan.metadata_age, longest) / 1000 + 2.0)
     _until(world, _FAILOVER, "S3", lambda: _restless(world) or _unassigned(world))
-    before = world.watch.rebalances.copy()
+    before = world.observations.rebalances.copy()
     world.pass_time(_QUIET)
-    if begun := world.watch.rebalances - before:
+    if begun := world.observations.rebalances - before:
         raise Violation("L2", f"groups rebalanced without a reason: {begun}")
     victim = world.brokers.victim
     if victim is not None and world.violation is None:
         too_large, killed_at = _too_large(world), world.now
         world.brokers.kill(victim)
         world.pass_time(_QUIET)
-        failed = world.watch.rebalances - before
+        failed = world.observations.rebalances - before
         # The next broker may be the first to read what a flipped bit has destroyed.
-        damaged = {group for group, at in world.ledger.damaged_at.items() if at >= killed_at}
+        damaged = {group for group, at in world.progress.damaged_at.items() if at >= killed_at}
         if failed.keys() - too_large - damaged:
             raise Violation("L2", f"groups rebalanced because their broker was replaced: {failed}")
         if restless := _restless(world) or _unassigned(world):
@@ -248,7 +248,7 @@ def _stays_quiet(world: WorldState) -> None:
 def _too_large(world: WorldState) -> set[str]:
     """Return classic groups that exceeded their maximum size during a rebalance: loading them starts the next one."""
     most = float(world.plan.settings.get("group.max.size", "inf"))
-    groups = [group for live in world.watch.live.values() for group in live.machine.groups.values()]
+    groups = [group for live in world.observations.live.values() for group in live.machine.groups.values()]
     return {group.group_id for group in groups if len(group.members) > most}
 
 
@@ -265,10 +265,10 @@ def _leaves_nothing(world: WorldState) -> None:
         _until(world, 60.0, "S15", world.record_clients.remaining)
     # When the last consumer member of a group leaves, the group becomes classic and restarts the sessions of
     # the others.
-    world.pass_time(2 * longest + (310.0 if world.watch.pending() else 10.0))
+    world.pass_time(2 * longest + (310.0 if world.observations.pending() else 10.0))
     if world.violation is not None:
         return
-    for live in world.watch.live.values():
+    for live in world.observations.live.values():
         for group_id, group in live.machine.groups.items():
             if group.members:
                 raise Violation("S15", f"{group_id} still has {sorted(group.members)}")

@@ -13,7 +13,7 @@ from kohort.sim.processes import WorldState
 
 def keeps_old_assignment(world: WorldState, group_id: str) -> bool:
     """Return whether the group's assignment may be incomplete until its next generation."""
-    group, kept = world.watch.group(group_id), world.watch.kept.get(group_id)
+    group, kept = world.observations.group(group_id), world.observations.kept.get(group_id)
     if not isinstance(group, ClassicGroup) or kept is None or kept.generation != group.generation:
         return False
     if kept.for_others:

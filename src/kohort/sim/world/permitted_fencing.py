@@ -13,7 +13,7 @@ def is_permitted(world: WorldState, application: Application) -> bool:
     policy = world.plan.settings.get("group.consumer.migration.policy", "bidirectional")
     code = application.over.code
     # The coordinator's state was checked when it rejected this run of the process.
-    refused = (application.name, code) in world.watch.refused
+    refused = (application.name, code) in world.observations.refused
     expected = {
         ErrorCode.UNRELEASED_INSTANCE_ID: mine.instance is not None and mine.protocol == "consumer",
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: policy == "disabled" and mine.protocol == "classic",
@@ -34,12 +34,12 @@ def _is_replaced(world: WorldState, application: Application, place: tuple[str, 
     # Another client joined with it: one that shares the instance id, a misbehaving one, or an earlier run whose
     # request was late.
     by_another = any(
-        at >= since for client, at in world.watch.joined.get(place, {}).items() if client != application.name
+        at >= since for client, at in world.observations.joined.get(place, {}).items() if client != application.name
     )
     # A join that was given up may arrive after the one that was sent instead, and then replaces that member.
     by_late_join = world.answers.replaced_joins.get(application.name.rpartition(".")[0], -1.0) >= since
     # If the disk lost the takeover, the group has the member before it again.
-    is_forgotten = world.ledger.damaged_at.get(place[0], -1.0) >= since
+    is_forgotten = world.progress.damaged_at.get(place[0], -1.0) >= since
     # A broker that was suspended has missed the takeover, and does not know yet that it lost the log.
-    is_outdated = world.watch.outdated.get(place, -1.0) >= since
+    is_outdated = world.observations.outdated.get(place, -1.0) >= since
     return by_another or by_late_join or is_forgotten or is_outdated

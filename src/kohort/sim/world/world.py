@@ -40,7 +40,7 @@ class World(WorldState):
         """Number of steps that took effect, by kind."""
         self._hold_checks = HoldChecks()
         self._topics: dict[UUID, int] = {}
-        self.watch.join_phase_over = self._join_phase_over
+        self.observations.join_phase_over = self._join_phase_over
 
     def run(self) -> Outcome:
         """Run the world and return its outcome."""
@@ -71,7 +71,7 @@ class World(WorldState):
     def _step(self, step: Step) -> None:
         if execute(self, step):
             self.done[type(step)] += 1
-            self.watch.fault_happened(step.name())
+            self.observations.fault_happened(step.name())
             self.note(step.description)
 
     def _join_phase_over(self, group_id: str) -> None:
@@ -145,11 +145,11 @@ class World(WorldState):
             self.network.deliveries,
             self.now * len(groups),
             Counter({kind.name(): count for kind, count in self.done.items() if is_fault(kind)}),
-            self.watch.states,
-            self.watch.errors | self.answers.codes,
+            self.observations.states,
+            self.observations.errors | self.answers.codes,
             history,
-            self.ledger.acknowledgements,
-            self.ledger.deliveries,
-            self.watch.rebalances.total(),
-            frozenset(self.watch.orders),
+            self.progress.acknowledgements,
+            self.progress.deliveries,
+            self.observations.rebalances.total(),
+            frozenset(self.observations.orders),
         )

@@ -1,4 +1,4 @@
-"""What the ledger forgives: commits that clients had given up, and partitions of a topic that another one replaced."""
+"""Commits that the checks of progress permit: abandoned ones, and those of partitions of a replaced topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, TopicPartition
 from kohort.sim import Plan, Step, Violation, World
-from kohort.sim.checks.ledger import Ledger
+from kohort.sim.checks.group_progress import GroupProgress
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.steps import MemberStart, TopicDelete
 
@@ -17,13 +17,13 @@ TOPIC, ORDERS = UUID(int=1), TopicPartition("orders", 0)
 
 
 def test_a_commit_decreases_only_if_its_client_had_given_it_up() -> None:
-    ledger = Ledger()
-    ledger.covered["g", TOPIC, ORDERS] = 110
-    ledger.overtaken = {"a#9"}
-    ledger.durable("g", TOPIC, ORDERS, OffsetAndMetadata(110, "a#11"))
-    ledger.durable("g", TOPIC, ORDERS, OffsetAndMetadata(90, "a#9"))
+    progress = GroupProgress()
+    progress.covered["g", TOPIC, ORDERS] = 110
+    progress.overtaken = {"a#9"}
+    progress.durable("g", TOPIC, ORDERS, OffsetAndMetadata(110, "a#11"))
+    progress.durable("g", TOPIC, ORDERS, OffsetAndMetadata(90, "a#9"))
     with pytest.raises(Violation, match="S8: g goes back"):
-        ledger.durable("g", TOPIC, ORDERS, OffsetAndMetadata(80, "a#8"))
+        progress.durable("g", TOPIC, ORDERS, OffsetAndMetadata(80, "a#8"))
 
 
 def mixed_group_with_a_recreated_topic() -> World:
@@ -46,5 +46,5 @@ def test_a_partition_of_a_deleted_topic_is_not_that_of_the_topic_created_again_u
 
 def test_a_partition_has_one_owner_unless_another_topic_has_its_name_now() -> None:
     world = mixed_group_with_a_recreated_topic()
-    world.ledger.id_of = lambda name: None
+    world.progress.id_of = lambda name: None
     assert str(world.run().violation).startswith("S1: member-2.0 and member-0.0 both have")

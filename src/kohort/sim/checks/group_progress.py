@@ -34,20 +34,20 @@ class Written:
 
 
 class ObservedApplication(Protocol):
-    """Application as its ledger sees it."""
+    """Application as the observer sees it."""
 
     name: str
     settings: ApplicationSettings
     membership: Membership | None
     seen: object
-    """Generation and assignment that the ledger saw last."""
+    """Generation and assignment that the observer saw last."""
 
     def owned_by_id(self) -> dict[tuple[UUID, int], TopicPartition]:
         """Return the partitions that a member of the consumer protocol owns, by topic id."""
         ...
 
 
-class Ledger:
+class GroupProgress:
     """Observer of all applications."""
 
     def __init__(self) -> None:

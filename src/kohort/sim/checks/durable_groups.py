@@ -12,7 +12,7 @@ from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.sim.checks.classic_groups import check_generation
 from kohort.sim.checks.durable_state import group_of
-from kohort.sim.checks.ledger import Ledger, Place
+from kohort.sim.checks.group_progress import GroupProgress, Place
 from kohort.sim.violation import Violation
 from kohort.wire.batches import batches, decode_records
 from kohort.wire.group_log import decode_key, decode_value
@@ -26,14 +26,14 @@ from kohort.wire.messages.group_records import (
 )
 
 
-class Shadow:
+class DurableGroups:
     """One partition of `__consumer_offsets` as stored on the disk."""
 
-    def __init__(self, ledger: Ledger, most: Callable[[str], int] | None = None) -> None:
+    def __init__(self, progress: GroupProgress, most: Callable[[str], int] | None = None) -> None:
         """Create an empty state; `most` is that of `check_generation`."""
         self.shard = _empty()
         self.generations: dict[str, int] = {}
-        self._ledger = ledger
+        self._progress = progress
         self._most = most
         self._newest: dict[bytes, bytes | None] = {}
 
@@ -93,7 +93,7 @@ class Shadow:
                 if value is not None:
                     epoch = None if value.leader_epoch < 0 else value.leader_epoch
                     committed = OffsetAndMetadata(value.offset, value.metadata, epoch)
-                self._ledger.durable(key.group, topic_id, TopicPartition(key.topic, key.partition), committed)
+                self._progress.durable(key.group, topic_id, TopicPartition(key.topic, key.partition), committed)
         self.shard.replay(record)
 
     def _topic_id(self, key: OffsetCommitKey) -> UUID:

@@ -14,9 +14,9 @@ from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.sim.checks.checked_coordinator import CheckedCoordinator
+from kohort.sim.checks.durable_groups import DurableGroups
 from kohort.sim.checks.durable_state import same_at
-from kohort.sim.checks.ledger import Ledger
-from kohort.sim.checks.shadow import Shadow
+from kohort.sim.checks.group_progress import GroupProgress
 
 
 @dataclass(slots=True)
@@ -30,17 +30,17 @@ class KeptAssignment:
     """Whether a member returned with another subscription than that for which the assignment was computed."""
 
 
-class Watch:
+class Observations:
     """Observer of all coordinators of a world. `live` has those that serve, by partition."""
 
-    def __init__(self, ledger: Ledger, shards: int, note: Callable[[str], None]) -> None:
+    def __init__(self, progress: GroupProgress, shards: int, note: Callable[[str], None]) -> None:
         """Create the observer; `note` is called with events for the history."""
         self.shards = shards
         self.note = note
         self.most: Callable[[str], int] = lambda topic: 0
         """Function that returns the maximum partition count that a topic of that name has had."""
-        self._ledger = ledger
-        self.shadows = [self.shadow() for _ in range(shards)]
+        self._progress = progress
+        self.durable_groups = [self.new_durable_groups() for _ in range(shards)]
         self.live: dict[int, CheckedCoordinator] = {}
         self.states: Counter[tuple[str, str]] = Counter()
         """Number of observed transitions by old and new state."""
@@ -63,16 +63,16 @@ class Watch:
         """Time at which a broker that had lost the log last fenced a static member, by group and instance id."""
         self.now: Callable[[], float] = float
         """Time of the world, independent of the clocks of its brokers."""
-        self.behind_at_downgrade: Callable[[str], None] = ledger.exempt_groups.add
+        self.behind_at_downgrade: Callable[[str], None] = progress.exempt_groups.add
         """Callback for a consumer group that becomes a classic group while a member is not at the group epoch."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """Function that returns the existing topics."""
 
-    def shadow(self) -> Shadow:
-        """Return a shadow without any records."""
-        return Shadow(self._ledger, lambda topic: self.most(topic))
+    def new_durable_groups(self) -> DurableGroups:
+        """Return durable groups without any records."""
+        return DurableGroups(self._progress, lambda topic: self.most(topic))
 
-    def watched(self, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> GroupShard:
+    def observed(self, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> GroupShard:
         """Return the coordinator under observation. `owns` returns whether its broker still owns the log."""
         stand_in: Any = CheckedCoordinator(self, machine, partition, owns)
         result: GroupShard = stand_in
@@ -127,12 +127,12 @@ class Watch:
 
     def written(self, partition: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Process durable keys and values of that partition of `__consumer_offsets`."""
-        shadow = self.shadows[partition]
-        records = shadow.written(pairs)
+        durable = self.durable_groups[partition]
+        records = durable.written(pairs)
         live = self.live.get(partition)
         if live is None or not live.owns():
             return
         live.unsynced -= len(records)
         if live.unsynced == 0:
             for record in records:
-                same_at(live.machine, shadow.shard, record)
+                same_at(live.machine, durable.shard, record)
