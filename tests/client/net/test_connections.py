@@ -1,0 +1,208 @@
+"""The connections of one client: one for each broker and purpose, and delays after failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kohort import ConcurrentUseError, ErrorCode, KafkaError
+from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.connections import Connections, bootstrap_key
+from kohort.client.options import ClientOptions
+from kohort.requests import Broker
+from kohort.wire.messages.metadata import MetadataRequest
+from tests.client.conftest import eventually
+from tests.client.peer import API_VERSIONS, METADATA, Peer, peer, supports
+from tests.client.virtual_time import in_virtual_time
+
+HOST = "127.0.0.1"
+KEY = 7, ""
+
+
+def made(**options: Any) -> Connections:
+    return Connections(ClientOptions.read({"bootstrap_servers": "b:9092", "reconnect_backoff_ms": 1, **options}))
+
+
+@asynccontextmanager
+async def peers(count: int = 1, **options: Any) -> AsyncIterator[tuple[Connections, list[Peer]]]:
+    async with AsyncExitStack() as stack:
+        versions = supports(API_VERSIONS, METADATA), None
+        started = [await stack.enter_async_context(peer(versions)) for _ in range(count)]
+        connections = made(**options)
+        yield connections, started
+        await connections.close()
+
+
+def broker(node_id: int, at: Peer) -> Broker:
+    return Broker(node_id, HOST, at.port)
+
+
+async def test_a_connection_is_opened_once_and_shared() -> None:
+    async with peers() as (connections, [one]):
+        assert connections.usable(KEY) is None
+        first, second = await asyncio.gather(*(connections.get(KEY, HOST, one.port) for _ in range(2)))
+        assert first is second is await connections.get(KEY, HOST, one.port)
+        assert connections.usable(KEY) is first
+        other = await connections.get((7, "fetch"), HOST, one.port)
+        assert other is not first and connections.all == [first, other]
+        assert len(one.writers) == 2
+
+
+async def test_a_caller_that_gives_up_does_not_stop_the_others() -> None:
+    async with peers() as (connections, [one]):
+        callers = [asyncio.ensure_future(connections.get(KEY, HOST, one.port)) for _ in range(2)]
+        await asyncio.sleep(0)
+        callers[0].cancel()
+        assert (await callers[1]).open
+
+
+async def test_a_connection_that_ended_is_replaced() -> None:
+    async with peers() as (connections, [one]):
+        first = await connections.get(KEY, HOST, one.port)
+        first.abort("the test")
+        assert connections.usable(KEY) is None  # already before the loop has told anybody
+        second = await connections.get(KEY, HOST, one.port)
+        assert second.open
+        one.writers[1].transport.abort()
+        await second.closed
+        await eventually(lambda: connections.all == [])
+        third = await connections.get(KEY, HOST, one.port)
+        assert connections.all == [third]
+
+
+async def test_a_broker_that_moved_to_another_address_is_connected_to_there() -> None:
+    async with peers(2) as (connections, [one, other]):
+        before = await connections.get(KEY, HOST, one.port)
+        after = await connections.get(KEY, HOST, other.port)
+        assert after.peer == (HOST, other.port) and connections.all == [after]
+        assert "moved to another address" in (await before.closed).sentence
+        await asyncio.sleep(0)
+        assert connections.usable(KEY) is after
+
+
+async def test_the_connection_to_a_bootstrap_address_becomes_that_of_its_broker() -> None:
+    async with peers(3) as (connections, [one, other, third]):
+        boots = [
+            await connections.get(bootstrap_key(number), HOST, at.port) for number, at in enumerate((one, other, third))
+        ]
+        used = await connections.get((2, ""), HOST, other.port)
+        await connections.settle_bootstrap([])
+        assert set(connections.all) == {*boots, used}  # nothing is known yet
+        await connections.settle_bootstrap([broker(1, one), broker(2, other)])
+        assert connections.usable((1, "")) is boots[0]
+        assert connections.usable((2, "")) is used
+        assert set(connections.all) == {boots[0], used}
+        assert [connection.open for connection in boots] == [True, False, False]
+        boots[0].abort("the test")
+        await eventually(lambda: connections.all == [used])
+
+
+async def test_a_bootstrap_connection_that_is_in_use_or_was_lost_is_not_kept_as_a_brokers() -> None:
+    async with peers(3) as (connections, [one, other, third]):
+        busy = await connections.get(bootstrap_key(0), HOST, one.port)
+        lost = await connections.get(bootstrap_key(1), HOST, other.port)
+        idle = await connections.get(bootstrap_key(2), HOST, third.port)
+        busy.send(MetadataRequest(topics=[])).add_done_callback(lambda done: done.exception())
+        lost.abort("the test")
+        await connections.settle_bootstrap([broker(1, one), broker(2, other), broker(3, third)])
+        assert [connections.usable((number, "")) for number in (1, 2, 3)] == [None, None, idle]
+        assert busy.open and busy in connections.all
+
+
+async def test_closing_ends_every_connection_also_one_that_is_being_opened() -> None:
+    async with peer() as silent, peers() as (connections, [one]):
+        connection = await connections.get(KEY, HOST, one.port)
+        opening = asyncio.ensure_future(connections.get((8, ""), HOST, silent.port))
+        await eventually(lambda: bool(silent.asked))
+        await connections.close()
+        assert not connection.open and connections.all == []
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+        await asyncio.gather(one.ended.wait(), silent.ended.wait())
+        with pytest.raises(KafkaError, match="the client is closed"):
+            await connections.get(KEY, HOST, one.port)
+
+
+async def test_another_event_loop_is_refused() -> None:
+    async with peers() as (connections, [one]):
+
+        async def elsewhere() -> None:
+            with pytest.raises(ConcurrentUseError):
+                await connections.get(KEY, HOST, one.port)
+
+        await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+
+
+# Delays, in virtual time, at brokers that refuse all connections but one
+
+
+class Attempts:
+    """Attempts to connect, whose outcome the test decides, and how long each takes."""
+
+    def __init__(self, **options: Any) -> None:
+        self.refused = True
+        self.connections = made(**options)
+        self.loop = asyncio.get_running_loop()
+
+    async def connect(self, host: str, port: int, **options: object) -> BrokerConnection:
+        if self.refused:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        return BrokerConnection("test", 1_000)
+
+    async def attempt(self, node_id: int = 7) -> float:
+        """Seconds that an attempt takes."""
+        began = self.loop.time()
+        try:
+            connection = await self.connections.get((node_id, ""), HOST, 9092)
+        except KafkaError:
+            assert self.refused
+        else:
+            assert not self.refused
+            connection.connection_lost(None)
+        return round(self.loop.time() - began, 6)
+
+
+def attempts(
+    monkeypatch: pytest.MonkeyPatch, steps: Callable[[Attempts], Coroutine[Any, Any, None]], **options: Any
+) -> None:
+    async def run() -> None:
+        here = Attempts(**options)
+        monkeypatch.setattr(BrokerConnection, "connect", here.connect)
+        await steps(here)
+        await here.connections.close()
+
+    in_virtual_time(run)
+
+
+def test_the_delay_doubles_with_each_failure_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps(here: Attempts) -> None:
+        assert [await here.attempt() for _ in range(6)] == [0.0, 0.1, 0.2, 0.4, 0.5, 0.5]
+        assert await here.attempt(8) == 0.0  # of another broker
+
+    attempts(monkeypatch, steps, reconnect_backoff_ms=100, reconnect_backoff_max_ms=500)
+
+
+def test_time_that_has_passed_since_the_failure_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps(here: Attempts) -> None:
+        await here.attempt()
+        await asyncio.sleep(0.03)
+        assert await here.attempt() == 0.07
+        await asyncio.sleep(5.0)
+        assert await here.attempt() == 0.0
+
+    attempts(monkeypatch, steps, reconnect_backoff_ms=100, reconnect_backoff_max_ms=500)
+
+
+def test_a_success_ends_the_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps(here: Attempts) -> None:
+        assert [await here.attempt() for _ in range(3)] == [0.0, 0.1, 0.2]
+        here.refused = False
+        assert [await here.attempt() for _ in range(2)] == [0.4, 0.0]
+        here.refused = True
+        assert [await here.attempt() for _ in range(2)] == [0.0, 0.1]
+
+    attempts(monkeypatch, steps, reconnect_backoff_ms=100, reconnect_backoff_max_ms=500)
