@@ -7,6 +7,6 @@ once to the source.
 """
 
 from pyspark_kohort.data_source import DefaultSource
-from pyspark_kohort.session import register, session
+from pyspark_kohort.spark_session import register, session
 
 __all__ = ["DefaultSource", "register", "session"]

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kohort.model import Millis, TopicPartition
-from pyspark_kohort import options as reading_options
 from pyspark_kohort.net import BlockingCluster
-from pyspark_kohort.offsets import EARLIEST
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +37,7 @@ def ends_of_cluster(
     first, last = min(row["first"] for row in known), max(row["last"] for row in known) + window_ms
     step = window_ms * -(-(last - first) // (window_ms * MOST_EDGES))
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "unused"}
-    cluster = BlockingCluster(reading_options.parse(given, streaming=False).broker)
+    cluster = BlockingCluster.of(given)
     try:
         there = cluster.all_partitions()  # a group may read an internal topic
         tps = sorted(there & {TopicPartition(row["topic"], row["partition"]) for row in known})
@@ -54,7 +52,7 @@ def _rows(
 ) -> Iterable[tuple[str, int, int, int]]:
     if not tps:
         return
-    lows, highs = cluster.resolve(EARLIEST, tps), cluster.ends(tps)
+    lows, highs = cluster.starts(tps), cluster.ends(tps)
     for n, edge in enumerate(edges):
         if n % 100 == 0:
             on_progress(f"ends of topics: {n} of {len(edges)} times")

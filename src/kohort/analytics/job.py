@@ -32,7 +32,6 @@ from kohort.analytics.tables.through import ArrowView
 from kohort.analytics.timelines import LAG_DDL
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC
-from pyspark_kohort import options as reading_options
 from pyspark_kohort.net import BlockingCluster
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def has_journal(bootstrap: str | None, segments: str | None = None) -> bool:
     """Return whether the cluster has a journal, or the copies include one. Raises KohortError if no broker responds."""
     if bootstrap is None:
         return segments is not None and has_segments(segments, JOURNAL_TOPIC)
-    cluster = BlockingCluster(reading_options.parse(_journal(bootstrap), streaming=False).broker)
+    cluster = BlockingCluster.of(_journal(bootstrap))
     try:
         return cluster.exists(JOURNAL_TOPIC)
     finally:

@@ -16,14 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructType
-
 from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.errors import ConfigError, KohortError
 from kohort.model import Millis, TopicPartition
-from pyspark_kohort import options as reading_options
-from pyspark_kohort.columns import COLUMNS
 from pyspark_kohort.source import BatchReader
 
 if TYPE_CHECKING:
@@ -51,8 +47,7 @@ def cluster_tasks(given: dict[str, str]) -> list[Task]:
 
     Takes options of `format("kohort")` in lower case, including the bootstrap servers.
     """
-    options = reading_options.parse(_DEFAULTS | given, streaming=False)
-    reader = BatchReader(options, StructType([COLUMNS[name] for name in RAW.names]))
+    reader = BatchReader.of(_DEFAULTS | given, RAW.names)
     return [partial(reader.read, part) for part in reader.partitions()]
 
 

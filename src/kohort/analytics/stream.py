@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from kohort.analytics.schema import Kind
 from kohort.analytics.source import OFFSETS_TOPIC, decoded_rows
 from kohort.model import TopicPartition
-from pyspark_kohort import options as reading_options
 from pyspark_kohort.net import BlockingCluster
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def with_lag(batch: DataFrame, bootstrap: str) -> DataFrame:
     named = batch.select("topic", "partition").distinct().collect()
     tps = {TopicPartition(row["topic"], row["partition"]) for row in named}
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": OFFSETS_TOPIC}
-    cluster = BlockingCluster(reading_options.parse(given, streaming=False).broker)
+    cluster = BlockingCluster.of(given)
     try:
         there = cluster.all_partitions()  # a group may read an internal topic
         ends = [(tp.topic, tp.partition, end) for tp, end in cluster.ends(sorted(tps & there)).items()]

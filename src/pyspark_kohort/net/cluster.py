@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import UUID, Millis, TopicPartition
@@ -15,8 +15,8 @@ from kohort.requests import ClusterMetadata, list_offsets_request, metadata_requ
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
 from pyspark_kohort.net.connection import BlockingConnection
-from pyspark_kohort.offsets import LATEST, AtTime, Bound, Exact, text_of_topic_id, wanted
-from pyspark_kohort.options import Broker, Topics
+from pyspark_kohort.offsets import EARLIEST, LATEST, AtTime, Bound, Exact, text_of_topic_id, wanted
+from pyspark_kohort.options import Broker, Topics, parse
 
 T = TypeVar("T")
 
@@ -34,6 +34,11 @@ class BlockingCluster:
         self._topic_ids: dict[str, UUID] = {}
         self._internal: set[str] = set()
         """Known internal topics of the cluster, such as `__consumer_offsets`."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Self:
+        """Return the cluster of a batch query with these options. Raises ConfigError."""
+        return cls(parse(given, streaming=False).broker)
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -118,6 +123,10 @@ class BlockingCluster:
         The offset is None if no record is at or after the time.
         """
         return self.ask(lambda: self._list_offsets(asked))
+
+    def starts(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        return self.resolve(EARLIEST, tps)
 
     def ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the end of each partition; with read_committed, the offset before the first open transaction."""

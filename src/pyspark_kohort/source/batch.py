@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
 
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
-from pyspark_kohort.offsets import EARLIEST, Positions
+from pyspark_kohort.columns import COLUMNS
+from pyspark_kohort.offsets import Positions
+from pyspark_kohort.options import parse
 from pyspark_kohort.source.filter_pushdown import PushedFilters, pushed
 from pyspark_kohort.source.plan import Range
 from pyspark_kohort.source.reading import RangeReader
@@ -19,6 +23,11 @@ class BatchReader(RangeReader, DataSourceReader):
 
     _pushed = PushedFilters()
 
+    @classmethod
+    def of(cls, given: Mapping[str, str], columns: Sequence[str]) -> Self:
+        """Return the reader of a query with these options, for some of its columns. Raises ConfigError."""
+        return cls(parse(given, streaming=False), StructType([COLUMNS[name] for name in columns]))
+
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         try:
@@ -26,7 +35,7 @@ class BatchReader(RangeReader, DataSourceReader):
             begins = self._cluster.bound(options.starting, tps)
             untils = self._cluster.bound(options.ending, tps)
             since = self._since(tps)
-            lows, highs = self._cluster.resolve(EARLIEST, tps), self._cluster.ends(tps)
+            lows, highs = self._cluster.starts(tps), self._cluster.ends(tps)
             ids = {tp.topic: self._cluster.topic_id(tp.topic) for tp in tps}
         finally:
             self._disconnect()
