@@ -14,12 +14,12 @@ from tests.sim.planting import plant
 
 
 @plant("S9", "S7", "S10", "S13", hint=2)
-def a_broker_that_lives_is_taken_for_dead(patch: MonkeyPatch) -> None:
+def a_live_broker_is_declared_dead(patch: MonkeyPatch) -> None:
     patch.setattr(ClusterDirectory, "is_alive", lambda self, node_id: False)
 
 
 @plant("S9", "S7", "S10", "S13", "L2", hint=16)
-def a_shard_that_is_given_away_goes_on_serving(patch: MonkeyPatch) -> None:
+def a_shard_keeps_serving_after_it_is_handed_over(patch: MonkeyPatch) -> None:
     def keep(self: GroupCoordinator, partitions: Iterable[int]) -> None:
         pass
 
@@ -27,7 +27,7 @@ def a_shard_that_is_given_away_goes_on_serving(patch: MonkeyPatch) -> None:
 
 
 @plant("L1", "L2", "L6", "S3", hint=2)
-def what_a_broker_is_given_is_never_loaded(patch: MonkeyPatch) -> None:
+def a_shard_that_is_handed_over_is_never_loaded(patch: MonkeyPatch) -> None:
     def nothing(self: Any, before: Any, image: Any) -> None:
         pass
 

@@ -21,12 +21,12 @@ from tests.sim.planting import plant
 
 
 @plant("S1", hint=3)
-def a_partition_is_given_away_before_its_owner_lets_it_go(patch: MonkeyPatch) -> None:
+def a_partition_is_assigned_before_its_owner_revokes_it(patch: MonkeyPatch) -> None:
     patch.setattr(consumer_group.ConsumerGroup, "taken", lambda self, wanted: NOTHING)
 
 
 @plant("S1", "S7", "S8", hint=5)
-def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
+def a_heartbeat_without_partitions_counts_as_a_revocation(patch: MonkeyPatch) -> None:
     def trusting(*arguments: Any, **facts: Any) -> Any:
         facts["owned"] = NOTHING if facts["owned"] is None else facts["owned"]
         return reconcile(*arguments, **facts)
@@ -35,22 +35,22 @@ def silence_counts_as_having_given_up(patch: MonkeyPatch) -> None:
 
 
 @plant("L3", hint=3)
-def a_silent_member_of_a_consumer_group_stays(patch: MonkeyPatch) -> None:
+def an_expired_member_of_a_consumer_group_stays(patch: MonkeyPatch) -> None:
     patch.setattr(timer_firing, "session_timed_out", lambda *arguments: None)
 
 
 @plant("S6", "S7", "S8", hint=5)
-def a_commit_of_an_old_epoch_is_taken(patch: MonkeyPatch) -> None:
+def a_commit_of_an_old_epoch_is_accepted(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "commit_refusal", lambda *arguments: ErrorCode.NONE)
 
 
 @plant("S2", "S3", "L1", "L5", hint=10)
-def who_joins_a_consumer_group_does_not_bump_its_epoch(patch: MonkeyPatch) -> None:
+def a_join_does_not_bump_the_group_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(member_update, "bump", lambda groups, group, why, out, changes=None: group.epoch)
 
 
 @plant("S5", hint=5)
-def any_earlier_epoch_counts_as_a_lost_answer(patch: MonkeyPatch) -> None:
+def any_earlier_epoch_counts_as_a_lost_response(patch: MonkeyPatch) -> None:
     def lenient(member: Any, epoch: int, owned: Any) -> None:
         if epoch > member.epoch:
             raise admission._fenced(member, epoch)
@@ -59,7 +59,7 @@ def any_earlier_epoch_counts_as_a_lost_answer(patch: MonkeyPatch) -> None:
 
 
 @plant("S5", hint=41)
-def whoever_owns_too_much_may_send_the_epoch_before(patch: MonkeyPatch) -> None:
+def a_member_that_owns_too_much_may_send_the_previous_epoch(patch: MonkeyPatch) -> None:
     real = admission._check_epoch
     patch.setattr(admission, "_check_epoch", lambda member, epoch, owned: real(member, epoch, NOTHING))
 
@@ -85,7 +85,7 @@ def a_target_has_a_partition_that_does_not_exist(patch: MonkeyPatch) -> None:
 
 
 @plant("S5", hint=10)
-def a_classic_member_of_a_consumer_group_may_beat_at_any_generation(patch: MonkeyPatch) -> None:
+def a_classic_member_of_a_consumer_group_may_send_any_generation(patch: MonkeyPatch) -> None:
     real = classic_members.heartbeat_of_classic_member
 
     def lenient(groups: Any, group: Any, request: HeartbeatRequest, now: int) -> ErrorCode:
@@ -101,7 +101,7 @@ def _at_its_epoch(group: Any, request: Any) -> Any:
 
 
 @plant("S5", hint=5)
-def a_leave_of_a_stranger_is_confirmed(patch: MonkeyPatch) -> None:
+def a_leave_of_an_unknown_member_is_confirmed(patch: MonkeyPatch) -> None:
     real = fencing.remove_by_leave_group
 
     def polite(*arguments: Any) -> list[ErrorCode]:

@@ -12,7 +12,7 @@ from tests.sim.planting import plant
 
 
 @plant("S7", "S10", "S8", hint=10)
-def a_lost_answer_is_taken_for_a_refusal(patch: MonkeyPatch) -> None:
+def a_lost_response_counts_as_a_rejection(patch: MonkeyPatch) -> None:
     def not_in(self: object) -> Generator[float, None, int]:
         yield 0.1
         return -1
@@ -21,7 +21,7 @@ def a_lost_answer_is_taken_for_a_refusal(patch: MonkeyPatch) -> None:
 
 
 @plant("S7", "S10", hint=87)
-def a_lost_answer_is_taken_for_a_yes(patch: MonkeyPatch) -> None:
+def a_lost_response_counts_as_a_success(patch: MonkeyPatch) -> None:
     def is_in(self: Writer[object]) -> Generator[float, None, int]:
         yield 0.1
         return self._appends + 1

@@ -26,12 +26,12 @@ def an_answer_does_not_wait_for_the_disk(patch: MonkeyPatch) -> None:
 
 
 @plant("S10", "S7", "S8", "S13", "S4", hint=8)
-def a_shard_lives_on_after_its_append_failed(patch: MonkeyPatch) -> None:
+def a_shard_is_not_reloaded_after_a_failed_append(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_lost", lambda self, commit: None)
 
 
 @plant("S10", "S7", hint=1)
-def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
+def a_load_forgets_committed_offsets(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 
     def forgetful(self: Any, now: int) -> Effects:
@@ -44,7 +44,7 @@ def a_load_forgets_what_was_committed(patch: MonkeyPatch) -> None:
 
 
 @plant("S9", "S10", "S4", "S8", "S7", hint=215)
-def an_append_does_not_check_who_owns_the_log(patch: MonkeyPatch) -> None:
+def an_append_does_not_check_the_owner_of_the_log(patch: MonkeyPatch) -> None:
     patch.setattr(DiskStore, "_check_owner", lambda self: None)
 
 
@@ -77,12 +77,12 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
 
 
 @plant("S7", hint=6)
-def offsets_expire_under_a_living_group(patch: MonkeyPatch) -> None:
+def offsets_of_an_active_group_expire(patch: MonkeyPatch) -> None:
     patch.setattr(expiry, "_needs_offsets", lambda group: lambda topic: False)  # KAFKA-13636
 
 
 @plant("S7", hint=39)
-def offsets_expire_under_a_living_consumer_group(patch: MonkeyPatch) -> None:
+def offsets_of_an_active_consumer_group_expire(patch: MonkeyPatch) -> None:
     real = expiry._needs_offsets
 
     def only_of_classic_groups(group: Any) -> Any:
@@ -92,13 +92,13 @@ def offsets_expire_under_a_living_consumer_group(patch: MonkeyPatch) -> None:
 
 
 @plant("S7", "S11", hint=3)
-def what_was_committed_for_a_deleted_topic_is_read_for_the_next(patch: MonkeyPatch) -> None:
+def offsets_of_a_deleted_topic_are_returned_for_its_successor(patch: MonkeyPatch) -> None:
     patch.setattr(coordinator_shard, "forget_topics", lambda *arguments: None)
     patch.setattr(commit_fetch, "_is_of_another_topic", lambda stored, wanted: False)  # KAFKA-19154
 
 
 @plant("S10", "S1", hint=3)
-def a_load_forgets_who_has_which_partition(patch: MonkeyPatch) -> None:
+def a_load_forgets_the_owners_of_partitions(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 
     def forgetful(self: Any, now: int) -> Effects:
@@ -111,7 +111,7 @@ def a_load_forgets_who_has_which_partition(patch: MonkeyPatch) -> None:
 
 
 @plant("S10", hint=9)
-def a_load_forgets_how_many_ask_for_an_assignor(patch: MonkeyPatch) -> None:
+def a_load_forgets_the_number_of_members_per_assignor(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 
     def forgetful(self: Any, now: int) -> Effects:
@@ -124,7 +124,7 @@ def a_load_forgets_how_many_ask_for_an_assignor(patch: MonkeyPatch) -> None:
 
 
 @plant("L8", hint=5)
-def who_leads_again_never_ends_what_it_holds(patch: MonkeyPatch) -> None:
+def a_broker_that_leads_again_never_ends_its_holds(patch: MonkeyPatch) -> None:
     real = Shard.resign
 
     def keep(self: Shard, *code: ErrorCode) -> None:

@@ -26,7 +26,7 @@ from tests.sim.planting import plant
 
 
 @plant("S1", hint=2)
-def an_assignor_gives_a_partition_twice(patch: MonkeyPatch) -> None:
+def an_assignor_assigns_a_partition_twice(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
     def generous(self: Any, counts: Any, subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
@@ -48,7 +48,7 @@ def an_assignor_leaves_a_partition_out(patch: MonkeyPatch) -> None:
 
 
 @plant("S2", hint=15)
-def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
+def a_leader_assigns_topics_that_a_member_does_not_want(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
     def pushy(self: Any, counts: Mapping[str, int], subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
@@ -60,7 +60,7 @@ def a_leader_assigns_what_nobody_asked_for(patch: MonkeyPatch) -> None:
 
 
 @plant("S1")
-def an_eager_member_joins_with_its_hands_full(patch: MonkeyPatch) -> None:
+def an_eager_member_joins_without_revoking_its_partitions(patch: MonkeyPatch) -> None:
     real = state.ClassicState.prepare
 
     def hasty(self: Any, reason: str) -> None:
@@ -76,7 +76,7 @@ def commits_are_not_sent(patch: MonkeyPatch) -> None:
 
 
 @plant("S11")
-def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
+def a_member_commits_one_record_more_than_it_processed(patch: MonkeyPatch) -> None:
     real = commit_fetch.commit
 
     def eager(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
@@ -89,7 +89,7 @@ def a_member_commits_one_more_than_it_has_seen(patch: MonkeyPatch) -> None:
 
 
 @plant("S8", "S7", hint=6)
-def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
+def later_commits_of_a_partition_are_ignored(patch: MonkeyPatch) -> None:
     real = commit_fetch._position
 
     def oldest(index: int, record: Record | None, topic_id: Any) -> Any:
@@ -101,7 +101,7 @@ def the_first_commit_of_a_partition_wins(patch: MonkeyPatch) -> None:
 
 
 @plant("S13", hint=2)
-def of_two_static_members_both_live(patch: MonkeyPatch) -> None:
+def a_replaced_static_member_is_not_fenced(patch: MonkeyPatch) -> None:
     real = classic_group.ClassicGroup.check_member
 
     def kind(self: Any, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -112,7 +112,7 @@ def of_two_static_members_both_live(patch: MonkeyPatch) -> None:
 
 
 @plant("S3", "S2", hint=2)
-def an_assignor_gives_all_to_one_member(patch: MonkeyPatch) -> None:
+def an_assignor_assigns_everything_to_one_member(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
     def greedy(self: Any, counts: Any, subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
@@ -124,7 +124,7 @@ def an_assignor_gives_all_to_one_member(patch: MonkeyPatch) -> None:
 
 
 @plant("S2", hint=2)
-def an_assignor_gives_partitions_that_do_not_exist(patch: MonkeyPatch) -> None:
+def an_assignor_assigns_partitions_that_do_not_exist(patch: MonkeyPatch) -> None:
     real = RangeAssignor.assign
 
     def inventive(self: Any, counts: Mapping[str, int], subscriptions: Any, instance_ids: Any) -> Any:
@@ -134,22 +134,22 @@ def an_assignor_gives_partitions_that_do_not_exist(patch: MonkeyPatch) -> None:
 
 
 @plant("S3", hint=120)
-def a_sticky_assignor_believes_what_members_said_before_the_target(patch: MonkeyPatch) -> None:
+def a_sticky_assignor_uses_outdated_claims(patch: MonkeyPatch) -> None:
     patch.setattr(sticky, "_last", lambda subscription: decode_claim(subscription.user_data))
 
 
 @plant("S3", hint=9)
-def a_sticky_assignor_forgets_who_had_what(patch: MonkeyPatch) -> None:
+def a_sticky_assignor_forgets_the_previous_owners(patch: MonkeyPatch) -> None:
     patch.setattr(uniform, "_keep", lambda owned, quota, spare: {one: [] for one in sorted(owned)})
 
 
 @plant("S3", hint=5)
-def nobody_gives_up_a_partition_for_a_newcomer(patch: MonkeyPatch) -> None:
+def no_partition_moves_to_a_new_member(patch: MonkeyPatch) -> None:
     patch.setattr(UniformPlan, "_level", lambda self: None)
 
 
 @plant("S3", hint=5)
-def a_target_is_computed_as_if_nobody_had_anything(patch: MonkeyPatch) -> None:
+def a_target_is_computed_without_the_previous_target(patch: MonkeyPatch) -> None:
     real = target.update_target
 
     def afresh(groups: Any, group: Any, *rest: Any) -> Any:

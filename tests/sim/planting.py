@@ -1,6 +1,7 @@
-"""Bugs to be planted: each takes one rule out of production's code for as long as a test runs.
+"""Planted bugs: each removes one rule from the production code while a test runs.
 
-Most of them somebody once shipped. The modules `plants` and `consumer_plants` fill `PLANTS`.
+Most of them are real bugs of a broker or a client. The modules `*_plants` and `plants` register
+theirs in `PLANTS`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ Put = Callable[[MonkeyPatch], None]
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """One bug."""
+    """A planted bug."""
 
     found_by: frozenset[str]
-    """The invariants that may be the first to notice it."""
+    """Invariants that may be the first to notice it."""
     hint: int
-    """A seed that does, so that a test is quick while it is true; when it no longer is, the test looks from 0 on."""
+    """Seed that is known to find it. If it no longer does, the test searches from seed 0."""
     put: Put
 
 
@@ -28,7 +29,7 @@ PLANTS: dict[str, Plant] = {}
 
 
 def plant(*found_by: str, hint: int = 0) -> Callable[[Put], Put]:
-    """Note a bug under its function's name."""
+    """Register a bug under the name of its function."""
 
     def note(put: Put) -> Put:
         PLANTS[put.__name__] = Plant(frozenset(found_by), hint, put)

@@ -28,11 +28,11 @@ from kohort.wire.messages.group_records import GroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.sim.planting import plant
 
-# Who may do what
+# Which members may do what
 
 
 @plant("S6", "S8", hint=14)
-def a_commit_of_an_old_generation_is_taken(patch: MonkeyPatch) -> None:
+def a_commit_of_an_old_generation_is_accepted(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "_commit_refusal", lambda group, request, context: ErrorCode.NONE)
 
 
@@ -61,7 +61,7 @@ def a_commit_before_the_rebalance_counts_as_old(patch: MonkeyPatch) -> None:
 
 
 @plant("S5")
-def a_heartbeat_of_a_stranger_is_taken(patch: MonkeyPatch) -> None:
+def a_heartbeat_of_an_unknown_member_is_accepted(patch: MonkeyPatch) -> None:
 
     def accepted(shard: GroupShard, request: HeartbeatRequest, now: Millis, token: Token | None = None) -> ErrorCode:
         return ErrorCode.NONE
@@ -95,7 +95,7 @@ def a_join_touches_another_group(patch: MonkeyPatch) -> None:
 
 
 @plant("S13", hint=1)
-def what_follows_a_members_end_crashes(patch: MonkeyPatch) -> None:
+def the_rebalance_after_a_removal_crashes(patch: MonkeyPatch) -> None:
     def crash(*arguments: Any) -> None:
         raise KeyError("a bug of ours")
 
@@ -151,7 +151,7 @@ def a_sessions_timer_outlives_its_member(patch: MonkeyPatch) -> None:
 
 
 @plant("L4", "L1")
-def nobody_waits_for_members_that_do_not_sync(patch: MonkeyPatch) -> None:
+def members_that_do_not_sync_are_never_removed(patch: MonkeyPatch) -> None:
     real = join_phase._start_generation
 
     def without_timer(groups: Any, group: Any, now: int, out: Effects) -> None:
@@ -163,7 +163,7 @@ def nobody_waits_for_members_that_do_not_sync(patch: MonkeyPatch) -> None:
 
 
 @plant("L4", "L1")
-def a_rebalance_waits_for_ever(patch: MonkeyPatch) -> None:
+def a_rebalance_never_times_out(patch: MonkeyPatch) -> None:
     real = join_phase.proceed
 
     def without_timer(groups: Any, group: Any, began: bool, now: int, out: Effects) -> None:
@@ -191,7 +191,7 @@ def a_session_is_ten_times_as_long(patch: MonkeyPatch) -> None:
 
 
 @plant("S4", "S10", "L1", "S1", "S5")
-def a_generation_has_the_number_of_the_last(patch: MonkeyPatch) -> None:
+def a_generation_has_the_previous_number(patch: MonkeyPatch) -> None:
     real = join_phase._start_generation
 
     def same_number(groups: Any, group: Any, now: int, out: Effects) -> None:
@@ -216,7 +216,7 @@ def a_load_rebalances_every_group(patch: MonkeyPatch) -> None:
 
 
 @plant("L6", hint=1)
-def no_coordinator_is_ever_named(patch: MonkeyPatch) -> None:
+def no_coordinator_is_ever_found(patch: MonkeyPatch) -> None:
     def nobody(broker: Any, key: str, key_type: int) -> Coordinator:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -224,5 +224,5 @@ def no_coordinator_is_ever_named(patch: MonkeyPatch) -> None:
 
 
 @plant("L4", hint=4)
-def a_refused_join_of_a_full_group_ends_no_wait(patch: MonkeyPatch) -> None:
+def a_rejected_join_of_a_full_group_does_not_end_the_join_phase(patch: MonkeyPatch) -> None:
     patch.setattr(join, "complete_if_all_joined", lambda *arguments: None)

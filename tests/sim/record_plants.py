@@ -36,7 +36,7 @@ def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
 
 
 @plant("L7", "L5", "L1", hint=30)
-def leaders_of_what_the_broker_matches_are_not_looked_up_again(patch: MonkeyPatch) -> None:
+def leaders_of_known_topics_are_not_looked_up_again(patch: MonkeyPatch) -> None:
     def unknown_only(self: Cluster, _who: object, topics: set[str]) -> None:
         self.want_metadata(topics - self.metadata.topics.keys())
 
@@ -68,7 +68,7 @@ def a_committed_offset_is_taken_for_that_of_the_last_record(patch: MonkeyPatch) 
 
 
 @plant("S16", hint=18)
-def a_batch_that_is_sent_again_is_written_again(patch: MonkeyPatch) -> None:
+def a_repeated_batch_is_written_twice(patch: MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "check", lambda self, header: Accepted())  # KIP-98
 
 
@@ -85,7 +85,7 @@ def a_partition_that_a_fetch_session_forgot_is_still_answered(patch: MonkeyPatch
 
 
 @plant("S17", "L7", hint=196)
-def a_seek_is_overwritten_by_the_look_up_before(patch: MonkeyPatch) -> None:
+def a_seek_is_overwritten_by_an_earlier_lookup(patch: MonkeyPatch) -> None:
     real = position_lookups._placed
 
     def whatever_the_turn(turns: Turns, *rest: Any) -> Any:
@@ -95,7 +95,7 @@ def a_seek_is_overwritten_by_the_look_up_before(patch: MonkeyPatch) -> None:
 
 
 @plant("S19", hint=0)
-def a_consumer_says_nothing_of_errors(patch: MonkeyPatch) -> None:
+def a_consumer_does_not_report_errors(patch: MonkeyPatch) -> None:
     patch.setattr(FailureLog, "failed", lambda self, subjects, code, why: None)
 
 

@@ -12,13 +12,13 @@ from tests.sim.worlds.test_worlds import SHORT
 
 assert plants and durability_plants  # they fill PLANTS
 
-KINDS = ("a_heartbeat_of_a_stranger_is_taken", "a_commit_loses_its_leader_epoch")
+KINDS = ("a_heartbeat_of_an_unknown_member_is_accepted", "a_commit_loses_its_leader_epoch")
 """One of a coordinator, one of what is committed; their worlds are larger than that of the failover."""
 _LARGE = pytest.mark.long("runs a large world forty times")
 
 
 @pytest.mark.parametrize(
-    "name", ["a_load_forgets_what_was_committed", *(pytest.param(name, marks=_LARGE) for name in KINDS)]
+    "name", ["a_load_forgets_committed_offsets", *(pytest.param(name, marks=_LARGE) for name in KINDS)]
 )
 def test_a_failing_plan_is_made_small_and_still_fails_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[name].put(monkeypatch)
@@ -33,8 +33,8 @@ def test_a_failing_plan_is_made_small_and_still_fails_alike(name: str, monkeypat
 
 
 def test_a_failing_world_prints_its_last_events_in_kafkas_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    PLANTS["a_load_forgets_what_was_committed"].put(monkeypatch)
-    outcome = World(draw(PLANTS["a_load_forgets_what_was_committed"].hint, SHORT)).run()
+    PLANTS["a_load_forgets_committed_offsets"].put(monkeypatch)
+    outcome = World(draw(PLANTS["a_load_forgets_committed_offsets"].hint, SHORT)).run()
     assert outcome.violation is not None
     assert 10 < len(outcome.history) <= 50
     assert any("Heartbeat group_id=group-" in line for line in outcome.history)
