@@ -27,8 +27,7 @@ from kohort.analytics.source import (
     values_of_tasks,
 )
 from kohort.analytics.stores import Store
-from kohort.analytics.tables import JOURNALED, REBALANCES, RUNS, THROUGHPUT, Step
-from kohort.analytics.tables.through import ArrowView
+from kohort.analytics.tables import JOURNALED, REBALANCES, RUNS, THROUGHPUT, ArrowView, Step
 from kohort.analytics.timelines import LAG_DDL
 from kohort.errors import ConfigError
 from kohort.recorder import JOURNAL_TOPIC

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from typing import TYPE_CHECKING
 
 from kohort.analytics import plots
-from kohort.analytics.findings import MOST_GROUPS, Findings, Row
+from kohort.analytics.findings import MOST_GROUPS, Findings, Row, gather
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kohort.analytics.places import Destination
 
 HOUR_MS = 3_600_000
 _MOST_RECORDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """What a report says in a few sentences."""
+
+    headline: str
+    span: str
+    left_out: list[str]
+
+
+def write_report(spark: SparkSession, out: Destination) -> WrittenReport:
+    """Write report.html from the tables of an analysis, which are views of this session."""
+    found = gather(spark)
+    out.write(spark, "report.html", page(found).encode())
+    return WrittenReport(headline(found), span(found), left_out(found))
 
 
 def page(found: Findings) -> str:

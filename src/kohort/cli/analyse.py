@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kohort.analytics.arrow_functions import Mapped
-    from kohort.analytics.job import OnProgress, Settings
-    from kohort.analytics.places import Destination
+    from kohort.analytics import Destination, Mapped, OnProgress, Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -67,9 +65,8 @@ def analyse(
     if segments is not None and raw is not None:
         raise ConfigError("--segments and --raw both say what to read: give one of them.")
     try:
-        from kohort.analytics import job
-        from kohort.analytics.places import place
-        from kohort.analytics.stores import Format, store
+        from kohort.analytics import Format, Settings, analyse_journal, has_journal, place, store
+        from kohort.analytics import analyse as compute
     except ImportError as missing:
         raise KohortError(f"The analysis needs {missing.name}: {install_extra('analytics')}.") from missing
     if form not in list(Format):
@@ -85,21 +82,21 @@ def analyse(
     servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
     if servers is not None:
         check_reachable(servers)
-    journal = job.has_journal(servers, segments)
+    journal = has_journal(servers, segments)
     if journal_only and not journal:
         raise KohortError(f"{servers or segments} has no journal: no topic {JOURNAL_TOPIC}.")
-    settings = job.Settings(window_ms=window_minutes * 60_000)
+    settings = Settings(window_ms=window_minutes * 60_000)
     print_note("starting Spark")
     with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
         target.prepare(spark)
         events = _events(spark, servers, segments) if journal else None
         if journal_only:
             assert events is not None
-            job.analyse_journal(events, tables, settings, on_progress=progress.show)
+            analyse_journal(events, tables, settings, on_progress=progress.show)
         else:
             known = _ends(spark, ends, servers, settings, progress.show)
             history = _history(spark, servers, segments, raw, settings)
-            job.analyse(history, tables, settings, ends=known, journal=events, on_progress=progress.show)
+            compute(history, tables, settings, ends=known, journal=events, on_progress=progress.show)
         progress.show("report")
         _report(spark, target)
     return 0
@@ -109,31 +106,31 @@ def _history(
     spark: "SparkSession", servers: str | None, segments: str | None, raw: str | None, settings: "Settings"
 ) -> "Mapped":
     """Read the history from whichever source is given: segments, raw archive or cluster."""
-    from kohort.analytics import job
+    from kohort.analytics import from_cluster, from_raw, from_segments
 
     if segments is not None:
-        return job.from_segments(spark, segments, settings)
+        return from_segments(spark, segments, settings)
     if raw is not None:
-        return job.from_raw(spark.read.parquet(raw), settings)
+        return from_raw(spark.read.parquet(raw), settings)
     assert servers is not None
-    return job.from_cluster(spark, servers, settings)
+    return from_cluster(spark, servers, settings)
 
 
 def _events(spark: "SparkSession", servers: str | None, segments: str | None) -> "DataFrame":
     """Read the journal, which must exist."""
-    from kohort.analytics import job
+    from kohort.analytics import journal_of_cluster, journal_of_segments
 
     if segments is not None:
-        return job.journal_of_segments(spark, segments)
+        return journal_of_segments(spark, segments)
     assert servers is not None
-    return job.journal_of_cluster(spark, servers)
+    return journal_of_cluster(spark, servers)
 
 
 def _ends(
     spark: "SparkSession", ends: str | None, servers: str | None, settings: "Settings", on_progress: "OnProgress"
 ) -> "Callable[[], DataFrame] | None":
     """Return a function that reads where topics ended, from a directory or the cluster; None without either."""
-    from kohort.analytics.ends import ends_of_cluster
+    from kohort.analytics import ends_of_cluster
 
     if ends is not None:
         return lambda: spark.read.parquet(ends)
@@ -141,15 +138,13 @@ def _ends(
 
 
 def _report(spark: "SparkSession", out: "Destination") -> None:
-    from kohort.analytics import report
-    from kohort.analytics.findings import gather
+    from kohort.analytics import write_report
 
-    found = gather(spark)
-    out.write(spark, "report.html", report.page(found).encode())
-    for sentence in report.left_out(found):
+    report = write_report(spark, out)
+    for sentence in report.left_out:
         print_note(f"warning: {sentence}")
-    print_line(report.headline(found))
-    print_line(report.span(found))
+    print_line(report.headline)
+    print_line(report.span)
     print_line(f"written: {out}/report.html and {out.directories(spark)} tables beside it")
 
 
