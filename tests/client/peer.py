@@ -7,12 +7,15 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kohort.client.net.connection import BrokerConnection
 from kohort.wire.api import read_request_header, response_header
 from kohort.wire.api.header import RequestHeader
-from kohort.wire.codec import Message, encode
+from kohort.wire.codec import Message, decode, encode
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+_M = TypeVar("_M", bound=Message)
 
 API_VERSIONS, HEARTBEAT, METADATA = 18, 12, 3
 
@@ -33,13 +36,15 @@ def answer_to(request: RequestHeader, answer: Message, version: int | None = Non
 
 @dataclass
 class Peer:
-    """What a client is connected to. It answers ApiVersions and nothing else."""
+    """What a client is connected to. It answers ApiVersions, and what else the test has an answer for."""
 
     versions: list[tuple[ApiVersionsResponse, int | None]]
     """Answers to ApiVersions, each with the version of its body; the last one is repeated."""
     port: int = 0
     asked: list[RequestHeader] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    answers: dict[int, Message | None] = field(default_factory=dict)
+    """By api key: the answer, or None to end the connection."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client has closed its side."""
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -56,6 +61,11 @@ class Peer:
                 if header.api_key == API_VERSIONS and self.versions:
                     answer, version = self.versions.pop(0) if len(self.versions) > 1 else self.versions[0]
                     writer.write(answer_to(header, answer, version))
+                elif header.api_key in self.answers:
+                    fixed = self.answers[header.api_key]
+                    if fixed is None:
+                        break
+                    writer.write(answer_to(header, fixed))
         except (asyncio.IncompleteReadError, ConnectionError):
             self.ended.set()
         finally:
@@ -63,6 +73,11 @@ class Peer:
 
     def requests(self, key: int) -> list[RequestHeader]:
         return [header for header in self.asked if header.api_key == key]
+
+    def read(self, kind: type[_M]) -> list[_M]:
+        """The requests of that kind, decoded."""
+        both = zip(self.asked, self.bodies, strict=True)
+        return [decode(kind, header.api_version, body) for header, body in both if header.api_key == kind.KEY]
 
     async def connect(self, request_timeout_ms: int = 5_000, setup_timeout_ms: int = 5_000) -> BrokerConnection:
         return await BrokerConnection.connect(

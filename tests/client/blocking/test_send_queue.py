@@ -78,6 +78,33 @@ async def test_waiting_ends_when_the_records_sent_before_are_queued() -> None:
         assert first.delivery is not None
 
 
+async def test_a_record_that_is_queued_is_not_done_before_it_is_written() -> None:
+    async with sending() as (here, queue):
+        here.hold()
+        sent = put(queue)
+        await queue.done()
+        assert not sent.done()
+        here.release()
+        await queue.decided(sent)
+        assert sent.done()
+
+
+async def test_the_result_of_a_record_does_not_wait_for_the_topics_of_others() -> None:
+    async with sending(max_block_ms=50) as (here, queue):
+        written, failed = put(queue), put(queue, topic="missing")
+        await queue.done()
+        hold_metadata(here)
+        put(queue, topic="u")
+        results = [asyncio.ensure_future(queue.decided(one)) for one in (written, failed)]
+        await results[0]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert results[1].done() and len(queue) == 1
+        release_metadata(here)
+        await asyncio.wait(results)
+        assert isinstance(results[1].exception(), KafkaError)
+
+
 async def test_a_waiter_that_gave_up_holds_up_no_record() -> None:
     async with sending() as (here, queue):
         hold_metadata(here)
@@ -103,7 +130,8 @@ async def test_many_records_leave_the_loop_some_time_now_and_then() -> None:
                 asyncio.get_running_loop().call_soon(look)
 
         look()
-        await queue.done()
+        async with asyncio.timeout(2):
+            await queue.done()
         assert left[0] == 2_500 and {2_000, 1_000} <= set(left)
 
 
@@ -133,7 +161,7 @@ async def test_the_records_of_a_refused_topic_fail_one_by_one() -> None:
             await queue.decided(seen)
         with pytest.raises(KafkaError):
             seen.outcome()
-        with pytest.raises(DeliveryFailedError, match="2 records"):
+        with pytest.raises(DeliveryFailedError, match=r"2 records .* to missing"):
             await queue.flush(None)
 
 
@@ -144,9 +172,13 @@ async def test_a_record_without_room_fails_and_the_next_one_is_tried() -> None:
         first, second, third = (put(queue, b"x" * 900) for _ in range(3))
         with pytest.raises(KafkaError, match="no room for a record"):
             await queue.decided(third)
-        fourth = put(queue, b"y")
+        put(queue, b"x" * 900)
+        await queue.done()
+        fifth = put(queue, b"y")
         here.release()
-        assert [(await queue.decided(one)).offset for one in (first, second, fourth)] == [0, 1, 2]
+        assert [(await queue.decided(one)).offset for one in (first, second, fifth)] == [0, 1, 2]
+        with pytest.raises(DeliveryFailedError, match="1 record"):  # the one that nobody looked at
+            await queue.flush(None)
 
 
 async def test_a_wrong_record_fails_alone() -> None:
@@ -221,6 +253,8 @@ async def test_closing_in_time_fails_what_is_not_queued_or_not_written() -> None
         with pytest.raises(KafkaError):
             under_way.outcome()
         assert not tasks("kohort-hand-over")
+        async with asyncio.timeout(4):
+            await queue.done()  # as a thread does that flushes meanwhile
 
 
 async def test_the_end_of_the_process_writes_what_it_can_and_counts_the_rest() -> None:

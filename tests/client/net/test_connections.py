@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kohort import ConcurrentUseError, ErrorCode, KafkaError
+from kohort.client.blocking.loop import LoopThread
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.connections import Connections, bootstrap_key
 from kohort.client.options import ClientOptions
@@ -90,15 +92,16 @@ async def test_the_connection_to_a_bootstrap_address_becomes_that_of_its_broker(
             await connections.get(bootstrap_key(number), HOST, at.port) for number, at in enumerate((one, other, third))
         ]
         used = await connections.get((2, ""), HOST, other.port)
+        fetching = await connections.get((2, "fetch"), HOST, other.port)
         await connections.settle_bootstrap([])
-        assert set(connections.all) == {*boots, used}  # nothing is known yet
+        assert set(connections.all) == {*boots, used, fetching}  # nothing is known yet
         await connections.settle_bootstrap([broker(1, one), broker(2, other)])
         assert connections.usable((1, "")) is boots[0]
         assert connections.usable((2, "")) is used
-        assert set(connections.all) == {boots[0], used}
+        assert set(connections.all) == {boots[0], used, fetching}
         assert [connection.open for connection in boots] == [True, False, False]
         boots[0].abort("the test")
-        await eventually(lambda: connections.all == [used])
+        await eventually(lambda: connections.all == [used, fetching])
 
 
 async def test_a_bootstrap_connection_that_is_in_use_or_was_lost_is_not_kept_as_a_brokers() -> None:
@@ -113,18 +116,65 @@ async def test_a_bootstrap_connection_that_is_in_use_or_was_lost_is_not_kept_as_
         assert busy.open and busy in connections.all
 
 
-async def test_closing_ends_every_connection_also_one_that_is_being_opened() -> None:
+async def test_an_address_whose_broker_is_not_known_is_none_of_the_brokers() -> None:
+    keys = [bootstrap_key(number) for number in range(3)]
+    assert len(set(keys)) == 3 and all(node_id < 0 for node_id, _ in keys)
+
+
+async def test_closing_ends_every_connection_also_one_that_is_being_opened(caplog: pytest.LogCaptureFixture) -> None:
     async with peer() as silent, peers() as (connections, [one]):
         connection = await connections.get(KEY, HOST, one.port)
         opening = asyncio.ensure_future(connections.get((8, ""), HOST, silent.port))
         await eventually(lambda: bool(silent.asked))
+        began = asyncio.get_running_loop().time()
         await connections.close()
+        assert asyncio.get_running_loop().time() - began < 0.9
         assert not connection.open and connections.all == []
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("kohort-connect")]
         await asyncio.wait([opening])
         assert opening.cancelled()
         await asyncio.gather(one.ended.wait(), silent.ended.wait())
         with pytest.raises(KafkaError, match="the client is closed"):
             await connections.get(KEY, HOST, one.port)
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+async def test_a_connection_that_opens_while_the_client_closes_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, closing = BrokerConnection.connect, []
+
+    async def connected(*address: Any, **options: Any) -> BrokerConnection:
+        connection = await connect(*address, **options)
+        closing.append(asyncio.ensure_future(connections.close()))
+        return connection
+
+    async with peers() as (connections, [one]):
+        monkeypatch.setattr(BrokerConnection, "connect", connected)
+        connection = await connections.get(KEY, HOST, one.port)
+        await asyncio.gather(*closing)
+        assert not connection.open and connections.all == []
+        await one.ended.wait()
+
+
+def test_an_event_loop_may_be_closed_as_soon_as_its_client_is_closed() -> None:
+    # Otherwise Python warns of transports that are not closed, which is an error here.
+    async def start() -> asyncio.Server:
+        return await asyncio.start_server(there.serve, HOST, 0)
+
+    async def connect() -> Connections:
+        connections = made()
+        await connections.get(KEY, HOST, there.port)
+        return connections
+
+    there, thread = Peer([(supports(API_VERSIONS), None)]), LoopThread("peer")
+    server = thread.call(start())
+    there.port = int(server.sockets[0].getsockname()[1])
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(loop.run_until_complete(connect()).close())
+    loop.close()
+    gc.collect()
+    thread.call(there.ended.wait())
+    server.close()
+    thread.stop()
 
 
 async def test_another_event_loop_is_refused() -> None:

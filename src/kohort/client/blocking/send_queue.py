@@ -20,7 +20,7 @@ class PendingDelivery:
     def __init__(self) -> None:
         self.delivery: Delivery | None = None
         self.failure: Failure | None = None
-        self.place = 0
+        self.place: int
         """Index of this record among those of `failure`."""
 
     def done(self) -> bool:

@@ -85,7 +85,6 @@ class Connections:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         connections = self.all
-        self._open.clear()
         for connection in connections:
             await connection.close()
         if connections:
