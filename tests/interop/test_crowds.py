@@ -20,10 +20,20 @@ CPU_S = 1.5
 """Server time for a rebalance of the large group, five times what bench/bench_groups.py measures on an idle machine."""
 
 
+# Long enough for all of a large group to come before its first generation.
+SETTINGS = {"group_initial_rebalance_delay_ms": "500", "offsets_topic_num_partitions": "5"}
+
+
 @pytest.fixture
 def broker() -> Iterator[KohortBroker]:
-    # Long enough for all of a large group to come before its first generation.
-    with running_kohort(group_initial_rebalance_delay_ms="500", offsets_topic_num_partitions="5") as one:
+    with running_kohort(**SETTINGS) as one:
+        yield one
+
+
+@pytest.fixture
+def prompt_broker() -> Iterator[KohortBroker]:
+    """Answers each heartbeat at once; one that nothing happens to would be held for nine seconds."""
+    with running_kohort(group_heartbeat_hold_ms="0", **SETTINGS) as one:
         yield one
 
 
@@ -73,23 +83,23 @@ def test_a_thousand_groups_come_and_go_at_once(broker: KohortBroker) -> None:
         assert {state_of(broker, name) for name in (names[0], names[-1])} == {"Empty"}
 
 
-def test_a_dead_member_delays_only_its_own_group(broker: KohortBroker) -> None:
+def test_a_dead_member_delays_only_its_own_group(prompt_broker: KohortBroker) -> None:
     # All of them in one partition of __consumer_offsets: what they share is as much as groups can share.
     names = [name for name in (f"group-{number}" for number in range(200)) if java_hash(name) % 5 == 0][:20]
     held_up, *others = names
-    with Crowd(broker.bootstrap, [held_up]) as dead, Crowd(broker.bootstrap, others * 2, lines=20) as crowd:
+    with Crowd(prompt_broker.bootstrap, [held_up]) as dead, Crowd(prompt_broker.bootstrap, others * 2, lines=20) as crowd:
         dead.take_ids()
         dead.sync(dead.join())
-        newcomer = Crowd(broker.bootstrap, [held_up])
+        newcomer = Crowd(prompt_broker.bootstrap, [held_up])
         newcomer.take_ids()
-        waits = Line(broker.bootstrap)
+        waits = Line(prompt_broker.bootstrap)
         waits.send(framed(newcomer.join_request(0), JOIN))  # until the dead member joins again, which it never does
 
         crowd.take_ids()
         for _ in range(5):
             crowd.sync(crowd.join())
             assert crowd.beat() == {0}
-            assert state_of(broker, held_up) == "PreparingRebalance"
+            assert state_of(prompt_broker, held_up) == "PreparingRebalance"
         dead.leave()
         told = waits.hear(JoinGroupResponse, JOIN)
         assert (told.error_code, told.generation_id) == (0, 2)
