@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.broker import Broker
-from tests.interop.clients import CLIENTS, OF_EACH_CLIENT, Client
+from tests.interop.clients import OF_EACH_CLIENT, Client
 
 pytestmark = pytest.mark.interop
 
@@ -18,7 +18,7 @@ def client(request: pytest.FixtureRequest) -> Client:
     return found
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name, indirect=True)
+@pytest.mark.parametrize("client", OF_EACH_CLIENT, indirect=True)
 def test_records_of_every_codec_come_back_as_they_were(client: Client, any_broker: Broker, fresh: str) -> None:
     client.create_topic(any_broker.bootstrap, fresh, 1)
     written = [f"{codec} {number} {'x' * 100}" for codec in client.codecs for number in range(20)]

@@ -87,12 +87,13 @@ def test_a_dead_member_delays_only_its_own_group(prompt_broker: KohortBroker) ->
     # All of them in one partition of __consumer_offsets: what they share is as much as groups can share.
     names = [name for name in (f"group-{number}" for number in range(200)) if java_hash(name) % 5 == 0][:20]
     held_up, *others = names
-    with Crowd(prompt_broker.bootstrap, [held_up]) as dead, Crowd(prompt_broker.bootstrap, others * 2, lines=20) as crowd:
+    bootstrap = prompt_broker.bootstrap
+    with Crowd(bootstrap, [held_up]) as dead, Crowd(bootstrap, others * 2, lines=20) as crowd:
         dead.take_ids()
         dead.sync(dead.join())
-        newcomer = Crowd(prompt_broker.bootstrap, [held_up])
+        newcomer = Crowd(bootstrap, [held_up])
         newcomer.take_ids()
-        waits = Line(prompt_broker.bootstrap)
+        waits = Line(bootstrap)
         waits.send(framed(newcomer.join_request(0), JOIN))  # until the dead member joins again, which it never does
 
         crowd.take_ids()

@@ -15,7 +15,7 @@ from kohort.sim.world import world
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
-DAILY, SEEDS = 50, 300
+DAILY, SEEDS = 30, 300
 """Each kind of log, of group and of accident is in several of the daily worlds; a world takes half a second."""
 TOGETHER = 10
 _MORE = pytest.mark.long("more worlds of each kind")

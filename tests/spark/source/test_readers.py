@@ -475,8 +475,9 @@ def test_a_limit_is_kept(new_topic: NewTopic) -> None:
     query.stop()
 
 
+@pytest.mark.parametrize("seconds", [2.0, pytest.param(10.0, marks=pytest.mark.long("three queries for ten seconds"))])
 def test_queries_that_come_and_go_read_each_record_once(
-    new_topic: NewTopic, member: Member, group: str, tmp_path: Path
+    new_topic: NewTopic, member: Member, group: str, tmp_path: Path, seconds: float
 ) -> None:
     # Each stops wherever it is, also between the log and the tasks; what a stopped query had planned, others may do.
     topic = new_topic(8)
@@ -508,7 +509,7 @@ def test_queries_that_come_and_go_read_each_record_once(
     ]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not failures:
         topic.produce(rows(100, 8))
     quiet.set()
