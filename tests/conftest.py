@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import sys
@@ -64,6 +66,23 @@ def share_compiled_modules(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
     os.environ["PYTHONPYCACHEPREFIX"] = place
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the tests in another order in each of several processes: what one compiles, the others read.
+
+    In one order all would compile each file at the same time, which takes longer than to import it.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != session.config.getini("testpaths"):
+        return
+    root = session.config.rootpath
+    files = sorted(root.glob("tests/**/test_*.py"))
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for file in files[first:] + files[:first]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it reports what is wrong
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
