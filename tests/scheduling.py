@@ -15,7 +15,50 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
 SPARK = "spark"
-LONGEST_FIRST: tuple[str, ...] = (SPARK,)
+LONGEST_FIRST: tuple[str, ...] = (
+    SPARK,
+    "tests/interop/test_mixed_seven.py",
+    "tests/cluster/test_failover.py",
+    "tests/cluster/test_bad_input.py",
+    "tests/sim/worlds/test_worlds.py",
+    "tests/lab/test_clients.py",
+    "tests/cli/test_interruption.py",
+    "tests/client/test_error_table.py",
+    "tests/lab/test_command.py",
+    "tests/interop/test_held_clients.py",
+    "tests/client/membership/test_both_protocols.py",
+    "tests/sim/worlds/test_plants.py",
+    "tests/hostile/test_strangers.py",
+    "tests/interop/test_crowds.py",
+    "tests/interop/test_mixed_scenarios.py",
+    "tests/hostile/test_pressure.py",
+    "tests/assignor/server/test_every_plan.py",
+    "tests/client/consume/test_truncation.py",
+    "tests/client/net/test_broker_comes_back.py",
+    "tests/spark/source/test_readers.py",
+    "tests/client/consume/test_said_once.py",
+    "tests/client/net/test_busy.py",
+    "tests/cluster/test_postgres.py",
+    "tests/interop/test_restart.py",
+    "tests/client/consume/test_consumer.py",
+    "tests/client/produce/test_unclosed.py",
+    "tests/hostile/test_command_line.py",
+    "tests/log/test_compaction.py",
+    "tests/log/test_stateful.py",
+    "tests/client/net/test_links.py",
+    "tests/client/consume/test_fetch_errors.py",
+    "tests/client/consume/test_auto_commit.py",
+    "tests/assignor/test_java.py",
+    "tests/lab/test_warmup.py",
+    "tests/lab/test_bounce.py",
+    "tests/scenarios/test_on_brokers.py",
+    "tests/chaos/test_kills.py",
+    "tests/spark/test_broker_dies.py",
+    "tests/analytics/test_against_kafka.py",
+    "tests/client/blocking/test_cancelling.py",
+    "tests/client/membership/test_quiet_group.py",
+    "tests/log/test_crash.py",
+)
 """Those that take ten seconds or more, roughly in order: begun last, one would keep the others waiting for its end."""
 
 
