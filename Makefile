@@ -9,8 +9,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --use-pep517 --constraint constr
 PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-# Tests spend much of their time waiting for other programs, so two workers pay even on two cores.
-WORKERS ?= 2
+# Tests spend much of their time waiting for other programs, so more workers than cores pay. The long tests start more
+# programs each.
+WORKERS ?= 4
+LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
@@ -27,13 +29,13 @@ lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
-test: $(VENV)/.develop ## the tests for every day, eleven minutes; the last lines name those that this machine cannot run
+test: $(VENV)/.develop ## the tests for every day, six minutes on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
-test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, 21 minutes
+test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, 22 minutes
 
 long: $(VENV)/.develop
-	$(PYTEST) -n $(WORKERS) -m "long and not kafka"
+	$(PYTEST) -n $(LONG_WORKERS) -m "long and not kafka"
 
 long-kafka: $(VENV)/.develop
 	$(PYTEST) -n 0 -m "long and kafka"
@@ -54,7 +56,7 @@ source: $(VENV)/.develop
 	$(PYTEST) -q -n 0 tests/test_source.py
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
-	$(PYTEST) -n $(WORKERS) --broker both -m "interop or kafka"
+	$(PYTEST) -n $(LONG_WORKERS) --broker both -m "interop or kafka"
 
 conversation: $(VENV)/.develop ## 2,300 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
 	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py
