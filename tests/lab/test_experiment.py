@@ -10,7 +10,7 @@ import pytest
 
 from kohort.errors import ConfigError
 from kohort.lab.experiment import Experiment, built_in
-from kohort.lab.experiment_file import dump, find, from_command_line, with_settings
+from kohort.lab.experiment_file import dump_experiment, find_experiment, from_command_line, with_settings
 from kohort.lab.goals import ROWS
 from kohort.lab.scenarios import SCENARIOS
 from kohort.lab.settings import name_of
@@ -21,33 +21,33 @@ DOCS = Path(__file__).parents[2] / "docs" / "lab.md"
 @pytest.mark.parametrize("name", [*SCENARIOS, "table", "report", "bounce,crash"])
 def test_a_printed_built_in_experiment_is_the_same_experiment(name: str, tmp_path: Path) -> None:
     path = tmp_path / "experiment.toml"
-    path.write_text(dump(find(name)))
-    assert find(str(path)) == find(name)
+    path.write_text(dump_experiment(find_experiment(name)))
+    assert find_experiment(str(path)) == find_experiment(name)
 
 
 def test_every_setting_survives_a_file(tmp_path: Path) -> None:
     changed = with_settings(
-        find("scale-out"),
+        find_experiment("scale-out"),
         {
             "clients": ["java", "kohort"], "state-keys": 5, "store": "rocksdb", "out-of-step": True, "settle-s": 3,
             "out": 'a "b"', "bootstrap": "host:1", "broker-settings": {"group.heartbeat.hold.ms": "0"},
         },
     )  # fmt: skip
     path = tmp_path / "experiment.toml"
-    path.write_text(dump(changed))
-    assert find(str(path)) == changed
+    path.write_text(dump_experiment(changed))
+    assert find_experiment(str(path)) == changed
 
 
 def test_the_documentation_has_the_experiment_that_is_printed() -> None:
     text = DOCS.read_text(encoding="utf-8")
     (block,) = [part.partition("```")[0] for part in text.split("```toml\n")[1:] if part.startswith("# Scenarios")]
-    assert block == dump(built_in(("bounce",)))
+    assert block == dump_experiment(built_in(("bounce",)))
 
 
 def test_settings_of_brokers_may_have_dots_or_quotes(tmp_path: Path) -> None:
     path = tmp_path / "experiment.toml"
     path.write_text('[broker-settings]\ngroup.max.size = 3\n"log.preallocate" = true\n')
-    assert find(str(path)).broker_settings == {"group.max.size": "3", "log.preallocate": "true"}
+    assert find_experiment(str(path)).broker_settings == {"group.max.size": "3", "log.preallocate": "true"}
     assert from_command_line([("group.max.size", "3")]) == {"broker-settings": {"group.max.size": "3"}}
 
 
@@ -78,7 +78,7 @@ def test_errors_in_a_file_are_reported_in_a_sentence(text: str, problem: str, tm
     path = tmp_path / "experiment.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:
-        find(str(path))
+        find_experiment(str(path))
     assert str(path) in str(raised.value) and problem in str(raised.value)
 
 
@@ -94,11 +94,11 @@ def test_errors_in_a_file_are_reported_in_a_sentence(text: str, problem: str, tm
 )
 def test_settings_that_contradict_each_other_are_rejected(name: str, given: dict[str, object], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        with_settings(find(name), given).check()
+        with_settings(find_experiment(name), given).check()
 
 
 def test_the_table_runs_its_rows_on_the_brokers() -> None:
-    experiment = with_settings(find("table"), {"rows": ["crash"], "repeat": 2}).check()
+    experiment = with_settings(find_experiment("table"), {"rows": ["crash"], "repeat": 2}).check()
     (crash,) = [row for row in ROWS if row.name == "crash"]
     assert experiment.trials() == crash.trials(("kohort", "kafka"), 2)
 
@@ -107,5 +107,7 @@ def test_every_setting_has_a_name_of_its_own_and_a_text() -> None:
     names = [name_of(one) for one in fields(Experiment)]
     assert len(set(names)) == len(names)
     assert all(one.metadata["text"].endswith(".") for one in fields(Experiment))
-    printed = tomllib.loads(dump(built_in(("bounce",)))) | tomllib.loads(dump(built_in(("table",))))
+    printed = tomllib.loads(dump_experiment(built_in(("bounce",)))) | tomllib.loads(
+        dump_experiment(built_in(("table",)))
+    )
     assert printed.keys() == set(names)

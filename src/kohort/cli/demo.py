@@ -25,7 +25,7 @@ def demo(
     describes what was wrong, and the exit code matches it. Without Java, the Spark step is skipped.
     """
     try:
-        from kohort.demo.run import run
+        from kohort.demo import run_demo
     except ImportError as missing:
         raise KohortError(f"The demo needs {missing.name}: {install_extra('demo')}.") from missing
-    return run(keep, out)
+    return run_demo(keep, out)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,17 +14,14 @@ from kohort.errors import ConfigError, KohortError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kohort.lab.experiment import Experiment
-    from kohort.lab.goals import Row
-    from kohort.lab.trial import Outcome
-    from kohort.lab.trials import Brokers
+    from kohort.lab import Experiment, Outcome, Row
 
 
 def resolved(name: str, given: Mapping[str, object], pairs: Mapping[str, str]) -> Experiment:
     """Return the experiment of that name or file with settings of the command line. Raises ConfigError."""
-    from kohort.lab.experiment_file import find, from_command_line, with_settings
+    from kohort.lab import find_experiment, from_command_line, with_settings
 
-    experiment = find(name)
+    experiment = find_experiment(name)
     changes = from_command_line(pairs.items())
     twice = given.keys() & changes.keys()
     if twice:
@@ -36,8 +31,7 @@ def resolved(name: str, given: Mapping[str, object], pairs: Mapping[str, str]) -
 
 def run(experiment: Experiment, *, again: bool, as_json: bool) -> int:
     """Run the trials that are not stored yet, and report all stored ones; return the exit code."""
-    from kohort.lab.experiment import REPORT, TABLE
-    from kohort.lab.goals import ROWS
+    from kohort.lab import REPORT, ROWS, TABLE
 
     out = Path(experiment.out)
     if experiment.scenarios == (REPORT,):
@@ -57,42 +51,34 @@ def run(experiment: Experiment, *, again: bool, as_json: bool) -> int:
 
 def _run(experiment: Experiment, again: bool) -> int:
     """Run the trials; return the number of trials that were not run."""
-    from kohort.lab.trials import path_of, run_all
+    from kohort.lab import brokers_of, path_of, run_all
 
     trials, out = experiment.trials(), Path(experiment.out)
     if again:
         for trial in trials:
             path_of(trial, out).unlink(missing_ok=True)
-    return run_all(trials, out, experiment.minutes, _brokers(experiment), print_note)
-
-
-def _brokers(experiment: Experiment) -> Brokers:
-    """Return, by name, a function that starts the broker with the experiment's settings."""
-    from kohort.lab.brokers import BROKERS, GIVEN, LabBroker
-
-    if experiment.bootstrap:
-        return {GIVEN: lambda: nullcontext(LabBroker(experiment.bootstrap))}
-    return {name: partial(start, experiment.broker_settings) for name, start in BROKERS.items()}
+    return run_all(
+        trials, out, experiment.minutes, brokers_of(experiment.bootstrap, experiment.broker_settings), print_note
+    )
 
 
 def print_summaries(out: Path, as_json: bool) -> None:
     """Print the summaries of all stored trials, and write the report."""
-    from kohort.lab.summary import summarise
+    from kohort.lab import summarise
 
     kept = _kept(out)
     summaries = summarise(kept)
     if as_json:
         print_line(json.dumps([asdict(summary) for summary in summaries]))
         return
-    from kohort.lab.table import summary_table
+    from kohort.lab import summary_table
 
     _print(lambda width: summary_table(summaries, width))
 
 
 def print_goals(rows: Sequence[Row], out: Path, as_json: bool) -> None:
     """Print the target figures and the measured ones, and write the report."""
-    from kohort.lab.goals import goal_results
-    from kohort.lab.summary import summarise
+    from kohort.lab import goal_results, summarise
 
     found = goal_results(rows, summarise(_kept(out)))
     if as_json:
@@ -100,14 +86,14 @@ def print_goals(rows: Sequence[Row], out: Path, as_json: bool) -> None:
                  "kohort_ms": result.kohort_ms, "verdict": result.verdict} for result in found]  # fmt: skip
         print_line(json.dumps(goals))
         return
-    from kohort.lab.table import goals_table
+    from kohort.lab import goals_table
 
     _print(lambda width: goals_table(found))
 
 
 def _kept(out: Path) -> list[Outcome]:
     """Return all stored trials, after writing a report of them. Raises ConfigError if there are none."""
-    from kohort.lab.trials import outcomes
+    from kohort.lab import outcomes
 
     kept = outcomes(out)
     if not kept:
@@ -118,8 +104,7 @@ def _kept(out: Path) -> list[Outcome]:
 
 def _report(kept: Sequence[Outcome], out: Path) -> None:
     """Write the report page and the Parquet files, or print which dependency is missing."""
-    from kohort.lab.raw import write_parquet
-    from kohort.lab.report import write_report
+    from kohort.lab import write_parquet, write_report
 
     try:
         write_parquet(kept, out)
@@ -133,7 +118,7 @@ def _report(kept: Sequence[Outcome], out: Path) -> None:
 def _print(table: Callable[[int], Table]) -> None:
     from rich.console import Console
 
-    from kohort.lab.table import WIDE
+    from kohort.lab import WIDE
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -67,7 +67,7 @@ class Demo:
             self.console.print(f"[red]wrong:[/red] {escape(otherwise)}")
 
 
-def run(keep: bool, out: Path = Path("demo-out")) -> int:
+def run_demo(keep: bool, out: Path = Path("demo-out")) -> int:
     """Run the whole demo; return 0 if every check passed, else 1. The last line reports the result.
 
     The table and the picture are written to `out`; with `keep` also the logs, the Parquet files and

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 
 from kohort.errors import KohortError
 from kohort.lab.apache_kafka import free_ports, running_kafka
@@ -85,3 +86,12 @@ BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroke
     "kafka": _kafka,
 }
 """Context managers by name, each of which starts a broker with settings (Kafka's names) and stops it on exit."""
+
+
+def brokers_of(
+    bootstrap: str, settings: Mapping[str, str]
+) -> dict[str, Callable[[], AbstractContextManager[LabBroker]]]:
+    """Return, by name, a function that starts the broker with these settings; for `bootstrap`, what runs there."""
+    if bootstrap:
+        return {GIVEN: lambda: contextlib.nullcontext(LabBroker(bootstrap))}
+    return {name: partial(start, settings) for name, start in BROKERS.items()}

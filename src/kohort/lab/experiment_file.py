@@ -20,7 +20,7 @@ _BROKER = "broker-settings"
 _WIDTH = 100
 
 
-def find(name: str) -> Experiment:
+def find_experiment(name: str) -> Experiment:
     """Return the experiment of a built-in scenario, of several (`bounce,crash`), or of a file.
 
     Raises ConfigError for an unknown scenario, or a file that is not an experiment.
@@ -49,7 +49,7 @@ def from_command_line(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
     return found | ({_BROKER: of_brokers} if of_brokers else {})
 
 
-def dump(experiment: Experiment) -> str:
+def dump_experiment(experiment: Experiment) -> str:
     """Return the experiment as a TOML file with a comment for each setting that has an effect."""
     lines: list[str] = []
     for setting in experiment.used:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from kohort.child_processes import starting_child
 from kohort.errors import KohortError
-from kohort.lab.clients.member import MODULES
+from kohort.lab.clients import CLIENT_MODULES
 from kohort.lab.events import Event, Gone, parse
 from kohort.lab.java_member import java_command
 from kohort.lab.order import Order
 from kohort.lab.process import ends_with_us
 
-CLIENTS = ("java", *MODULES)
+CLIENTS = ("java", *CLIENT_MODULES)
 PROTOCOLS_OF_CLIENTS: dict[str, tuple[str, ...]] = {
     "kafka-python": ("eager", "cooperative"),
     "aiokafka": ("eager",),

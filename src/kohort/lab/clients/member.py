@@ -10,7 +10,7 @@ import sys
 
 from kohort.lab.order import Order
 
-MODULES = {
+CLIENT_MODULES = {
     "kohort": "kohort_member",
     "librdkafka": "librdkafka_member",
     "kafka-python": "kafka_python_member",
@@ -22,7 +22,7 @@ MODULES = {
 def main(client: str, order: str) -> None:
     """Run the client's member until SIGTERM."""
     # Only one module is imported, because loading the other libraries would delay the start of the process.
-    importlib.import_module(f"kohort.lab.clients.{MODULES[client]}").run(Order.from_json(order))
+    importlib.import_module(f"kohort.lab.clients.{CLIENT_MODULES[client]}").run(Order.from_json(order))
 
 
 if __name__ == "__main__":
