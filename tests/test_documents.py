@@ -1,4 +1,4 @@
-"""What the documents say is run or looked up: commands work, targets and links exist."""
+"""Statements of the documents that can be run or looked up: commands, make targets and links."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_first_session_of_the_readme_runs(tmp_path: Path) -> None:
     address = f"127.0.0.1:{port}"
     session = block_with("README.md", "sh", "kohort broker").replace("127.0.0.1:9092", address)
     lines = [line for line in session.splitlines() if not line.startswith("pip install")]
-    # Whoever types is slower than the broker is; a script has to wait for `ready`.
+    # A person types more slowly than the broker starts; a script has to wait for `ready`.
     lines = [line.replace(" &", " > ready & until grep -q ready ready; do sleep 0.05; done") for line in lines]
     # Before the end of the script, the broker that it left in the background.
     script = "\n".join(["set -euo pipefail", "trap 'kill $(jobs -p)' EXIT", *lines])

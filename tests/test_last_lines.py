@@ -1,4 +1,4 @@
-"""What a run says last."""
+"""The last lines of a test run."""
 
 from __future__ import annotations
 

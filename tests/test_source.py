@@ -125,7 +125,7 @@ def hollow_names(source: Source) -> Iterator[str]:
 
 
 def unfinished_work(source: Source) -> Iterator[str]:
-    """What is not done is an issue, not a comment."""
+    """Unfinished work is an issue, not a comment."""
     for number, line in source.lines():
         if found := UNFINISHED.search(line):
             yield f"{source.path}:{number}: {found[0]}"

@@ -47,7 +47,7 @@ def _held(topics: list[Row]) -> list[str]:
 
 
 def _expected(position: int, at: int, kind: int, key: Row, value: Row | None) -> Row | None:
-    """What the history should say of a record about a group, from what Kafka's tool says of it."""
+    """Return the expected row of the history for a group record, from the output of Kafka's tool."""
     row: Row = {
         "position": position,
         "at": at,

@@ -55,7 +55,7 @@ def run(position: int, at: int, last_at: int, commits: int, partition: int = 0, 
 
 
 def wholes(rows: Sequence[Row]) -> list[Row]:
-    """What all commits of each partition amount to."""
+    """Return the total of all commits of each partition."""
     found = defaultdict(list)
     for row in rows:
         if row["commits"]:
@@ -118,7 +118,7 @@ def test_handovers_of_two_partitions_with_commits_at_one_time_cost_each_its_own(
 
 
 def test_a_handover_before_the_first_commit_takes_nothing_from_the_next_one() -> None:
-    # What is unknown of the first has by chance the time of the last row of all.
+    # The unknown value of the first row has by chance the time of the last row.
     others = run(1, 100, 100, 1, partition=1)
     mine = [handover(1), run(2, 100, 100, 1), handover(3), run(4, 1_000, 1_000, 1), run(5, 1_001, 1_001, 1)]
     assert dark(*mine, others) == [(0, 1, None, 100, None, 0), (0, 3, 100, 1_000, 900, 449)]

@@ -23,7 +23,7 @@ def parts(text: str) -> list[TopicPartition]:
 
 
 def shares(assignor: Assignor, partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> dict[str, str]:
-    """Who got what, written as `parts` reads it."""
+    """Return the assignment in the notation that `parts` reads."""
     made = assignor.assign(partitions, members)
     return {member_id: " ".join(map(str, assignment.partitions)) for member_id, assignment in made.items()}
 
@@ -41,7 +41,7 @@ class Group:
     racks: dict[str, str] = field(default_factory=dict)
 
     def subscriptions(self) -> dict[str, Subscription]:
-        """What each member would send in JoinGroup now, both assignors' ways of saying what it has at once."""
+        """Return what each member sends in JoinGroup now, with the user data of both assignors at once."""
         made = {}
         for member_id, topics in self.topics.items():
             owned, since = self.owned.get(member_id), self.since.get(member_id, NO_GENERATION)

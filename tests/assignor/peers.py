@@ -48,7 +48,7 @@ def kafka_python(
     members: Mapping[str, Subscription],
     instance_ids: Mapping[str, str | None] | None = None,
 ) -> dict[str, list[TopicPartition]]:
-    """What a leader that runs kafka-python makes of the same group."""
+    """Return the assignment that a leader with kafka-python computes for the same group."""
     listed = [
         SimpleNamespace(
             member_id=member_id,
@@ -63,7 +63,7 @@ def kafka_python(
 def aiokafka(
     name: str, partitions: Mapping[str, int], members: Mapping[str, Subscription]
 ) -> dict[str, list[TopicPartition]]:
-    """What a leader that runs aiokafka makes of the same group; it knows no static members."""
+    """Return the assignment that a leader with aiokafka computes for the same group; it has no static members."""
     metadata = {
         member_id: ConsumerProtocolMemberMetadata(0, list(subscription.topics), subscription.user_data or b"")
         for member_id, subscription in members.items()

@@ -123,7 +123,7 @@ def test_a_first_sticky_assignment_is_exactly_javas(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 def test_after_a_change_shares_are_as_even_and_as_sticky_as_javas(name: str) -> None:
-    # Which of its partitions an overloaded member keeps, Java leaves to the order of a hash set.
+    # Java chooses the partitions that an overloaded member keeps in the order of a hash set.
     dice = Random(f"kohort change {name}")
     groups = []
     for _ in range(300):
@@ -136,7 +136,7 @@ def test_after_a_change_shares_are_as_even_and_as_sticky_as_javas(name: str) -> 
     for group, java in zip(groups, ask_java([described(group, {}) for group in groups]), strict=True):
         ours = given_by_us(group, {})
         assert (sum(sizes(ours)), kept(group, ours)) == (sum(sizes(java)), kept(group, java)), described(group, {})
-        # What a cooperative assignment withholds is again up to that order.
+        # The same order decides what a cooperative assignment withholds.
         assert name != "sticky" or sizes(ours) == sizes(java), described(group, {})
 
 

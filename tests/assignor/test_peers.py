@@ -30,7 +30,7 @@ def test_range_and_round_robin_give_what_kafka_python_gives(name: str, data: st.
     static = st.one_of(st.none(), st.text("xyz", min_size=1))
     instance_ids = {member_id: data.draw(static) for member_id in group.topics}
     instance_ids = {m: i and f"{i}-{m}" for m, i in instance_ids.items()}
-    # kafka-python 3.0 sorts a mixed list of static and dynamic members only if each kind stands together.
+    # kafka-python 3.0 sorts a mixed list of static and dynamic members only if each kind is contiguous.
     members = dict(sorted(group.subscriptions().items(), key=lambda item: instance_ids[item[0]] is None))
     assert ours(group, instance_ids) == kafka_python(name, group.partitions, members, instance_ids)
 

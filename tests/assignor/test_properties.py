@@ -1,4 +1,4 @@
-"""What must hold of every assignment (invariants S1 to S3), for groups that Hypothesis makes up."""
+"""Invariants S1 to S3 of every assignment, for groups that Hypothesis generates."""
 
 from collections import Counter
 from math import ceil

@@ -87,7 +87,7 @@ def test_a_group_without_members_gets_an_empty_assignment() -> None:
 
 
 def near(topics: dict[str, str], members: dict[str, str]) -> dict[str, str]:
-    """Who gets what: of each topic the rack of each partition's only replica, of each member its rack (`-`: none)."""
+    """Assignments by rack: of each partition's only replica, and of each member (`-`: none)."""
     subscriptions = {
         member_id: Subscription(topics=sorted(topics), rack_id=None if rack == "-" else rack)
         for member_id, rack in members.items()

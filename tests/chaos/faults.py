@@ -1,4 +1,4 @@
-"""What goes wrong in a run: brokers are killed, stopped, stand still; their disks are full or slow."""
+"""Faults of a run: brokers are killed, stopped or suspended, and their disks are full or slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in a run, one JSON object per line in the order of one clock: a run can be judged again from it."""
+"""History of a run, one JSON object per line in the order of one clock, so that a run can be judged again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the brokers hold when a run is over, written into its history."""
+"""Records that the brokers have at the end of a run, appended to its history."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class _Told(GroupProgress):
 
 
 def told_apart(value: int) -> OffsetAndMetadata:
-    """What a committer commits."""
+    """Return the commits of a committer."""
     return OffsetAndMetadata(value, str(value))
 
 
@@ -90,7 +90,7 @@ class _Run:
                 yield from shard.events(base64.b64decode(entry["data"]))
 
     def rest(self) -> Iterator[str]:
-        """What is wrong when all is over; of a run that noted no records, nothing can be said."""
+        """Return the violations at the end; none for a run that recorded no records."""
         if not self._shards:
             return
         for entry in self._history:
@@ -105,7 +105,7 @@ class _Run:
             case "read":
                 yield _Event(at - _SLACK, lambda: self._read(entry))
             case "committing":
-                # It stands for who has processed everything below.
+                # It represents the member that has processed everything below.
                 yield _Event(at - _SLACK, lambda: self._claim(entry["group"], entry["value"]))
             case "committed":
                 who = _application(entry["group"], entry["group"])

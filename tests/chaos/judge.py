@@ -30,7 +30,7 @@ def judge(history: History) -> list[str]:
 
 
 def remarks(history: History) -> list[str]:
-    """What is in the history and no fault of a broker's."""
+    """Return the facts of the history that are no fault of a broker."""
     return [
         f"partition {one.partition} has {len(one.offsets)} records twice from offset {one.offsets.start} on, "
         f"by librdkafka's own new epoch: {one.why}"
@@ -39,7 +39,7 @@ def remarks(history: History) -> list[str]:
 
 
 def lost_writes(history: History) -> Iterable[str]:
-    """What a broker acknowledged stands in the log where the broker said."""
+    """An acknowledged record is in the log at the offset that the broker returned."""
     logs = _logs(history)
     for entry in _of(history, "acked"):
         values, offset = logs.get(entry["partition"]), entry["offset"]
@@ -145,7 +145,7 @@ def vanished_commits(history: History) -> Iterable[str]:
 
 
 def commits_going_back(history: History) -> Iterable[str]:
-    """Who takes a partition over goes on where the group stands: in the coordinator's log commits only grow."""
+    """A new owner continues at the group's offset: in the coordinator's log, commits only increase."""
     for entry in _of(history, "commits"):
         for before, after in itertools.pairwise(entry["values"]):
             if after < before:

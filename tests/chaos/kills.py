@@ -52,11 +52,11 @@ Sent = tuple[int, bytes]
 
 
 class Checked(AssertionError):
-    """What was acknowledged and what is read differ."""
+    """Raised if the acknowledged records differ from the records that were read."""
 
 
 class Expected:
-    """What was sent and what was acknowledged, over all lives of the broker."""
+    """Records that were sent and acknowledged, over all runs of the broker."""
 
     def __init__(self) -> None:
         self.records: dict[tuple[int, int], bytes] = {}

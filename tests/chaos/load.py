@@ -1,4 +1,4 @@
-"""What a run writes: numbered records by three libraries' idempotent producers, and commits that count up."""
+"""Load of a run: numbered records by idempotent producers of three libraries, and commits that count up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PATIENCE_MS = 180_000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a producer hears of its library."""
+    """Callbacks that a producer gets from its library."""
 
     acked: Callable[[int, int, int], None]
     """A record is in: its partition, value and offset."""
@@ -41,7 +41,7 @@ class Sender(Protocol):
     def send(self, partition: int, value: int) -> None: ...
 
     def close(self) -> None:
-        """What was sent is acknowledged then, or has failed."""
+        """Wait until every record that was sent is acknowledged or has failed."""
         ...
 
 
@@ -131,7 +131,8 @@ class KafkaPython:
             enable_idempotence=True,
             linger_ms=20,
             delivery_timeout_ms=_PATIENCE_MS,
-            reconnect_backoff_max_ms=1_000,  # its 30 s leave it without any broker for minutes where all die so often
+            # With the default of 30 s it has no broker for minutes if all of them are killed often.
+            reconnect_backoff_max_ms=1_000,
         )
 
     def send(self, partition: int, value: int) -> None:
@@ -173,7 +174,7 @@ class Producer:
         self._thread.start()
 
     def stop(self) -> None:
-        """What it sent is acknowledged then, or noted as failed."""
+        """Wait until every record that it sent is acknowledged, or recorded as failed."""
         self._stopping.set()
         self._thread.join(90.0)
         if self._thread.is_alive():

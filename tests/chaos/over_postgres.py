@@ -178,7 +178,7 @@ class PostgresSite:
             self.failovers += 1
 
     def _led(self, node_id: int) -> frozenset[tuple[object, int]]:
-        """What a broker leads, and at which epochs."""
+        """Return the partitions that a broker leads, with their epochs."""
         return frozenset((one, leader.epoch) for one, leader in self._image().led_by(node_id))
 
     def _image(self) -> ClusterImage:
@@ -193,7 +193,7 @@ def postgres_site(
     directory: Path, brokers: int, settings: Mapping[str, str], chance: random.Random, history: History
 ) -> Iterator[PostgresSite]:
     """Raises Unavailable."""
-    # What was loaded is a full segment, and the judge reads every commit.
+    # Loading fills a segment, and the judge reads every commit.
     settings = {**settings, "broker.lease.ms": str(LEASE_MS), "log.cleaner.enable": "false"}
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(running_postgres())

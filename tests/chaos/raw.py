@@ -1,4 +1,4 @@
-"""Every batch of a topic as the brokers hold it: who wrote it at which epoch stands in its header alone."""
+"""Every batch of a topic as the brokers hold it: only its header shows the producer and its epoch."""
 
 from __future__ import annotations
 

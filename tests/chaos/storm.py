@@ -209,7 +209,7 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of a run."""
+    """Result of a run."""
 
     failovers: int
     problems: list[str]

@@ -40,7 +40,7 @@ def entry(at: int, kind: str, **fields: Any) -> Entry:
 
 
 def records(at: int, *written: Written, partition: int = 0) -> Entry:
-    """What one request wrote."""
+    """Return the events of one request."""
     pairs = [
         Record(number, at, encode_key(key), None if value is None else encode_value(value), ())
         for number, (key, value) in enumerate(written)

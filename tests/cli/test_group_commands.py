@@ -1,4 +1,4 @@
-"""What an operator does to groups, against ours; with --broker both against Apache Kafka too."""
+"""Commands for groups against Kohort; with --broker both also against Apache Kafka."""
 
 from __future__ import annotations
 

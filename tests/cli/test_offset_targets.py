@@ -1,4 +1,4 @@
-"""What each target of reset-offsets means in a partition, and how it is written."""
+"""Each target of reset-offsets, its meaning in a partition, and its syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user did wrong is one sentence and exit code 2; what every command can do stands in its help."""
+"""A usage error is one sentence and exit code 2; the help of a command describes all that it can do."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def fresh() -> str:
 
 @pytest.fixture
 def new_topic(admin: Admin, fresh: str) -> NewTopicName:
-    """Create a topic of so many partitions under a name that nobody else has."""
+    """Create a topic with that many partitions under a unique name."""
     made = 0
 
     async def create(partitions: int = 1, **configs: str) -> str:

@@ -58,7 +58,7 @@ class Fetching:
         return states
 
     async def asked(self, more: int = 1) -> None:
-        """Wait for so many requests after this call."""
+        """Wait for that many requests after this call."""
         before = len(self.requests)
         await eventually(lambda: len(self.requests) >= before + more)
 

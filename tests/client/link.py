@@ -19,7 +19,7 @@ from kohort.wire.messages.produce import ProduceRequest
 
 @dataclass
 class Link:
-    """What is to go wrong; a test changes it while it runs."""
+    """Faults to inject; a test changes them while it runs."""
 
     port: int = 0
     broker_port: int = 0

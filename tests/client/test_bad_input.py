@@ -1,4 +1,4 @@
-"""What a user gets wrong ends in an exception of ours that says what to do, soon, and whether to try again."""
+"""A user's mistakes raise errors soon that say what to do and whether a retry can succeed."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def closed_broker(
 
 
 async def refusals(address: str) -> list[KafkaError]:
-    """What each of the three clients says of an address, within `_SOON` seconds."""
+    """Return the errors of the three clients for an address, within `_SOON` seconds."""
     found: list[KafkaError] = []
     async with asyncio.timeout(_SOON):
         async with Admin(bootstrap_servers=address) as admin:

@@ -121,7 +121,7 @@ def differences(
 
 
 async def outcome(consumer: Consumer, code: ErrorCode, logged: Callable[[ErrorCode], bool]) -> Reaction | None:
-    """What the consumer does about the code that it gets; None for nothing within ten seconds."""
+    """Return the consumer's reaction to the code; None if there is none within ten seconds."""
     polls = 0  # since it was logged: what is raised may be logged, too
     try:
         async with asyncio.timeout(20):

@@ -51,7 +51,7 @@ class RunningCluster:
         os.kill(process_id, number)
 
     def wake(self) -> None:
-        """Let go on who still stands still: it would not hear that it is to end."""
+        """Resume suspended processes, which would not receive the signal to end."""
         for process_id in self.stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGCONT)
@@ -66,7 +66,7 @@ class RunningCluster:
         self.whole(3)
 
     def whole(self, brokers: int, timeout: float = 20.0) -> None:
-        """Wait until so many brokers are there and every partition has the leader that keeps it."""
+        """Wait until that many brokers are alive and every partition has its permanent leader."""
         until(timeout, "the cluster settles", lambda: len(self.image.nodes) == brokers and self.image.settled)
 
 

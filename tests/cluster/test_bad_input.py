@@ -1,4 +1,4 @@
-"""What a broker cannot start over is refused in one sentence, with exit code 2, and left as it is; over both stores."""
+"""Invalid directories and databases: one sentence, exit code 2, and no change; for both stores."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ async def test_a_suspended_new_leader_does_not_block_reading_other_partitions(
     with start_cluster(broker_session_timeout_ms="120000") as cluster:
         await topic_of(cluster)
         partitions = [TopicPartition("t", number) for number in range(PARTITIONS)]
-        # It may ask the one that stands still for metadata, too; that must not take its 30 s.
+        # It may also ask the suspended broker for metadata; that must not take its 30 s.
         options: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 3_000}
         async with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
             consumer.assign(partitions)

@@ -137,7 +137,7 @@ async def test_a_reader_in_the_leaders_rack_reads_from_the_leader_although_a_rep
 
 
 async def test_a_follower_serves_nothing_behind_the_high_watermark(tmp_path: Path) -> None:
-    # What is on the disk there may be lost in a crash.
+    # A crash may lose what is on that disk.
     async with in_racks(tmp_path, [1, 2]) as (first, second, _):
         await write(first, 5)
         async with talking_to(first) as leader, talking_to(second) as follower:

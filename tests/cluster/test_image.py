@@ -92,7 +92,7 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
             return image if image.named(new.name) or not factor else image.created(new, Placement(factor))
         case "reassign":
             chosen = tuple(node_id for bit, node_id in enumerate(sorted(image.nodes)) if number >> bit & 1)
-            # Of a deleted topic no broker takes one.
+            # No broker takes over a partition of a deleted topic.
             ones = [one for one in partitions_of(image, number >> 3) if one.topic_id not in image.deleting]
             return with_reassignments(image, dict.fromkeys(ones, chosen[::-1])) if chosen else image
         case "call off":

@@ -90,7 +90,7 @@ def test_only_one_of_two_supposed_leaders_is_acknowledged(join: Open) -> None:
     take_over(second, 1)  # between what it took and its sync; nobody has told it
     with pytest.raises(Fenced):
         first.sync(pending)
-    with pytest.raises(ResultUnknown):  # whoever took over hung up on it
+    with pytest.raises(ResultUnknown):  # the broker that took over closed the connection
         first.create_topic(Topic(uuid4(), "more", 1))
     with pytest.raises(Fenced, match="declared dead"):
         first.create_topic(Topic(uuid4(), "more", 1))

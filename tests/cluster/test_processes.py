@@ -1,4 +1,4 @@
-"""A broker that stands still is ended, and no other process ever is."""
+"""A suspended broker is ended, and no other process ever is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the column encoder writes, the record reader reads."""
+"""The record reader reads the output of the column encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must always hold of a consumer group (KIP-848), looked at after every step of a test."""
+"""Invariants of a consumer group (KIP-848), checked after every step of a test."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _check_owners(group: ConsumerGroup) -> None:
 
 
 def _check_counts(group: ConsumerGroup) -> None:
-    """What is counted as members change is what one would count now."""
+    """Check that the incremental counts equal a count from scratch."""
     members = group.members.values()
     assert group.static_ids == {m.instance_id: m.member_id for m in members if m.instance_id is not None}
     assert sum(group.assignors.values()) == sum(m.server_assignor is not None for m in members)
@@ -105,14 +105,14 @@ def is_of_use(timer: Timer, group: ConsumerGroup | None) -> bool:
 
 
 def durable(group: ConsumerGroup) -> tuple[object, dict[TopicPartition, OffsetCommitValue]]:
-    """What of a group survives a failover."""
+    """Return the state of a group that survives a failover."""
     epochs = (group.epoch, group.metadata_hash, group.target_epoch, group.target_at)
     owners = {(t, p): group.owner(t, p) for t, p in group.owners}
     return (epochs, dict(group.members), dict(group.targets), owners, dict(group.topics.resolved)), committed(group)
 
 
 def committed(group: ClassicGroup | ConsumerGroup) -> dict[TopicPartition, OffsetCommitValue]:
-    """What a group has committed."""
+    """Return the committed offsets of a group."""
     return {
         TopicPartition(topic, partition): cast(OffsetCommitValue, record.value)
         for topic, stored in group.offsets.items()

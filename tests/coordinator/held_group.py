@@ -18,7 +18,7 @@ RESTART = 800
 
 
 class HeldGroup:
-    """A group and its members, none of which has anything but its id."""
+    """A group and its members, which have only their ids."""
 
     def __init__(self, assignor: str = "range", protocol_type: str = "consumer") -> None:
         self.shell = Shell(GroupConfig(heartbeat_hold_ms=9_000, initial_rebalance_delay_ms=0))
@@ -54,7 +54,7 @@ class HeldGroup:
         return token
 
     def share(self) -> None:
-        """Whoever is told of a rebalance joins again, and all get their answers."""
+        """Let all members that learned of a rebalance join again, until all are answered."""
         group = self.shell.shard.groups["g"]
         while group.rebalance.notice.new_members_until is not None:
             self.wait(50)  # for more newcomers
@@ -90,7 +90,7 @@ class HeldGroup:
         self._tell()
 
     def answer_to(self, member_id: str) -> ErrorCode:
-        """What its last heartbeat was answered."""
+        """Return the response to its last heartbeat."""
         answer = self.answers[member_id]
         assert isinstance(answer, HeartbeatResponse)
         return ErrorCode(answer.error_code)
@@ -104,7 +104,7 @@ class HeldGroup:
         return self.shell.shard.groups["g"].generation
 
     def at_rest(self, members: int = 3) -> HeldGroup:
-        """So many have joined, and the heartbeat of each is held."""
+        """Let that many members join, and hold a heartbeat of each."""
         for _ in range(members):
             self.join()
             self.share()

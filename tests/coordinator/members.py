@@ -86,7 +86,7 @@ class Member:
     # Requests
 
     def next_request(self) -> tuple[Message, int]:
-        """What it has to say next."""
+        """Return its next request."""
         if not self.joined:
             return self.join(), self.join_version
         if not self.synced:

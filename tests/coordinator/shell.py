@@ -149,7 +149,7 @@ class Shell:
         return self.image.by_name[name].topic_id
 
     def set_topics(self, topics: Mapping[str, int]) -> Effects:
-        """Have topics of these names with so many partitions; one that was not there before gets a new id."""
+        """Set the topics and their partition counts; a topic that did not exist gets a new id."""
         made = []
         for name, partitions in topics.items():
             old = self.image.by_name.get(name)
@@ -208,7 +208,7 @@ class Shell:
         self.check(changed=bool(effects.records))
         return effects
 
-    # What must always hold
+    # Invariants
 
     def check(self, *, changed: bool) -> None:
         """S1, S4 and L4 of every group; S10 after a change of what is durable."""
@@ -292,7 +292,7 @@ class Shell:
 
 
 def durable(shard: GroupShard) -> Durable:
-    """What of a shard survives a failover."""
+    """Return the state of a shard that survives a failover."""
     consumer_groups = {one.group_id: consumer_checks.durable(one) for one in shard.consumer_groups.values()}
     return consumer_groups | {
         group_id: (

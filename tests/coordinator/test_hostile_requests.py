@@ -34,7 +34,7 @@ from tests.coordinator.shell import Shell
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
-# What is no UTF-8 is kept as surrogates, so that ids compare by their bytes.
+# Invalid UTF-8 is kept as surrogates, so that ids compare by their bytes.
 text = st.one_of(st.text(max_size=8), st.binary(max_size=8).map(lambda b: b.decode("utf-8", "surrogateescape")))
 text = text.filter(lambda t: t.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") == t).filter(
     lambda t: not any(0xD800 <= ord(c) < 0xDC80 or 0xDCFF < ord(c) < 0xE000 for c in t)
@@ -177,7 +177,7 @@ def test_any_request_is_answered(script: list[tuple[Message, int] | int]) -> Non
             shell.handle(request, number, version, "c")
             if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
                 assert number not in shell.waiting
-    # Whoever was parked is answered when its time is up, though nobody ever does the right thing.
+    # Every parked request is answered when its time is up, even without any valid request.
     for _ in shell.wait(2**32):
         pass
     assert not shell.waiting

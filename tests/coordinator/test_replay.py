@@ -1,4 +1,4 @@
-"""What a shard makes of a log that it did not write."""
+"""Loading of a log that the shard did not write."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def start(name: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    """What it printed; fails where it failed."""
+    """Return the output; fail if the example failed."""
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     return out

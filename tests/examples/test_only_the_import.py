@@ -19,7 +19,7 @@ from tests.interop.broker import Broker
 
 @dataclass(frozen=True)
 class Program:
-    """What the other client's documentation shows; it prints what it did."""
+    """Program from the other client's documentation; it prints its results."""
 
     name: str
     theirs: str
@@ -138,7 +138,7 @@ asyncio.run(main())
 
 
 def output(program: Program, line: str, broker: Broker) -> str:
-    """What it prints, on a topic and in a group of its own, whose names are taken out."""
+    """Return the output with its own topic and group, without their names."""
     topic = uuid.uuid4().hex
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic(topic, 1)])

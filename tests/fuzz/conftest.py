@@ -1,4 +1,4 @@
-"""What is damaged on purpose is not worth a line in the log."""
+"""Deliberate damage is not logged."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A data directory of which a disk, a crash or a person has changed one file: it opens, or a sentence says why not."""
+"""A data directory with one file changed by a disk, a crash or a person: it opens, or a sentence says why not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run_directory(data: bytes) -> object:
 
 
 def _use(store: FileStore, topic: Topic) -> list[int]:
-    """What is served of each partition, and of what is appended then."""
+    """Return the records of each partition, including those that are appended then."""
     counts = []
     # A topic of a billion partitions opens none of them before somebody asks.
     for number in range(min(topic.partitions, 2)):

@@ -18,7 +18,7 @@ def write_frames(path: Path, frames: Iterable[Frame]) -> None:
 
 
 def read_frames(path: Path) -> list[Frame]:
-    """What `write_frames` left."""
+    """Return the frames that `write_frames` wrote."""
     data, at = path.read_bytes(), 0
     frames: list[Frame] = []
     while at < len(data):

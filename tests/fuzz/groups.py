@@ -1,4 +1,4 @@
-"""What groups leave in `__consumer_offsets`, and what members tell one another inside JoinGroup and SyncGroup."""
+"""Records of groups in `__consumer_offsets`, and the bytes of members inside JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _pair(data: bytes) -> tuple[bytes, bytes]:
 
 
 def subscription_agrees(data: bytes, value: object) -> None:
-    """What a member asks for is the same when it is said again."""
+    """A decoded subscription is the same after encoding it again."""
     assert isinstance(value, Subscription)
     again = decode_subscription(encode_subscription(value))
     assert sorted(again.topics) == sorted(value.topics)
@@ -58,7 +58,7 @@ def subscription_agrees(data: bytes, value: object) -> None:
 
 
 def assignment_agrees(data: bytes, value: object) -> None:
-    """What a leader gives is the same when it is said again."""
+    """A decoded assignment is the same after encoding it again."""
     assert isinstance(value, Assignment)
     again = decode_assignment(encode_assignment(value))
     assert sorted(again.partitions) == sorted(value.partitions)

@@ -31,7 +31,7 @@ def run_request(data: bytes) -> Message:
 
 
 def request_agrees(data: bytes, value: object) -> None:
-    """What was decoded must encode, and decode to the same again."""
+    """A decoded message can be encoded, and decodes to the same message."""
     _, version = _PLACE.unpack_from(data)
     _both_ways(value, version)
 

@@ -56,7 +56,7 @@ def _number(data: bytearray, dice: Random, others: Sequence[bytes]) -> None:
 
 
 def _near(data: bytearray, dice: Random, others: Sequence[bytes]) -> None:
-    """What may be a length, a little larger or smaller."""
+    """Change bytes that may be a length, a little up or down."""
     size = dice.choice((1, 2, 4))
     if len(data) >= size:
         at = dice.randrange(len(data) - size + 1)

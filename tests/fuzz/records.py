@@ -26,14 +26,14 @@ _CODEC_OF = {codec.value: codec for codec in Codec}
 
 
 def run_batches(data: bytes) -> object:
-    """What a broker and a client look at first: the headers."""
+    """Read the headers, which a broker and a client check first."""
     headers = [header for _, header in batches(data)]
     check_batches(data, 1 << 20)
     return headers
 
 
 def batch_agrees(data: bytes, value: object) -> None:
-    """What `decode_records`, the strictest, takes, the two others in plain Python see in the same way."""
+    """The two other decoders in plain Python agree with `decode_records`, the strictest one."""
     records = decode_records(data)
     _, pairs = decode_pairs(data)
     assert pairs == [(one.key, one.value) for one in records]
@@ -100,7 +100,7 @@ def _inflated(packed: int) -> int:
 
 
 def grant_of_batch(data: bytes) -> int:
-    """What the codec that the batch names may need; nothing where it is not compressed."""
+    """Return the memory that the batch's codec may need; 0 without compression."""
     if len(data) < HEADER_SIZE or not read_header(data).attributes & 7:
         return 0
     # A record of seven bytes becomes one of two hundred: the limit of unpacked bytes is what bounds that, too.

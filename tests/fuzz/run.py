@@ -39,7 +39,7 @@ _SLOT_BYTES = 1 << 20
 
 @dataclass
 class Corpus:
-    """What one target is fuzzed from, and how it went."""
+    """Input of one target, and its results."""
 
     target: Target
     inputs: list[bytes] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Corpus:
     broken: dict[str, Broken] = field(default_factory=dict)
 
     def fuzz(self, dice: Random, at: Slot, seconds: float) -> None:
-        """Run mutated inputs for so many seconds of processor time."""
+        """Run mutated inputs for that many seconds of processor time."""
         target, inputs = self.target, self.inputs
         end = time.thread_time() + seconds
         while time.thread_time() < end:
@@ -87,14 +87,14 @@ class Slot:
             self._memory[: len(line)] = line
 
     def get(self) -> tuple[str, bytes]:
-        """What was put there last."""
+        """Return the last value."""
         head, size = (int.from_bytes(self._memory[at : at + 4], "big") for at in (0, 4))
         return self._memory[8 : 8 + head].decode(), bytes(self._memory[8 + head : 8 + head + size])
 
 
 @dataclass
 class Tally:
-    """What came out so far, of all workers."""
+    """Results of all workers so far."""
 
     runs: Counter[str] = field(default_factory=Counter)
     ways: dict[str, set[str]] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Worker:
 
 
 def fuzz(names: Sequence[str], minutes: float, runs: float, faults: float, jobs: int, seed: int, keep: Path) -> Tally:
-    """Fuzz for so long, or until so many inputs were run or faults found; keep what breaks a rule."""
+    """Fuzz until the time, the inputs or the faults reach their limit; keep inputs that break a rule."""
     tally = Tally()
     workers = [Worker(names, seed + number) for number in range(jobs)]
     end, next_line = time.monotonic() + 60 * minutes, time.monotonic() + 10

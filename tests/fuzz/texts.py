@@ -34,7 +34,7 @@ def run_checkpoint(data: bytes) -> Offset:
 
 
 def run_bound(data: bytes) -> object:
-    """What a user gives as startingOffsets."""
+    """Parse a user's value of startingOffsets."""
     return parse_bound(data.decode(errors="surrogateescape"), "startingOffsets")
 
 

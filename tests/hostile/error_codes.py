@@ -39,7 +39,7 @@ from tests.interop.conversation.members import SUBSCRIPTION
 from tests.interop.conversation.scenes.records import batch
 
 GROUPS = (
-    # Who may enter
+    # Joining
     Case(E.INVALID_GROUP_ID, "a join of no group", lambda w: w.stranger.join("", group_id="")),
     Case(E.INVALID_SESSION_TIMEOUT, "a session of 5.999 s", lambda w: w.stranger.join("", session_timeout_ms=5_999)),
     Case(
@@ -71,7 +71,7 @@ GROUPS = (
         "a join with an instance id and another member's id",
         lambda w: another_member_under_its_instance_id(w, "joins"),
     ),
-    # Who is in, and says it wrongly
+    # Invalid requests of members
     Case(E.INVALID_GROUP_ID, "a sync in no group", lambda w: w.leader.sync("", group_id="")),
     Case(E.INVALID_GROUP_ID, "a heartbeat in no group", lambda w: w.leader.heartbeat("", group_id="")),
     Case(E.INVALID_GROUP_ID, "a leave of no group", lambda w: w.leader.leave("", group_id="")),

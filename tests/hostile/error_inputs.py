@@ -1,4 +1,4 @@
-"""What an input that is refused finds: a group at work beside it, a topic with records, and ways to ask wrongly."""
+"""State for rejected input: an active group, a topic with records, and invalid requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOPIC = 2
 
 @dataclass
 class World:
-    """What a case finds: a Stable group, of which `leader` leads, and `stranger`, who is not in it."""
+    """State of a case: a Stable group with its `leader`, and `stranger`, which is not a member."""
 
     stage: Stage
     topic: str
@@ -95,7 +95,7 @@ class World:
         return await self.ask(CreateTopicsRequest(topics=[CreatableTopic(**wanted)], timeout_ms=10_000), version)
 
     async def partitions(self, count: int, *ids: int) -> Any:
-        """Give the topic so many partitions, the new ones on these brokers."""
+        """Give the topic that many partitions, the new ones on these brokers."""
         assignments = [CreatePartitionsAssignment(broker_ids=[one]) for one in ids] or None
         wanted = CreatePartitionsTopic(name=self.topic, count=count, assignments=assignments)
         return await self.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 3)
@@ -130,7 +130,7 @@ class Case:
 
 
 async def _run(leader: Member, follower: Member) -> None:
-    """A Stable group of the two. `running` makes one too, but stands still to see whether a join waits."""
+    """Form a Stable group of the two. `running` does the same, but pauses to see whether a join waits."""
     await leader.enters()
     await follower.gets_an_id()
     joining = asyncio.ensure_future(follower.join("joins"))
@@ -143,7 +143,7 @@ async def _run(leader: Member, follower: Member) -> None:
     await follower.sync("gets its share")
 
 
-# What takes more than a line. The last answer is the one that counts.
+# Inputs that need several steps. The last response counts.
 
 
 async def a_second_holder(world: World) -> Any:

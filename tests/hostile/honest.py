@@ -25,7 +25,7 @@ MOST_CPU_S = 2.0
 
 @dataclass
 class Honest:
-    """What they have heard."""
+    """Responses that they received."""
 
     beats: int = 0
     codes: set[int] = field(default_factory=set)

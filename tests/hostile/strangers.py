@@ -154,7 +154,7 @@ WAYS: tuple[Way, ...] = (
 
 
 async def main(bootstrap: str, seconds: float) -> Counter[str]:
-    """All of them for so long."""
+    """Run all of them for that time."""
     host, _, port = bootstrap.rpartition(":")
     sent: Counter[str] = Counter()
     strangers = [(Stranger((host, int(port)), number, sent), way) for number in range(EACH) for way in WAYS]

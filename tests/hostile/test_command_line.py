@@ -1,4 +1,4 @@
-"""What a user can do wrong is one sentence on stderr and exit code 2, never a traceback."""
+"""A user's mistake is one sentence on stderr and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_disk_that_fills_up_is_an_error_to_producers_and_the_broker_keeps_runn
                 assert error in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
                 acknowledged += error == ErrorCode.NONE
         assert 0 < acknowledged < 10
-        # A disk without room for a mark that it was closed is told of, too.
+        # A disk without space for the mark of a clean shutdown is reported, too.
         code = process.stop()
         said = [line for line in process.stderr if line.startswith("kohort: ")]
         assert code == 0 or (code == 2 and "No space left on device" in said[0] and str(tmp_path) in said[0])

@@ -22,7 +22,7 @@ MOST_MIB = 160
 
 
 def strangers(bootstrap: str, seconds: float) -> dict[str, int]:
-    """What they sent, when they are gone."""
+    """Return what they sent, after they are disconnected."""
     command = [sys.executable, "-m", "tests.hostile.strangers", bootstrap, str(seconds)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""What the tests need of a broker, ours or Apache Kafka."""
+"""Interface of a broker for tests, Kohort or Apache Kafka."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What a client's tools say about a group: its state, how many members, the committed offset by partition."""
+    """A group as a client's tools describe it: state, number of members, committed offset by partition."""
 
     state: str
     members: int
@@ -53,7 +53,7 @@ class Client(Protocol):
         """Write the values as records without a key and wait for every acknowledgement."""
 
     def consume(self, bootstrap: str, group: str, topic: str, count: int) -> list[str]:
-        """As the group's only member: read exactly `count` records from where it stands, commit, leave."""
+        """As the group's only member: read exactly `count` records from the committed offset, commit, leave."""
 
     def describe(self, bootstrap: str, group: str, topic: str) -> GroupView: ...
 

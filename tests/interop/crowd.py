@@ -72,7 +72,7 @@ class Line:
 
 
 def framed(request: Message, version: int) -> bytes:
-    """The request as it stands on the wire."""
+    """Return the encoded request."""
     body = request_header(request.KEY, version, 0, "crowd") + encode(request, version)
     return struct.pack(">i", len(body)) + body
 

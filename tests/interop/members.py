@@ -32,7 +32,7 @@ class Member(Protocol):
 
     @property
     def values(self) -> list[str]:
-        """What it has read since the start."""
+        """Return all records that it has read since its start."""
 
     def stop(self) -> None: ...
 

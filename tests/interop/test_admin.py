@@ -59,7 +59,7 @@ def partitions(admin: confluent_kafka.admin.AdminClient, topic: str) -> int:
 
 
 def produce(bootstrap: str, topic: str, count: int) -> None:
-    """So many records into partition 0."""
+    """Write that many records to partition 0."""
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         producer.produce(topic, str(number).encode(), partition=0)
@@ -113,7 +113,7 @@ def test_confluent_kafka(any_broker: Broker, fresh: str) -> None:
     assert code(alter("retention.ms", "soon", confluent.AlterConfigOpType.SET)) == "INVALID_CONFIG"
     with pytest.warns(DeprecationWarning):
         one(admin.alter_configs([confluent.ConfigResource("topic", fresh, set_config={"segment.ms": "80000000"})]))
-    # What was not given is the broker's own again; the tests' brokers keep everything.
+    # A config that is not in the request returns to the broker's value; the tests' brokers keep all records.
     settled("only what was given", lambda: configs()["retention.ms"] == "-1")
     assert configs()["segment.ms"] == "80000000"
 

@@ -1,4 +1,4 @@
-"""What a user of each client does first: a topic, records in every codec, a group that goes on where it stopped."""
+"""First steps of a user of each client: a topic, records in every codec, a group that continues at its offset."""
 
 from __future__ import annotations
 

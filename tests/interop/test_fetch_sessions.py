@@ -96,7 +96,7 @@ async def _feed(broker: Broker, client: Client, topic: str, reading: asyncio.Tas
 
 
 async def _read(member: asyncio.subprocess.Process, count: int) -> list[str]:
-    """The values that it says it read, as soon as there are so many."""
+    """Return the values that it has read, once there are that many."""
     values: list[str] = []
     assert member.stdout is not None
     async for line in member.stdout:

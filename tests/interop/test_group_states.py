@@ -1,4 +1,4 @@
-"""What each request of a member gets in each state of a classic group, from both brokers."""
+"""Responses to each request of a member in each state of a classic group, from both brokers."""
 
 from __future__ import annotations
 

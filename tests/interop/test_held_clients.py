@@ -137,6 +137,6 @@ async def be_quiet(broker: SeeingBroker, group: LabGroup, interval_s: float) -> 
 
 
 def complaints(logs: Path) -> list[str]:
-    """What members wrote to their logs, but for what aiokafka says in every rebalance."""
+    """Return the logs of the members, without the lines that aiokafka logs in every rebalance."""
     lines = [line for log in logs.glob("*.log") for line in log.read_text().splitlines()]
     return [line for line in lines if not line.endswith("because it is rebalancing")]

@@ -49,7 +49,7 @@ def test_a_mixed_group_owns_every_partition_once(any_broker: Broker, fresh: str)
         until(30.0, "three members own 4 partitions each", lambda: [len(m.owned) for m in rest] == [4] * 3)
         assert owns_each_once(rest)
 
-        # What the leaver had read it had also committed: nothing is read twice.
+        # The leaving member has committed all that it read: nothing is read twice.
         client.produce(any_broker.bootstrap, fresh, ["last"] * 12, "none")
         until(20.0, "the new records are read", lambda: sum(m.values.count("last") for m in rest) >= 12)
         assert sorted(value for m in members for value in m.values) == sorted([*written, *["last"] * 12])

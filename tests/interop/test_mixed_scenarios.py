@@ -1,4 +1,4 @@
-"""What each client does in a group of its own kind, besides joining and leaving."""
+"""Each client in a group of its own kind, with more than joining and leaving."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def owned(watch: GroupWatch, name: str, topic: str) -> set[int]:
 
 
 def spots(watch: GroupWatch, name: str) -> frozenset[Spot]:
-    """What the member owns, once the group is Stable."""
+    """Return the member's partitions once the group is Stable."""
     view = watch.look()
     return view.owned.get(name, frozenset()) if view.state == "STABLE" else frozenset()
 

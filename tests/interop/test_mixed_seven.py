@@ -172,7 +172,7 @@ def refused_commits(group: MixedGroup) -> list[str]:
 
 
 def figures(group: MixedGroup, producer: NumberedProducer, log: GroupLog) -> str:
-    """What the run was."""
+    """Return a summary of the run."""
     kinds = Counter(life.kind.name for life in group.lives)
     return (
         f"seed {SEED}: {sum(producer.written.values())} records, {len(group.lives)} members {dict(kinds)}, "

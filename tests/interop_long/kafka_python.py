@@ -26,10 +26,10 @@ from tests.interop_long.suite import (
 
 NAME = "kafka-python"
 _VERSION = "3.0.12"
-# What the client wants for codecs; without them it skips their tests.
+# Packages for codecs; without them the client skips their tests.
 _CODECS = ("lz4==4.4.5", "python-snappy==0.7.3", "zstandard==0.25.0")
 
-# What their fixtures would ask of a broker of their own: node 0, four partitions, sessions of three seconds.
+# Settings that their fixtures give a broker: node 0, four partitions, sessions of three seconds.
 _SETTINGS = {
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",

@@ -173,7 +173,7 @@ BASICS = (
     Case("0129", "records of aborted transactions"),
     *(Case("0137", f"batches end at {what}", subtest=f"do_test_consume_batch_{part}") for part, what in _BATCHES),
 )
-# What in the classic protocol members choose for themselves, here the broker says to all.
+# In this protocol the broker sets these values for all members; classic members choose their own.
 _CONSUMER = {
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.session.timeout.ms": "6000",

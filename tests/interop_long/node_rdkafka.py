@@ -29,7 +29,7 @@ from tests.interop_long.suite import (
 
 NAME = "node-rdkafka"
 _PACKAGE = "node-rdkafka@3.6.1"
-# What it needs to run, to be built, and to be tested.
+# Packages to run, build and test it.
 _MODULES = ("bindings@1.5.0", "nan@2.30.0", "node-gyp@11.5.0", "mocha@10.8.2", "bluebird@3.7.2")
 
 _SPECS = ("admin", "both", "consumer", "groups", "producer", "producer-transaction")
@@ -105,7 +105,7 @@ def _run_spec(package: Path, kind: str, spec: str) -> Iterator[Outcome]:
 
 
 def _outcomes(spec: str, report: dict[str, Any]) -> Iterator[Outcome]:
-    """One for each test; a hook that fails stands for the tests that mocha leaves out because of it."""
+    """Return one result per test; a failed hook counts for the tests that mocha skips because of it."""
     for kind, verdict in (("passes", Verdict.PASSED), ("failures", Verdict.FAILED), ("pending", Verdict.SKIPPED)):
         for test in report[kind]:
             detail = str(test["err"].get("message") or "").partition("\n")[0][:200]

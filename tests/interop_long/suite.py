@@ -1,4 +1,4 @@
-"""What every suite shares: its cases, how they ended, where its sources are kept, and the table of them all."""
+"""Common parts of all suites: cases, results, the directory of sources, and the table of results."""
 
 from __future__ import annotations
 

@@ -42,5 +42,5 @@ def test_the_successor_of_a_killed_member_rereads_no_committed_record() -> None:
     (killed,) = [event.member for event in outcome.events if isinstance(event, Gone) and event.killed]
     committed = sum(isinstance(event, Committed) and event.member == killed for event in outcome.events)
     assert committed >= 2 and len(measured.dark) >= 2
-    # What it read since its last commit may be read again, and is not lost.
+    # Records that it read since its last commit may be read again, and are not lost.
     assert (measured.reading.committed_again, measured.reading.skipped) == (0, 0)

@@ -1,4 +1,4 @@
-"""The experiments' input: every partition has records, new ones at once when the load is told of them."""
+"""Input of the experiments: every partition has records, and new ones as soon as the load knows the partition."""
 
 from __future__ import annotations
 

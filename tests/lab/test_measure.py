@@ -1,4 +1,4 @@
-"""What is made of members' words, from stories of a few lines. Times here are milliseconds for the reader's sake."""
+"""Measures of members' events, from histories of a few lines, with milliseconds as the unit of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of trials on file: the table's lines, the page, the Parquet files."""
+"""Output for stored trials: the table's lines, the page, the Parquet files."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_member_without_a_directory_restores_all_of_it(order: Order) -> None:
 
 
 def test_unflushed_counts_are_not_in_the_directory(order: Order) -> None:
-    # Who comes back reads those records again: were their counts on disk, they would be counted twice.
+    # A member that returns reads those records again: if their counts were on disk, they would be counted twice.
     store = Store(order)
     store.restore([0])
     store.count(0, b"key-3")

@@ -1,4 +1,4 @@
-"""What the log's tests share: stores with one topic, small batches, everything that a log holds."""
+"""Shared parts of the log's tests: stores with one topic, small batches, and the contents of a log."""
 
 from collections.abc import Mapping
 from uuid import uuid4
@@ -29,7 +29,7 @@ def append(log: PartitionLog, *values: bytes, time: int = NOW, **producer: int) 
 
 
 def flush(store: LogStore) -> None:
-    """What the broker does with its writer thread."""
+    """Do the work of the broker's writer thread."""
     while pending := store.take():
         store.sync(pending)
         store.settle(pending)

@@ -45,7 +45,7 @@ def compact(store: LogStore, log: PartitionLog, now: int = NOW, max_map_bytes: i
 
 
 def table(found: Iterable[Record]) -> dict[bytes, bytes]:
-    """What a reader of the whole log ends up with."""
+    """Return the newest value of each key, as a reader of the whole log gets it."""
     made: dict[bytes, bytes] = {}
     for record in found:
         assert record.key is not None

@@ -37,7 +37,7 @@ def test_every_acknowledged_append_survives_kills(tmp_path: Path) -> None:
 
 
 def killed_writer(directory: Path, round_number: int, lines: int) -> dict[tuple[int, int], int]:
-    """Start the writer, kill it after so many acknowledgements, and return all that it made."""
+    """Start the writer, kill it after that many acknowledgements, and return all that it made."""
     command = [sys.executable, "-m", "tests.log.writer", str(directory), str(round_number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         assert process.stdout is not None

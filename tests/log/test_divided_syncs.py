@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[FileStore]:
 
 
 def wide_topic(store: FileStore) -> list[PartitionLog]:
-    """A topic with an append to each of its partitions, none of which has a file."""
+    """A topic with an append to each of its partitions, which have no files yet."""
     topic_id = topic_in(store, "wide", WIDE)
     logs: list[PartitionLog] = [store.partition(topic_id, number) for number in range(WIDE)]
     for log in logs:

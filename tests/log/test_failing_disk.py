@@ -12,7 +12,7 @@ from tests.log.logs import append, flush, topic_in, values
 
 
 class Disk:
-    """What the kernel answers; `fails` is a part of the paths whose sync it refuses."""
+    """Simulated kernel; a sync of a path that contains a string of `fails` fails."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.fails = ""

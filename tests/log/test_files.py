@@ -1,4 +1,4 @@
-"""What only files have: a directory with an owner, descriptors, a disk that fills up, names on it."""
+"""Properties of files only: the directory's owner, descriptors, a full disk, and file names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is found after a crash: everything acknowledged, nothing torn."""
+"""Recovery after a crash: everything acknowledged, nothing torn."""
 
 import os
 import shutil

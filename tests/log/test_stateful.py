@@ -18,7 +18,7 @@ partitions = st.integers(0, PARTITIONS - 1)
 
 
 class Model:
-    """What a partition should hold: batches of values from `start`, those settled and those that wait."""
+    """Expected contents of a partition: batches of values from `start`, settled and waiting ones."""
 
     def __init__(self) -> None:
         self.start = 0

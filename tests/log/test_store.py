@@ -1,4 +1,4 @@
-"""What every store does, over memory, over files and over PostgreSQL."""
+"""Behaviour of every store: in memory, in files and in PostgreSQL."""
 
 from dataclasses import replace
 from uuid import uuid4

@@ -67,7 +67,7 @@ class ByHand:
         return self.last
 
     def request(self, kind: type[AnyRequest]) -> AnyRequest:
-        """What the member has sent and waits for."""
+        """Return the request that the member waits for."""
         message = self.open[kind][1]
         assert isinstance(message, kind)
         return message
@@ -125,7 +125,7 @@ class ByHand:
 
     @property
     def committing(self) -> dict[TopicPartition, int]:
-        """What the commit that is out carries."""
+        """Return the offsets of the commit in flight."""
         topics = self.request(OffsetCommitRequest).topics
         return {
             TopicPartition(topic.name, one.partition_index): one.committed_offset

@@ -126,7 +126,7 @@ class ConsumerByHand:
 
 
 def owned_in(heartbeat: ConsumerGroupHeartbeatRequest) -> set[TopicPartition] | None:
-    """What a heartbeat reports as owned; None where it says nothing of that."""
+    """Return the owned partitions of a heartbeat; None if it does not report them."""
     if heartbeat.topic_partitions is None:
         return None
     names = {topic_id: name for name, topic_id in IDS.items()}

@@ -444,7 +444,7 @@ def test_a_member_whose_session_ended_unnoticed_loses_its_partitions_and_returns
     world.run(10_000)
     one.may_be_a_zombie = True
     one.callback_ms = 0
-    # The process stands still: nothing arrives, nothing is sent.
+    # The process is suspended: nothing arrives, nothing is sent.
     one.stopped = True
     world.run(60_000)
     assert two.processing == tps("t", 0, 1)

@@ -1,4 +1,4 @@
-"""What each answer of a coordinator does to a member of a classic group: heartbeats, refusals, leading."""
+"""The effect of each response on a member of a classic group: heartbeats, rejections, leading."""
 
 from __future__ import annotations
 

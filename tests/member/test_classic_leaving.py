@@ -231,7 +231,7 @@ def test_a_member_late_before_its_first_join_is_answered_sends_no_leave_request(
     assert LeaveGroupRequest not in hand.open
 
 
-# What ends a member for good
+# Errors that end a member for good
 
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID])

@@ -102,7 +102,7 @@ def test_revoked_partitions_are_committed_if_the_request_in_flight_succeeds() ->
     queue = queue_of({T0: 5, T1: 6})
     queue.sent_with(1)
     queue.drop(frozenset({T0, T1, U0}), ErrorCode.ILLEGAL_GENERATION)
-    # What is refused is given up with its reason, and not left to be sent again.
+    # A rejected commit fails with its reason and is not sent again.
     assert queue.answered(1, answer({T0: ErrorCode.NONE, T1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})) == {}
     assert queue.settled() == [CommitSettled(1, {T1: ErrorCode.ILLEGAL_GENERATION})]
 

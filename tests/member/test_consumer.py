@@ -149,7 +149,7 @@ def test_a_fenced_member_loses_everything_and_comes_back_at_epoch_0_under_its_id
     one, two = world.consumer("one", "t"), world.consumer("two", "t")
     world.settle()
     one.may_be_a_zombie = True
-    one.stopped = True  # its process stands still
+    one.stopped = True  # its process is suspended
     world.run(SESSION_MS + 1_000)
     assert two.processing == tps("t", 0, 1)
     one.stopped = False
@@ -305,7 +305,7 @@ def test_a_commit_is_sent_in_the_middle_of_a_reconciliation() -> None:
     assert len(world.committed) == 4
 
 
-# What no coordinator of ours does: answers made by hand
+# Responses that no coordinator of ours sends, made by hand
 
 
 def joined(epoch: int = 5) -> ConsumerMember:
@@ -408,7 +408,7 @@ def computing(assignor: Assignor) -> tuple[ConsumerMember, Send]:
 
 
 def asked_to_compute(assignor: str = "range") -> ConsumerGroupHeartbeatResponse:
-    """Two members, one of which has a partition of t."""
+    """Two members; one of them has a partition of t."""
     t = UUID(int=7)
     members = [
         MemberToAssign(member_id="m", topic_ids=[t]),
@@ -438,7 +438,7 @@ def test_a_member_asked_to_compute_answers_for_the_whole_group_at_once() -> None
         "m": [(7, [0])],
         "n": [(7, [1])],
     }
-    assert told.message.offered_assignors == join.message.offered_assignors  # whoever coordinates now hears it, too
+    assert told.message.offered_assignors == join.message.offered_assignors  # the new coordinator receives it, too
 
 
 def test_a_member_whose_assignor_fails_reports_the_reason_and_continues() -> None:

@@ -1,4 +1,4 @@
-"""Ways out of a consumer group, and back in: what is given up, what is said, and what each answer leads to."""
+"""Leaving a consumer group and joining again: revocations, requests, and the effect of each response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the leader of a classic group says of an assignment that nobody checks but itself."""
+"""Log messages of the leader of a classic group about an assignment that only it checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Eager(FirstTakesAll):
 
 
 def fault(assignor: FirstTakesAll, given: Given, owned: Given | None = None) -> str | None:
-    """Of an assignment of t, which has three partitions, and of u, which does not exist; a and b want both."""
+    """Return the log of an assignment of t, with three partitions, and u, which does not exist; a and b want both."""
     subscriptions = {
         name: Subscription(["t", "u"], owned_partitions=[TopicPartition("t", n) for n in (owned or {}).get(name, [])])
         for name in ("a", "b")

@@ -184,7 +184,7 @@ class World:
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        """What the coordinator holds."""
+        """State of the coordinator."""
         return {
             TopicPartition(topic, partition): cast(OffsetCommitValue, record.value).offset
             for topic, stored in self._offsets.items()
@@ -211,7 +211,7 @@ class World:
                 seen[which] = host.name
 
     def owners(self) -> dict[TopicPartition, str]:
-        """Who processes what."""
+        """Return the partitions that each member processes."""
         return {partition: host.name for host in self.hosts if not host.stopped for partition in host.processing}
 
     def add_partitions(self, topic: str, partitions: int) -> None:
@@ -337,7 +337,7 @@ class Host:
         return config.session_timeout_ms if isinstance(config, MemberConfig) else SESSION_MS
 
     def identity(self, partition: TopicPartition) -> object:
-        """Of a topic that was made anew the old partition is another than the new one."""
+        """The partition of a recreated topic is not the partition of the earlier topic."""
         if isinstance(self.member, ConsumerMember):
             topic_id = self.member.ids.get(partition.topic)
         else:
@@ -374,7 +374,7 @@ class Host:
         self._cut()
 
     def reset_connection(self) -> None:
-        """What is under way is lost, in whichever direction."""
+        """Requests and responses in flight are lost."""
         for request in self._cut():
             self.world.at(DELAY_MS, partial(self.handle, RequestFailed(request.number)))
 

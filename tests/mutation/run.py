@@ -28,7 +28,7 @@ EQUIVALENT = Path(__file__).parent / "equivalent.txt"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Which source is mutated, and which tests are to notice."""
+    """The mutated source, and the tests that must notice."""
 
     sources: tuple[str, ...]
     """Patterns below `src`."""
@@ -125,7 +125,7 @@ def _mutants_of(package: Package) -> Iterator[Mutant]:
 
 
 def signature(mutant: Mutant) -> str:
-    """What names a mutant in `equivalent.txt`: without its line, which any change above it moves."""
+    """Return the name of a mutant in `equivalent.txt`: without its line number, which changes above it move."""
     return f"{mutant.path} {mutant.function}: {mutant.before}  ->  {mutant.after}"
 
 

@@ -41,7 +41,7 @@ FunctionKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a mutant."""
+    """Result of a mutant."""
 
     mutant: Mutant
     killed_by: str | None
@@ -50,7 +50,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which tests call which functions, and how long each test takes."""
+    """Functions that each test calls, and the duration of each test."""
 
     tests: dict[FunctionKey, list[int]] = field(default_factory=lambda: defaultdict(list))
     seconds: dict[int, float] = field(default_factory=dict)

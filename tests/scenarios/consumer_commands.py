@@ -23,7 +23,7 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 
 
 class Topics(Protocol):
-    """Who knows the topics of a transcript, and changes them."""
+    """Topics of a transcript, which its commands change."""
 
     @property
     def names(self) -> Mapping[UUID, str]: ...
@@ -34,7 +34,7 @@ class Topics(Protocol):
 
 
 class Sender(Protocol):
-    """What `Conversation` does for its commands."""
+    """Methods of `Conversation` for its commands."""
 
     @property
     def topics(self) -> Topics: ...
@@ -46,7 +46,7 @@ class Sender(Protocol):
 
 @dataclass
 class Standing:
-    """What a member of a consumer group remembers."""
+    """State of a member of a consumer group."""
 
     name: str
     member_id: str

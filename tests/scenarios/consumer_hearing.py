@@ -77,7 +77,7 @@ def _described(group: DescribedGroup) -> Iterator[str]:
 
 
 def written(effects: Effects, names: Names) -> Iterator[str]:
-    """What is appended to the log."""
+    """Return a line per record that is appended to the log."""
     for record in effects.records:
         line = _record(record.key, record.value, names)
         if line:

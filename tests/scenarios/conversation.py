@@ -82,7 +82,7 @@ def partition(text: str) -> TopicPartition:
 
 
 class Coordinator(Topics, Protocol):
-    """Who takes the requests: what `Shell` does, a real broker can do too."""
+    """Receiver of the requests: `Shell`, or a real broker."""
 
     @property
     def now(self) -> Millis: ...
@@ -99,7 +99,7 @@ class Coordinator(Topics, Protocol):
 
 @dataclass
 class Client:
-    """What a client remembers between its requests."""
+    """State of a client between its requests."""
 
     name: str
     member_id: str = ""
@@ -381,10 +381,10 @@ class Conversation:
         ]
         yield from self.send("admin", OffsetDeleteRequest(group_id=options.get("group", "g"), topics=topics), 0)
 
-    # What is heard
+    # Output
 
     def heard(self, effects: Effects) -> Iterator[str]:
-        """What was told, written and answered."""
+        """Return the events, records and responses."""
         names = self.topics.names
         yield from (f"event: {hearing.event(event)}" for event in effects.events)
         yield from hearing.written(effects)

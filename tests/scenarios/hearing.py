@@ -42,7 +42,7 @@ def listing(partitions: Any) -> str:
 
 
 def written(effects: Effects) -> Iterator[str]:
-    """What is appended to the log."""
+    """Return a line per record that is appended to the log."""
     offsets = []
     for record in effects.records:
         match record.key, record.value:
@@ -72,7 +72,7 @@ def state(group: ClassicGroup) -> str:
 
 
 def event(told: GroupEvent) -> str:
-    """What the recorder is told."""
+    """Return a line per event for the recorder."""
     match told:
         case RebalanceStarted():
             who = f" ({told.member_id})" if told.member_id else ""

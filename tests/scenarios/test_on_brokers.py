@@ -130,7 +130,7 @@ def _sorted(match: re.Match[str]) -> str:
 
 @dataclass(slots=True)
 class Played:
-    """What the transcript says, and what the broker says."""
+    """Expected lines of the transcript, and lines of the broker."""
 
     expected: list[str] = field(default_factory=list)
     actual: list[str] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Played:
         return self.actual == self.expected
 
     def explained(self, name: str) -> str:
-        """What differs; assert's own text leaves out most of it."""
+        """Return the differences; the text of assert omits most of them."""
         return explained(name, "\n".join(self.expected), "\n".join(self.actual))
 
     @property

@@ -111,7 +111,7 @@ class WireCoordinator:
         return self._topics[name][0]
 
     def set_topics(self, topics: Mapping[str, int]) -> Effects:
-        """Have topics of these names with so many partitions, under the prefix; wait until the broker says so."""
+        """Set topics of these names with partition counts, under the prefix; wait until the broker reports them."""
         for name in [name for name in self._topics if name not in topics]:
             self._delete(name)
         for name, partitions in topics.items():
@@ -223,7 +223,7 @@ class WireCoordinator:
         self._open.clear()
 
     def _collect(self, timeout: float, until: Set[Hashable] | None = None) -> Effects:
-        """What is answered in so many seconds, or until all of these are."""
+        """Return the responses within that many seconds, or until all of these have arrived."""
         out = Effects()
         end = time.monotonic() + timeout
         while (until is None or not until <= out.replies.keys()) and (left := end - time.monotonic()) > 0:

@@ -60,7 +60,7 @@ def sink_of(asked: dict[str, str]) -> Sink:
 
 
 def writer_of(asked: dict[str, str]) -> Callable[[DataFrame, int], None]:
-    """What the rung of the ladder is: at least once by plain files, exactly once by a sink with fences."""
+    """Guarantee of the sink: at least once by plain files, exactly once by a sink with fences."""
     if asked["sink"] == "files":
         return lambda frame, batch: frame.write.mode("append").parquet(f"{asked['home']}/out")
     return exactly_once(sink_of(asked), f"{asked['home']}/checkpoint")

@@ -27,7 +27,7 @@ class Crashed(Exception):
 
 @dataclass
 class Group:
-    """Who owns what, who should, and what is committed."""
+    """Owners of partitions, the target, and the commits."""
 
     ends: dict[TopicPartition, int]
     owner: dict[TopicPartition, Query] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Group:
         self.hand_out()
 
     def hand_out(self) -> None:
-        """What is free goes to whom it is for, who claims it at once."""
+        """Give free partitions to their members in the target, which claim them at once."""
         for tp, query in self.target.items():
             if tp not in self.owner and query.ledger is not None:
                 self.owner[tp] = query
@@ -115,7 +115,7 @@ class Query:
         self.group.leave(self)
 
     def give_up_what_may_go(self) -> None:
-        """What a revocation callback does: at once where no batch reads it, else at the next boundary."""
+        """Run a revocation callback: at once if no batch reads the partition, else at the next boundary."""
         ledger = self.ledger
         if ledger is None:
             return

@@ -1,4 +1,4 @@
-"""What a sink has after a query died at every step of a micro-batch: real processes, killed for real."""
+"""Contents of a sink after a query died at any step of a micro-batch: real processes, killed with SIGKILL."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_a_query_of_spark_sql_kafka_continues_as_a_member(
 
 
 def left_by_theirs(checkpoint: Path, offset: str) -> None:
-    """What a query with the JVM connector leaves behind after its first batch, in Spark's files."""
+    """Write the checkpoint of a query with the JVM connector after its first batch."""
     files = {
         "metadata": json.dumps({"id": str(uuid.uuid4())}),
         "offsets/0": f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":1790000000000,"conf":{{}}}}\n{offset}',

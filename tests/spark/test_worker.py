@@ -1,4 +1,4 @@
-"""What a Python worker does once, at its first task."""
+"""Work that a Python worker does once, at its first task."""
 
 from __future__ import annotations
 

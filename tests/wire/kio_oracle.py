@@ -75,14 +75,14 @@ def _inner(annotation: Any) -> Any:
 
 
 def kio_bytes(value: Any) -> bytes:
-    """What kio writes."""
+    """Return the bytes that kio writes."""
     buffer = io.BytesIO()
     entity_writer(type(value))(buffer, value)
     return buffer.getvalue()
 
 
 def kio_reads(kind: Any, data: bytes) -> Any:
-    """What kio reads."""
+    """Return the message that kio reads."""
     value, size = entity_reader(kind)(data, 0)
     assert size == len(data)
     return value

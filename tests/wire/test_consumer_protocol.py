@@ -26,7 +26,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 FULL = Subscription(["b", "a"], b"\0\0\0\5", [A1, B0, A0], 5, "rack")
 SORTED = Subscription(["a", "b"], b"\0\0\0\5", [A0, A1, B0], 5, "rack")
 
-# What Apache Kafka 4.3.1's ConsumerProtocol writes of FULL.
+# Bytes that Apache Kafka 4.3.1's ConsumerProtocol writes for FULL.
 BYTES = {
     0: "0000000000020001610001620000000400000005",
     1: "0001000000020001610001620000000400000005000000020001610000000200000000000000010001620000000100000000",

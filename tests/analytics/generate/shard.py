@@ -59,7 +59,7 @@ class Series:
         return cls(story, partition, interval_ms, phase_ms, begins, ends, moves, none, none.copy())
 
     def commit_times(self, begin: Millis, end: Millis) -> Any:
-        """When it commits in [begin, end): every so often, while somebody has the partition."""
+        """Return the commit times in [begin, end): one per interval while a member has the partition."""
         origin = self.story.begin + self.phase_ms
         first = max(0, int(np.ceil((begin - origin) / self.interval_ms)))
         last = int(np.ceil((end - origin) / self.interval_ms))

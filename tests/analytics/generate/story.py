@@ -73,7 +73,7 @@ class Span:
 
 @dataclass(slots=True)
 class Generation:
-    """What the log says after one rebalance (classic), or one step of one (consumer)."""
+    """The log's view after one rebalance (classic), or one step of a rebalance (consumer)."""
 
     at: Millis
     epoch: int
@@ -116,7 +116,7 @@ class Story:
         return max(0, int(self.rate * (at - self.begin) / SECOND))
 
     def committed(self, at: Millis) -> int:
-        """What it has committed by a commit of that time."""
+        """Return the offset that a commit at that time contains."""
         return self.end_offset(int(at - self.behind_ms - self.slower * (at - self.begin)))
 
 
@@ -169,7 +169,7 @@ def _events(story: Story, people: int, dice: random.Random) -> Iterator[_Event]:
 
 
 class _Group(ABC):
-    """What both protocols share: who is there, and which partition is whose since when."""
+    """State that both protocols share: the members, and the owner of each partition with its start time."""
 
     def __init__(self, story: Story) -> None:
         self.story = story
@@ -186,7 +186,7 @@ class _Group(ABC):
         """One rebalance, whatever it takes."""
 
     def finish(self) -> None:
-        """The story is over: whoever has a partition commits to the end."""
+        """End the story: each owner commits its partitions to the end."""
         for partition in tuple(self.owner):
             self.stop(partition, self.story.end)
 
@@ -300,7 +300,7 @@ class _Consumer(_Group):
         first = self.epoch == 0
         self.epoch += 1
         self._say(at, dict.fromkeys(came, ()), came, went, _cause(len(came), len(went), first))
-        # Whoever loses something gives it up at once; what is free is taken when `change` comes to it.
+        # A member releases its partitions at once; free partitions are taken when `change` reaches them.
         for member, partitions in sorted(self.owned.items()):
             keep = tuple(n for n in partitions if n in self.target[member])
             if keep != partitions:

@@ -22,7 +22,7 @@ def topic(number: int) -> UUID:
 
 @dataclass
 class Group:
-    """What stands in the log: topics, members, and the targets as updates said them."""
+    """The contents of the log: topics, members, and the targets after all updates."""
 
     assignor: ServerAssignor
     topics: dict[UUID, TopicShape] = field(default_factory=dict)

@@ -24,7 +24,7 @@ HERE = "tests.assignor.server.test_custom"
 
 
 class ToTheFirst:
-    """Everything to whoever comes first in alphabetical order."""
+    """Assign everything to the member with the first name."""
 
     name = "to-the-first"
 

@@ -24,7 +24,7 @@ def test_the_assignor_of_the_documents_shares_partitions(tmp_path: Path, monkeyp
     group.update()
     group.check_complete()
     assert min(group.load().values()) > 20
-    # Who leaves moves only what it had.
+    # A member that leaves moves only its own partitions.
     before = dict(group.targets)
     left = group.load()["b"]
     group.leave("b")

@@ -1,4 +1,4 @@
-"""What must hold of every server assignor, whatever happens to the group in whatever order."""
+"""Invariants of every server assignor, for any changes of the group in any order."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_every_member_has_a_reason(assignor: ServerAssignor, data: st.DataObject
     for member_id, load in group.load().items():
         said = group.plan.reason(member_id)
         wanted = [group.topics[topic_id].partitions for topic_id in group.wants(member_id) & group.topics.keys()]
-        # Of a topic without partitions, which no broker has, some plans say that it gives none, others that it is none.
+        # For a topic without partitions, which no broker has, plans differ: it gives no partitions, or it is no topic.
         expected = (f"{load} ",) if any(wanted) else ("no partitions", "0 ") if wanted else ("no partitions",)
         assert said.startswith(expected)
 

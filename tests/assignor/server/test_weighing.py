@@ -80,7 +80,7 @@ def test_two_partitions_are_swapped_where_no_single_one_fits(assignor: ServerAss
 
 @loaded
 def test_one_hot_partition_is_not_passed_round(assignor: ServerAssignor) -> None:
-    # Whoever has it bears too much, and nothing helps.
+    # Any owner of it is overloaded, and no move helps.
     group = of_two(assignor, 2, {0: 10_000, 1: 1})
     for load in (20_000, 40_000, 10):
         tell(group, {0: load})

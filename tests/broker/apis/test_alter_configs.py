@@ -77,7 +77,7 @@ async def test_single_configs_are_set_and_deleted_and_the_rest_stays(peer: Peer,
 
 
 async def test_parts_are_added_to_a_list_and_taken_from_it(peer: Peer, broker: Broker) -> None:
-    # What the topic has from its broker counts as its list (KIP-339).
+    # The list starts with the value that the topic inherits from its broker (KIP-339).
     for operation, part, after in [
         (APPEND, "compact", "delete,compact"),
         (APPEND, "compact", "delete,compact"),
@@ -193,7 +193,7 @@ async def test_configs_of_topics_outlive_a_restart(start_broker: MakeBroker, tmp
     assert configs(await start_broker(options)) == {"retention.ms": "60000"}
 
 
-# What they do
+# Effects of the settings
 
 
 async def store(peer: Peer, value: bytes) -> PartitionProduceResponse:

@@ -24,7 +24,7 @@ from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeaders
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import Peer, talking_to
 
-# What Apache Kafka answers where nobody has to be asked for permission.
+# Apache Kafka's response without authorization.
 ALL_OF_A_CLUSTER, ALL_OF_A_TOPIC = 8_096, 3_576
 
 

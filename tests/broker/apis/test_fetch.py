@@ -163,7 +163,7 @@ def test_a_consumer_with_a_rack_reads_from_a_replica_if_it_reads_an_offset_that_
     in_virtual_time(steps)
 
 
-# What the journal of rebalances learns
+# Events for the rebalance journal
 
 
 def test_a_fetch_ends_the_wait_for_the_first_read_when_it_arrives_unless_it_fails() -> None:
@@ -226,7 +226,7 @@ def test_a_partition_for_which_no_bytes_are_left_still_reports_an_offset_out_of_
     in_virtual_time(steps)
 
 
-# What it says of each partition
+# Contents of the response for each partition
 
 
 def test_an_error_has_no_offsets_and_the_others_have_theirs() -> None:

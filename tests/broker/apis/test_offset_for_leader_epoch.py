@@ -27,7 +27,7 @@ NOW = 1_700_000_000_000
 
 
 async def store(peer: Peer, count: int, producer_id: int = -1, sequence: int = -1) -> None:
-    """A batch of so many records."""
+    """Store a batch of that many records."""
     rows = [Record(index, NOW, None, b"x", ()) for index in range(count)]
     epoch = -1 if producer_id < 0 else 3
     records = encode_batch(rows, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)

@@ -1,4 +1,4 @@
-"""What clients are told to connect to: never an address that means no machine."""
+"""Advertised addresses: clients never get an address that belongs to no machine."""
 
 import errno
 import socket

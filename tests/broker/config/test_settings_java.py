@@ -50,7 +50,7 @@ def kafkas(kafka_tools: None) -> Mapping[tuple[str, str], Definition]:
 
 
 def differences(name: str, setting: Setting, theirs: Definition) -> list[str]:
-    """What the text about Apache Kafka has to say."""
+    """Return the expected text about Apache Kafka."""
     found = []
     if as_text(setting.default) != theirs.default:
         found.append(f"default {theirs.default or 'null'}")

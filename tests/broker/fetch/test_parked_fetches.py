@@ -1,4 +1,4 @@
-"""What a fetch session watches, and what is left of a fetch that was answered."""
+"""Partitions that a fetch session watches, and the resources of a fetch after its response."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parked() -> WaitingFetches:
 
 
 def session_of(parked: WaitingFetches, *partitions: int) -> tuple[FetchSession, list[FetchedPartition]]:
-    """A session of these partitions, all of which rest."""
+    """Return a session of these partitions, all without new data."""
     topic = FetchTopic(topic="orders")
     places = [FetchedPartition(("orders", number), topic, FetchPartition(partition=number)) for number in partitions]
     session = FetchSession(1, 12, {place.key: place for place in places}, parked, 0)

@@ -1,4 +1,4 @@
-"""`broker.rack`: where a broker stands reaches clients, and the assignors of consumer groups."""
+"""`broker.rack`: a broker's rack reaches clients and the assignors of consumer groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shard has a group, and which shards a broker leads."""
+"""The shard of a group, and the shards that a broker leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator answers while it loads its groups, and while its broker stops."""
+"""Responses of a coordinator that is loading, and of a broker that is stopping."""
 
 import asyncio
 import threading
@@ -106,7 +106,7 @@ async def test_a_broker_that_stops_sends_its_groups_to_another_coordinator(start
         disk.is_asked.clear()
         committer.send(commit(), 8)
         await until(disk.is_asked.is_set)
-        # What was written before the end is waited for; meanwhile the connections are open.
+        # The broker waits for earlier writes; meanwhile the connections are open.
         stopping = asyncio.ensure_future(broker.stop())
         await until(lambda: not broker.groups.shard("g").ready)
         assert codes(await peer.ask(BEAT, 4, HeartbeatResponse)) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}

@@ -95,7 +95,7 @@ Stable = Callable[..., Awaitable[list[Member]]]
 
 @pytest.fixture
 def stable(connect: Connect, broker: Broker) -> Stable:
-    """A stable group of so many members of an assignor: the first leads, and each has the partition of its place."""
+    """Form a stable group of that many members; the first leads, and each has the partition with its index."""
 
     async def make(assignor: str, count: int, software: str = "kohort") -> list[Member]:
         members: list[Member] = []

@@ -1,4 +1,4 @@
-"""Which members are taken for gone when connections close, in virtual time."""
+"""Members that count as lost when connections close, in virtual time."""
 
 import asyncio
 from collections import Counter

@@ -34,7 +34,7 @@ async def join(peer: Peer, *topics: str, group: str = "g", assignor: str = "rang
 
 
 async def journal(broker: Broker) -> list[RebalanceRecord]:
-    """What is in it by now of members that were refused."""
+    """Return the entries for rejected members that it has now."""
     await broker.writer.drain()
     log = broker.partition(JOURNAL_TOPIC, 0)
     found = [] if log is None else log.read(0, 1 << 20)

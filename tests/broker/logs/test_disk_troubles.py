@@ -1,4 +1,4 @@
-"""What the disk does to requests is in the broker's log, not only in an error code that some client may swallow."""
+"""The broker logs how disk errors affect requests, because a client may not show the error code."""
 
 import errno
 

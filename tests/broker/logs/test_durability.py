@@ -177,7 +177,7 @@ async def test_a_failing_callback_does_not_block_other_requests(store: Slow, log
 
 
 async def test_a_finished_commit_keeps_no_references(store: Slow) -> None:
-    # Whoever waits for a commit may hold it: were the two to keep each other, only the collector could free them.
+    # A waiter may hold a reference to its commit: a cycle between the two would need the garbage collector.
     writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
 
     def wait() -> weakref.ref[Callable[[], None]]:

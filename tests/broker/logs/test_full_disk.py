@@ -1,4 +1,4 @@
-"""What an admin asks for while the disk takes nothing: the error says so, nothing has changed, later it works."""
+"""Requests of an admin while the disk is full: an error, no change, and success later."""
 
 import asyncio
 import errno

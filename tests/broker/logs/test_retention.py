@@ -1,4 +1,4 @@
-"""What retention no longer keeps is dropped by the broker itself, by the topic's config or the broker's."""
+"""The broker deletes records after their retention time, by the config of the topic or of the broker."""
 
 from pathlib import Path
 

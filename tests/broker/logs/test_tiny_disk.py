@@ -131,7 +131,7 @@ async def test_full_it_refuses_and_with_room_again_it_takes_appends_again(tiny: 
         assert 5 < len(kept) < 50
         for _ in range(5):
             assert await produce(peer, b"x" * 500_000) == ErrorCode.KAFKA_STORAGE_ERROR
-        # What is left of the last page may take a commit or two; in the end groups are refused too, and only that.
+        # The rest of the last page may hold a commit or two; then groups are rejected, too, and nothing else.
         good = 1
         for offset in range(2, 200):
             code = await commit(peer, offset)

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Transport(asyncio.Transport):
-    """Of a socket whose peer reads everything."""
+    """Transport of a socket whose peer reads everything."""
 
     def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
         super().__init__({} if peer is None else {"peername": peer})

@@ -102,7 +102,7 @@ def test_large_parts_of_a_log_are_places_in_its_files(tmp_path: Path) -> None:
     found = [b"".join(one.read() if isinstance(one, FileSlice) else bytes(one) for one in part) for part in parts]
     assert found == expected
     assert not isinstance(logs[0].send(1, 1 << 20)[0], FileSlice)
-    # Whoever holds a slice reads on, even of what was deleted meanwhile.
+    # A reader that has a slice continues, even if its records were deleted meanwhile.
     store.delete_topic(topic_id)
     flush(store)
     assert b"".join(one.read() for one in held[0] if isinstance(one, FileSlice)) in expected

@@ -17,7 +17,7 @@ from tests.log.logs import append, flush, topic_in
 
 
 class Transport(asyncio.Transport):
-    """Of a socket: what is written is noted and sent at once, unless the test keeps it back."""
+    """Socket that records what is written and sends it at once, unless the test holds it back."""
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__({"socket": end})

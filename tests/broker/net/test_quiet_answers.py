@@ -68,7 +68,7 @@ async def test_a_member_of_a_consumer_group(broker: Broker, store: SlowDisk, con
     epoch = (await beat(beating)).member_epoch
     await commit_slowly(committing, store, ("a", epoch))
     assert (await beat(beating, "g", "a", epoch)).member_epoch == epoch
-    # Who is told something new is told when no crash can take it back.
+    # A response with news is sent only when no crash can revert it.
     joining.send(
         ConsumerGroupHeartbeatRequest(
             group_id="g", member_id="b", rebalance_timeout_ms=5_000, topic_partitions=[],

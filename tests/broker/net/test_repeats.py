@@ -1,4 +1,4 @@
-"""What a connection remembers of its last heartbeat changes no answer."""
+"""Caching a connection's last heartbeat changes no response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator changes by force: records that go early, members that go at once, offsets from outside."""
+"""Forced changes by an operator: deleted records, removed members, and offsets from outside the group."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_loop_stops_after_its_last_work() -> None:
     gc.collect()
 
 
-# What all blocking clients have in common
+# Common behaviour of all blocking clients
 
 
 class Client(BlockingClient):

@@ -77,7 +77,7 @@ def left_over() -> list[str]:
 
 
 async def until_nobody_is_left(admin: Admin, group_id: str) -> None:
-    """What was cancelled before its goodbye is gone when its session is over."""
+    """A member that was cancelled before it left is removed when its session expires."""
     async with asyncio.timeout(20):
         while (await admin.describe_groups([group_id]))[group_id].members:  # noqa: ASYNC110  the broker tells nobody
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What only the consumer protocol has (KIP-848), at both brokers."""
+"""Features that only the consumer protocol has (KIP-848), with both brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker says against a fetch is heard, in time and once, and the other partitions are read on."""
+"""Fetch errors are reported in time and once, and the other partitions are still read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refuse(code: ErrorCode) -> Callable[[FetchResponse, str | None], None]:
 
 
 async def raised_by(consumer: Consumer) -> KafkaError:
-    """What the next poll that raises something raises."""
+    """Return the error of the next poll that raises one."""
     async with asyncio.timeout(10):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Which partitions are fetched ahead, and in which order their records are handed out, without a broker."""
+"""Partitions that are fetched ahead, and the order in which their records are returned, without a broker."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def fetched_ahead(state: PartitionState, *, damaged: bool = False, times: int = 
     return len(data)
 
 
-# What is fetched ahead
+# Read-ahead
 
 
 async def test_a_partition_is_fetched_once_at_a_time() -> None:

@@ -1,4 +1,4 @@
-"""What a fetcher asks for next: in a session, after a change, and after an error."""
+"""The fetcher's next request: in a session, after a change, and after an error."""
 
 from __future__ import annotations
 

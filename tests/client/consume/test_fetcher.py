@@ -1,4 +1,4 @@
-"""Which partitions are fetched next, beside fetches that bring nothing."""
+"""Partitions that are fetched next while other fetches return nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_fetches_that_only_repeat_themselves_leave_room_for_a_partition_th
         broker.topics.create("t", 3)
         bootstrap = f"127.0.0.1:{link.port}"
         async with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
-            for number in range(3):  # each in a batch of its own, of which a fetch brings one
+            for number in range(3):  # each in its own batch; a fetch returns one batch
                 await (await producer.send("t", b"%d" % number, partition=full.partition))
         async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **sizes) as consumer:
             consumer.assign([full])
@@ -100,7 +100,7 @@ async def test_no_partition_waits_until_the_backlog_of_another_is_read() -> None
             for _ in range(100):
                 for number in range(60):
                     await producer.send("t", b"x" * 100, partition=number % 3)
-                await producer.flush()  # batches of 20 records, of which a fetch brings four
+                await producer.flush()  # batches of 20 records; a fetch returns four
         options: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 10_000}
         async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
             consumer.assign([TopicPartition("t", number) for number in range(3)])

@@ -1,4 +1,4 @@
-"""What callbacks are told: the partitions that come or go, and where each stands."""
+"""Arguments of rebalance callbacks: the partitions that are assigned or revoked, and their offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Told = list[tuple[str, dict[TopicPartition, int | None]]]
 
 
 def member(broker: Broker, group: str, topic: str, told: Told, protocol: dict[str, Any], **options: Any) -> Consumer:
-    """One that writes down what it is told of partitions that move."""
+    """Listener that records the partitions and offsets of its calls."""
 
     def tells(what: str) -> Any:
         def tell(partitions: Partitions) -> None:
@@ -73,7 +73,7 @@ async def test_a_callback_that_seeks_needs_no_committed_offset(
 
     async def seeks(partitions: Partitions) -> None:
         assert partitions.offsets == {here: None}
-        await asyncio.sleep(0.2)  # stands for a database
+        await asyncio.sleep(0.2)  # instead of a database
         consumer.seek(here, 3)
 
     consumer = Consumer(bootstrap_servers=any_broker.bootstrap, group_id=fresh, auto_offset_reset="none")

@@ -216,7 +216,7 @@ def test_bytes_that_changed_on_the_way_are_refused(chunk: MakeChunk) -> None:
 
 @both
 def test_records_before_a_damaged_batch_are_returned_and_none_is_skipped(chunk: MakeChunk) -> None:
-    # Were the damaged batch left behind when it is told of, a loop that logs errors would lose records.
+    # If the damaged batch were skipped when its error is raised, a loop that logs errors would lose records.
     damaged = bytearray(batch(2, 3))
     damaged[-1] ^= 1
     state = state_at(0)

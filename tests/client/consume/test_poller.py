@@ -53,7 +53,7 @@ class Polling:
         return await self.poller.poll(lambda: self.records, timeout)
 
     async def poll_for(self, milliseconds: int) -> None:
-        """Poll every millisecond for so long."""
+        """Poll every millisecond for that time."""
         for _ in range(milliseconds):
             await self.poll()
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""What becomes of the errors of position lookups."""
+"""The effect of errors of position lookups."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ async def test_a_partition_that_an_answer_leaves_out_is_an_error() -> None:
         assert ask.states[ONE].position == 5
 
 
-# What a new leader has (KIP-320)
+# The log of a new leader (KIP-320)
 
 
 @pytest.mark.parametrize("end", [8, 9])
@@ -289,7 +289,7 @@ async def test_records_truncated_before_they_were_returned_are_fetched_again(end
         state = ask.read_to(5, fetched=8)
         ask.link.change[EPOCH_END] = ends(end_offset=end)
         assert await ask.lookups.ask_epochs(ask.node, ask.of(ZERO)) == {}
-        # What was handed out last may be gone, too: that is checked next, by its epoch.
+        # The last returned records may be lost, too: the next check uses their epoch.
         assert (state.position, state.fetch_at, state.fetch_epoch, state.checked_epoch) == (5, 5, 0, None)
 
 

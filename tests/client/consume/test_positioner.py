@@ -30,7 +30,7 @@ from tests.client.positioning import (
     waiting,
 )
 
-# What is asked
+# Requests
 
 
 async def test_the_group_is_asked_first_and_only_for_partitions_without_a_position() -> None:

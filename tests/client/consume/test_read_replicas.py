@@ -1,4 +1,4 @@
-"""Which replica a partition is fetched from as time passes, without a broker: the test is the clock."""
+"""The replica that a partition is fetched from over time, without a broker; the test is the clock."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_follower_is_read_from_until_metadata_max_age_is_over_and_no_lon
         assert here.replicas.source(here.state) == FOLLOWER
         here.now += 0.01
         assert here.replicas.source(here.state) == LEADER
-        here.now -= 1  # whoever was chosen once is chosen anew by the leader alone
+        here.now -= 1  # only the leader chooses a replica again
         assert here.replicas.source(here.state) == LEADER
 
 

@@ -153,7 +153,7 @@ async def test_a_topic_without_an_id_does_not_make_the_others_go_by_name() -> No
 
 
 async def test_a_member_does_not_read_the_next_topic_of_a_name_before_it_is_assigned() -> None:
-    # It could not commit what it read, and whoever is assigned the new topic reads it again.
+    # It cannot commit these records, and the member that is assigned the new topic reads them again.
     here = TopicPartition("t", 0)
     async with linked_broker() as (broker, link):
         bootstrap = f"127.0.0.1:{link.port}"

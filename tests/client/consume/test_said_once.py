@@ -1,4 +1,4 @@
-"""What goes on failing is logged when it begins and when it is over, however long it takes."""
+"""A lasting failure is logged when it begins and when it ends, however long it takes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HERE = TopicPartition("t", 0)
 
 
 class Restored:
-    """A broker on a directory of which there is a copy of five records ago."""
+    """A broker on a directory with a backup from before the last five records."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.data, self.backup = tmp_path / "data", tmp_path / "backup"
@@ -55,7 +55,7 @@ async def write(bootstrap: str, *values: bytes) -> None:
 
 
 async def read_ten_and_lose_five(disk: Restored, policy: str) -> tuple[Consumer, str]:
-    """A consumer that has read ten records, of which the broker, back from its backup, has five and seven others."""
+    """A consumer that has read ten records; after a restore, the broker has five of them and seven others."""
     with kohort_to_kill(*disk.options) as first:
         await write(first.bootstrap, *(b"%d" % n for n in range(5, 10)))
         consumer = consumer_of(first, auto_offset_reset=policy, retry_backoff_max_ms=100)

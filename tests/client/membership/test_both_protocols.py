@@ -1,4 +1,4 @@
-"""What an application sees of its group is the same under both protocols and at both brokers."""
+"""A group looks the same to an application under both protocols and with both brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def cluster(any_broker: Broker) -> AsyncIterator[Cluster]:
 
 
 def shared(total: int, *members: Membership) -> bool:
-    """Whether all are stable and each has its part of so many partitions."""
+    """Return whether all members are stable and share that many partitions."""
     sizes = [len(member.assignment) for member in members]
     stable = all(member.state is Phase.STABLE for member in members)
     return stable and sum(sizes) == total and max(sizes) - min(sizes) <= 1
@@ -172,7 +172,7 @@ async def test_a_member_that_exceeds_the_rebalance_timeout_is_removed_and_return
     may_end.set()
     await eventually(lambda: shared(4, one, two))
     assert told == ["gives up 2", "too late", "lost 2"]
-    # Who notices first, the member or the coordinator, is a matter of milliseconds.
+    # Whether the member or the coordinator notices first is a matter of milliseconds.
     late, removed = "the revoke callback has taken longer than max_poll_interval_ms", "(while the revoke callback runs)"
     assert late in caplog.text or removed in caplog.text
     assert "lost 2 partitions, which others may process by now" in caplog.text

@@ -42,7 +42,7 @@ LEAVE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="nobod
 
 
 def commit(*topics: str) -> OffsetCommitRequest:
-    """What a consumer without a group sends."""
+    """Requests of a consumer without a group."""
     one = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     return OffsetCommitRequest(
         group_id="g",
@@ -89,7 +89,7 @@ class Member:
         return getattr(event.response, "error_code", 0)
 
     async def asked(self, key: int, times: int = 1) -> None:
-        """Wait until the broker got this request so many times."""
+        """Wait until the broker has received this request that many times."""
         async with asyncio.timeout(5):
             while self.broker.asked[key] < times:  # noqa: ASYNC110  the link has no event for it
                 await asyncio.sleep(0.001)
@@ -272,7 +272,7 @@ async def test_a_link_that_found_nothing_can_be_ended(member: Member) -> None:
     assert member.events.empty()
 
 
-# What is logged
+# Log messages
 
 
 async def test_a_coordinator_that_cannot_work_is_logged_until_the_same_request_succeeds(

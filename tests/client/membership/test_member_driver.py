@@ -32,7 +32,7 @@ CONSUMER: MembershipKeywords = {"group_protocol": "consumer", "retry_backoff_ms"
 
 
 class Told:
-    """What the callbacks of a membership received, in order."""
+    """Arguments of the callbacks of a membership, in order."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, frozenset[TopicPartition]]] = []

@@ -1,4 +1,4 @@
-"""A connection, and what stands at the other end of a wrong address."""
+"""A connection, and the error for an address that belongs to another kind of server."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CASES = [(protocol, key) for protocol, own in OF_PROTOCOL.items() for key in OF_
 
 
 async def write_and_count(link: Link, protocol: str, total: int) -> Counter[bytes | None]:
-    """Write so many records and read them in a group, committing after every poll; how often each was read."""
+    """Write that many records and read them in a group with a commit after every poll; count the reads of each."""
     bootstrap = f"127.0.0.1:{link.port}"
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False, **QUICK}
     options |= {"heartbeat_interval_ms": 100} if protocol == "classic" else {"group_protocol": "consumer"}
@@ -55,7 +55,7 @@ async def test_a_link_that_is_cut_at_a_request_costs_nothing(
     caplog.set_level("INFO", "kohort.client")
     async with linked_broker(**QUICK_GROUPS) as (broker, link):
         broker.topics.create("t", 2)
-        # An answer that is lost, and then a request: whoever asks again must not do a thing twice, or leave it out.
+        # A lost response, then a request: a repeated request must not take effect twice, or not at all.
         link.cut_at = {key: [True, False]}
         counted = await write_and_count(link, protocol, 40)
         assert link.cuts >= 1

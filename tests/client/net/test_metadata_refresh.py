@@ -123,7 +123,7 @@ def virtual(work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]
     return lambda: in_virtual_time(work)
 
 
-# What is asked for
+# Requested topics
 
 
 @virtual

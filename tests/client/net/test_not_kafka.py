@@ -1,4 +1,4 @@
-"""What a peer's first bytes say if it is no broker."""
+"""The first bytes of a peer that is not a broker."""
 
 from __future__ import annotations
 

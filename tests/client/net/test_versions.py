@@ -1,4 +1,4 @@
-"""Which version of a request is sent: the newest that both sides have and that can express it."""
+"""The version of a request: the newest one that both sides support and that can express the request."""
 
 from __future__ import annotations
 

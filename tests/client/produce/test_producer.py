@@ -16,7 +16,7 @@ from tests.interop.kohort import kohort_to_kill, running_kohort
 
 
 async def read(bootstrap: str, topic: str, count: int) -> list[ConsumerRecord]:
-    """The first so many records of a topic."""
+    """Return the first `count` records of a topic."""
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         number = await consumer.partitions_for(topic)
         consumer.assign(TopicPartition(topic, n) for n in range(number))

@@ -1,4 +1,4 @@
-"""What a producer does with a record before it is sent: its partition, its time, and the wait for room."""
+"""Steps before a record is sent: its partition, its timestamp, and the wait for buffer space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `send` accepts, and how much of a batch it counts for."""
+"""Records that `send` accepts, and their size in a batch."""
 
 from __future__ import annotations
 

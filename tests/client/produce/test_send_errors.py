@@ -1,4 +1,4 @@
-"""What becomes of batches after errors, without a leader or a producer id, and when the sender is closed."""
+"""Batches after errors, without a leader or a producer id, and when the sender is closed."""
 
 from __future__ import annotations
 

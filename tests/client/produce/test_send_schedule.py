@@ -30,7 +30,7 @@ def requests_under_way() -> int:
     return sum(task.get_name().startswith("kohort-produce ") for task in asyncio.all_tasks())
 
 
-# What a request has
+# Contents of a request
 
 
 @pytest.mark.parametrize(("acks", "sent"), [("all", -1), ("-1", -1), (1, 1), (0, 0)])

@@ -60,7 +60,7 @@ class Sending:
         return await self.producer.send("t", value, partition=partition)
 
     async def values(self) -> list[bytes | None]:
-        """What the topic has, partition after partition."""
+        """Return the records of the topic, partition by partition."""
         found: list[bytes | None] = []
         async with Consumer(bootstrap_servers=f"127.0.0.1:{self.link.port}") as consumer:
             partitions = [TopicPartition("t", number) for number in range(2)]

@@ -15,7 +15,7 @@ from kohort.client.produce import unclosed
 
 
 class Records:
-    """A producer of which `lost` records are not written in time, however long it is waited for."""
+    """Producer with `lost` records that are never written in time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, lost: int = 0, left: int = 3) -> None:
         self.loop = loop

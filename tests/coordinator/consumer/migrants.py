@@ -57,7 +57,7 @@ class Client:
         return [TopicPartition(TOPIC, number) for number in range(topic.shape.partitions)]
 
     def next_request(self) -> tuple[Message, int]:
-        """What it sends now, and in which version."""
+        """Return its next request and the version."""
         raise NotImplementedError
 
     def hear(self, response: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a member offers and computes, whoever made it up (decision 005). Members that mean well: tests/member."""
+"""Assignments that members offer and compute, even invalid ones (decision 005); valid ones are in tests/member."""
 
 from __future__ import annotations
 

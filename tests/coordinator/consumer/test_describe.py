@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe says beyond Apache Kafka's: since when each member has what it has."""
+"""Additions of ConsumerGroupDescribe to Apache Kafka's response: since when each member has its partitions."""
 
 from __future__ import annotations
 

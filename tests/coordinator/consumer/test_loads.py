@@ -105,7 +105,7 @@ def test_partitions_with_lag_are_shared_whatever_their_number() -> None:
     assert world.shard.weighed_topics == {"orders"}
     assert sorted(map(len, world.targets().values())) == [2, 2]
     mine = sorted(world.targets()["a"])
-    # What a has is far behind; b has read all of its partitions.
+    # Member a has a large lag; b has read all of its partitions.
     world.commit({n: 0 if n in mine else 5_000 for n in range(4)})
     epoch = world.shard.consumer_groups["g"].epoch
     effects = world.measure([5_000] * 4)

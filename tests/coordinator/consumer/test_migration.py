@@ -1,4 +1,4 @@
-"""Which classic groups may become consumer groups (KIP-848)."""
+"""Classic groups that may become consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_group_whose_assignor_sends_user_data_stays_classic() -> None:
 
 
 def test_a_group_does_not_become_classic_before_the_coordinator_knows_the_topics() -> None:
-    # It would write the members' assignments with names, of which it knows none: every member would lose all it has.
+    # It does not know the topics' names for the members' assignments: all members would lose their partitions.
     shell = Shell(GroupConfig())
     shell.set_topics({"t": 2})
     static = newcomer_request()

@@ -1,4 +1,4 @@
-"""Who has a partition: kept by number, given up by owner."""
+"""Owners of partitions: stored by partition number, removed by owner."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class World:
 
 
 def world() -> World:
-    """Six members, two of which believe to be one static member; more than the group may have."""
+    """Six members, two of them with one instance id; more than the group may have."""
     return World(
         [
             Member("a"),

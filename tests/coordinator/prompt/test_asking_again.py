@@ -23,7 +23,7 @@ def by_java(group: HeldGroup) -> HeldGroup:
 
 
 def commit_after(group: HeldGroup, milliseconds: int) -> ErrorCode:
-    """What the held heartbeat is answered for a commit; then the next one comes, and is held."""
+    """Return the response that a commit causes to the held heartbeat; the next heartbeat is held again."""
     [member_id] = group.members
     group.wait(milliseconds)
     group.release(member_id)

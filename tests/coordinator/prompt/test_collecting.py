@@ -1,4 +1,4 @@
-"""When the members of an eager group are told of a rebalance, seen from the clocks of their clients."""
+"""When the members of an eager group learn of a rebalance, by the clocks of their clients."""
 
 from __future__ import annotations
 

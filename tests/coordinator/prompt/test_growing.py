@@ -29,7 +29,7 @@ class Leader:
         self.times = 0
 
     def share(self, partitions: int, protocol_type: str = "consumer") -> None:
-        """Join, and take so many."""
+        """Join, and take that many partitions."""
         self.times += 1
         joining = JoinGroupRequest(
             group_id="g",

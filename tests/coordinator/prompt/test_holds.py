@@ -373,7 +373,7 @@ def test_a_member_that_owes_an_acknowledgement_is_asked_for_patience_twice_as_lo
 
 
 def test_only_one_member_computes_the_target_that_all_receive(shell: Shell) -> None:
-    # What it brings about is on record before the next is told.
+    # Its records are written before the next member is notified.
     epochs = {}
     for member_id in "abc":
         join(shell, member_id)

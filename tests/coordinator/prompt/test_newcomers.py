@@ -131,7 +131,7 @@ def test_members_of_an_eager_assignor_are_notified_of_a_new_member_at_once() -> 
 
 
 def test_a_group_that_still_moves_partitions_does_not_wait(group: HeldGroup) -> None:
-    # What was given up is dark until the next generation.
+    # A released partition is dark until the next generation.
     owner, _ = group.at_rest(members=1).members
     group.shell.shard.groups["g"].rebalance.revoking_members = frozenset([owner])
     group.join()

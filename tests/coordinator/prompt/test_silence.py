@@ -1,4 +1,4 @@
-"""Which answers tell a member nothing, so that they need not wait for records to be durable."""
+"""Responses without news, which need not wait until records are durable."""
 
 from typing import Any
 

@@ -49,7 +49,7 @@ class ConsumerMember(Client):
     # Heartbeats
 
     def request(self, **changes: Any) -> ConsumerGroupHeartbeatRequest:
-        """What it would send when nothing is new."""
+        """Return its request if nothing has changed."""
         owned = changes.pop("owns", None)
         if owned is not None:
             changes["topic_partitions"] = self.partitions(owned)

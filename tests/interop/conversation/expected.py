@@ -12,7 +12,7 @@ _ANY = object()
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Differences of one kind: scene, exchange and field may have `*` and `?`; what is said may be given too."""
+    """Differences of one kind: scene, exchange and field may contain `*` and `?`; the values are optional."""
 
     why: str
     scene: str = "*"

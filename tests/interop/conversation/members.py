@@ -51,7 +51,7 @@ class Member(Client):
     # Joining
 
     def join_request(self, v: int, **changes: Any) -> JoinGroupRequest:
-        """What it would send to join."""
+        """Return its JoinGroup request."""
         protocols = changes.pop("protocols", self.protocols)
         return JoinGroupRequest(
             **{
@@ -107,7 +107,7 @@ class Member(Client):
     # In the group
 
     def sync_request(self, v: int, shares: Mapping[Member, str] | None = None, **changes: Any) -> SyncGroupRequest:
-        """What it would send to fetch its assignment; the leader's has everybody's shares."""
+        """Return its SyncGroup request; the leader's contains all assignments."""
         given = [
             SyncGroupRequestAssignment(member_id=member.member_id, assignment=share.encode())
             for member, share in (shares or {}).items()

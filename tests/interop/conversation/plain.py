@@ -66,7 +66,7 @@ _KEYED = {
 
 @dataclass
 class Names:
-    """What one scene at one broker calls the things whose ids are random."""
+    """Names that replace random ids in one scene with one broker."""
 
     port: int
     known: dict[tuple[str, Any], str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Names:
         return found
 
     def _learn(self, message: Message | Struct) -> None:
-        """An id that stands beside its topic's name is known by it."""
+        """Learn the id of a topic from a response with both its name and its id."""
         name, topic_id = getattr(message, "name", None), getattr(message, "topic_id", NO_TOPIC_ID)
         if name and topic_id != NO_TOPIC_ID and ("topic", topic_id) not in self.known:
             self.known["topic", topic_id] = self.of(f"topic {name}", topic_id)

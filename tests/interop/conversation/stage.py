@@ -163,7 +163,7 @@ class Connection:
         self._streams[1].write(struct.pack(">i", len(frame)) + frame)
 
     async def is_quiet(self, seconds: float) -> bool:
-        """Whether nothing comes for so long; what does come stays to be received."""
+        """Return whether nothing arrives for that time; what arrives can still be received."""
         done, _ = await asyncio.wait({self._coming()}, timeout=seconds)
         return not done
 
@@ -244,7 +244,7 @@ class Client:
         return await self._answer(name, "(the answer that it waits for)", connection, kind, version)
 
     async def abandons(self, name: str) -> None:
-        """What becomes of the oldest request that waits if nothing else happens: an exchange of its own."""
+        """Record the outcome of the oldest waiting request, without further events, as its own exchange."""
         connection, kind, version = self._waiting.pop(0)
         self._connections.remove(connection)
         if await connection.is_quiet(PARKED_AFTER):

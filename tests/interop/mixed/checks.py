@@ -1,4 +1,4 @@
-"""What must hold of a group's history; each check returns a sentence per violation."""
+"""Invariants of a group's history; each check returns a sentence per violation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.interop.mixed.offsets_log import Generation
 
 
 class Life(Protocol):
-    """What one member did from its start to its end."""
+    """Events of one member from its start to its end."""
 
     @property
     def name(self) -> str: ...
@@ -135,7 +135,7 @@ def read_again(lives: Iterable[Life]) -> list[str]:
 
 
 def _readers(lives: Iterable[Life]) -> dict[int, dict[int, list[str]]]:
-    """Who read each offset of each partition, in the order of time."""
+    """Return the readers of each offset of each partition, in order of time."""
     reads = sorted(
         ((event, life.name) for life in lives for event in life.events if isinstance(event, Read)),
         key=lambda one: one[0].at,
@@ -149,5 +149,5 @@ def _readers(lives: Iterable[Life]) -> dict[int, dict[int, list[str]]]:
 
 
 def wrong_records(lives: Iterable[Life]) -> list[str]:
-    """What members themselves saw go wrong."""
+    """Return the errors that the members themselves noticed."""
     return [f"{life.name}: {event.what}" for life in lives for event in life.events if isinstance(event, Wrong)]

@@ -55,7 +55,7 @@ class MixedGroup:
             time.sleep(self.rng.uniform(0.0, 0.5))
 
     def churn(self, strategy: str, seconds: float) -> None:
-        """Random steps for so long, often before the group has settled from the step before."""
+        """Take random steps for that time, often before the group has settled after the previous step."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._step(strategy)
@@ -129,7 +129,7 @@ class MixedGroup:
         self.steps.append(f"{now_ms()} {step}")
 
     def _scarce(self) -> Kind:
-        """Some kind of which there are fewest."""
+        """Return one of the rarest kinds."""
         count = {kind.name: sum(member.kind is kind for member in self.live) for kind in self.kinds}
         least = min(count.values())
         return self.rng.choice([kind for kind in self.kinds if count[kind.name] == least])
@@ -144,7 +144,7 @@ class MixedGroup:
         self.lives.append(member)
 
     def _choices(self, name: str) -> Choices:
-        """What the member of that name does otherwise than the others."""
+        """Return the special settings of the member with that name."""
         return Choices()
 
     def _leave(self, member: Member) -> None:

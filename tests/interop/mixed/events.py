@@ -1,4 +1,4 @@
-"""What a member's process says, one JSON object per line, as Apache Kafka's VerifiableConsumer writes it."""
+"""Events that a member's process prints, one JSON object per line, as Apache Kafka's VerifiableConsumer does."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class NoOffset:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What must not happen inside one member: a gap in what it was given, another record than was written."""
+    """Errors inside one member: a gap in its records, or a record that was not written."""
 
     at: Millis
     what: str
@@ -77,7 +77,7 @@ Event = Assigned | Revoked | Lost | Read | Committed | NoOffset | Wrong
 
 
 def value_of(partition: int, offset: int) -> str:
-    """What the producer writes there: a record says where it must be found."""
+    """Value that the producer writes there: a record contains its own partition and offset."""
     return f"{partition}:{offset}"
 
 

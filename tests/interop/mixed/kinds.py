@@ -29,7 +29,7 @@ _JAVA_ASSIGNORS = {
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a member may do otherwise than the others."""
+    """Special behaviour of a member."""
 
     instance: str = ""
     """A static member's id; empty for a dynamic one."""

@@ -51,7 +51,7 @@ class Member:
 
     @property
     def owned(self) -> frozenset[int]:
-        """What it may process now, as far as it has said."""
+        """Return the partitions that it may process now, according to its events."""
         return self._owned
 
     @property

@@ -1,4 +1,4 @@
-"""Which clients a test can use here."""
+"""Clients that a test can use on this machine."""
 
 from __future__ import annotations
 

@@ -58,5 +58,5 @@ class GroupWatch:
         return {(place.topic, place.partition): at.metadata.removesuffix("\0") for place, at in offsets.items()}
 
     def widen(self, topic: str, partitions: int) -> None:
-        """Give the topic so many partitions."""
+        """Increase the topic to that many partitions."""
         self._admin.create_partitions([confluent_kafka.cimpl.NewPartitions(topic, partitions)])[topic].result(20.0)

@@ -68,7 +68,7 @@ OF_MEMBERS = ("leader", "follower", "static")
 
 
 def stable_group() -> ClassicGroup:
-    """A group at generation 5 with three members, of which one has the instance ID i0."""
+    """A group at generation 5 with three members; one has the instance ID i0."""
     group = ClassicGroup("g")
     for member_id in OF_MEMBERS:
         instance_id = "i0" if member_id == "static" else None

@@ -1,4 +1,4 @@
-"""Which ends of a membership are excused: only by what happened to that member, in that life."""
+"""Permitted ends of a membership: only events of that member, in that run, permit one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the records of a topic: also those that its leader wrote after another broker had deleted it."""
+"""Records of a topic as the checks know them, also those that its leader wrote after another broker had deleted it."""
 
 from __future__ import annotations
 

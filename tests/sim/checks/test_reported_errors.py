@@ -1,4 +1,4 @@
-"""What counts as silence: an error that is answered again and again, and neither raised nor logged."""
+"""Unreported errors: an error that is returned again and again, and neither raised nor logged."""
 
 from __future__ import annotations
 

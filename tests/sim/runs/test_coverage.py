@@ -1,4 +1,4 @@
-"""What worlds reach of what can happen, and what the report says of the rest."""
+"""Coverage of transitions and error codes by worlds, and the report about the rest."""
 
 from __future__ import annotations
 

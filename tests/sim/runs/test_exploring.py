@@ -1,4 +1,4 @@
-"""Which worlds a run chooses, and that each comes from its name alone."""
+"""The worlds that a run chooses; each is determined by its name alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sim.worlds.test_worlds import SHORT
 
 
 def chosen(exploring: Exploring, orders: dict[str, set[str]], worlds: int) -> list[str]:
-    """The names of the first worlds, of which these bring these orders."""
+    """Return the names of the first worlds; these worlds have these orders of events."""
     names = []
     for _ in range(worlds):
         names.append(exploring.next())

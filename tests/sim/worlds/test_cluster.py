@@ -47,7 +47,7 @@ def world(*accidents: Step) -> World:
 
 @pytest.mark.parametrize("fault", [BrokerKill, BrokerPowerOff, BrokerTerminate, BrokerSuspend])
 def test_coordinators_move_and_no_group_rebalances_however_a_broker_fails(fault: type[BrokerStep]) -> None:
-    # One that stands still is ended by the others after broker.session.timeout.ms.
+    # The others end a suspended broker after broker.session.timeout.ms.
     run = world(fault(32.0, 1, 10.0))
     outcome = run.run()
     assert outcome.violation is None

@@ -1,4 +1,4 @@
-"""What a query owns and commits: case by case, then by chance under an engine that crashes anywhere."""
+"""Partitions and commits of a query: case by case, then random, with an engine that crashes anywhere."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_each_claim_has_the_next_number() -> None:
     ledger.committed(commits)
     end = ledger.advance(Offset(), {A: 9, B: 9}, None, epoch=3)
     assert (end.claims, end.epoch) == ({A: Claim("theirs", 5), B: Claim(US, 1)}, 3)
-    # What another client commits has no claim: a new series begins.
+    # A commit of another client has no claim: a new series begins.
     ledger.drop([A])
     ledger.grant(A, GroupCommit.of(9, "committed by hand"), first=0)
     assert ledger.commits()[A].claim == Claim(US, 1)

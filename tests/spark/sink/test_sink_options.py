@@ -1,4 +1,4 @@
-"""What a user may say of the sink, and what is said back."""
+"""Options of the sink, and the errors for invalid ones."""
 
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType

@@ -1,4 +1,4 @@
-"""What executors write, without Spark, against our broker (`--broker kafka`: Apache Kafka)."""
+"""Records that executors write, without Spark, to a Kohort broker (`--broker kafka`: Apache Kafka)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a fence lets through: each row of the table in docs/spark-guarantees.md, without a store."""
+"""Rows that a fence admits: each row of the table in docs/spark-guarantees.md, without a store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def offsets(table: pa.Table) -> list[int]:
         # The user says that they are the same records.
         (Fence(7, 9, THEM, OLD), QueryClaim(US, 1, OLD, take_over=True), range(7, 9)),
         (Fence(7, 9, None, None), QueryClaim(US, 1, OLD, take_over=True), range(7, 9)),
-        # Which does not concern its own fences.
+        # The claim does not affect its own fences.
         (Fence(5, 9, US, OLD), QueryClaim(US, 1, OLD, take_over=True), range(0)),
     ],
 )

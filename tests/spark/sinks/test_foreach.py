@@ -24,7 +24,7 @@ NewTopic = Callable[[int], Topic]
 
 
 class Frame:
-    """What a micro-batch's DataFrame gives a sink."""
+    """Methods of a micro-batch's DataFrame that a sink uses."""
 
     def __init__(self, batches: list[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -1,4 +1,4 @@
-"""What every sink promises, whatever order writers come in."""
+"""Guarantees of every sink, for any order of writers."""
 
 from __future__ import annotations
 

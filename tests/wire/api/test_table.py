@@ -5,7 +5,7 @@ import pytest
 from kohort.wire.api.table import APIS
 from kohort.wire.messages.api_key import ApiKey
 
-# What the broker announces at least: api key, lowest and highest version, first flexible one.
+# Minimum that the broker advertises: api key, lowest and highest version, first flexible one.
 PROMISED = {
     "Produce": (0, 3, 13, 9),
     "Fetch": (1, 4, 17, 12),

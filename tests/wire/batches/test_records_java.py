@@ -53,7 +53,7 @@ def described(record: Record) -> str:
 
 
 def claims(header: BatchHeader) -> BatchHeader:
-    """What must agree whoever packed: all but sizes, checksum and the leader epoch that a broker sets."""
+    """Return the parts of a batch that are equal for all writers: without sizes, checksum and leader epoch."""
     return header._replace(crc=0, batch_length=0, leader_epoch=0)
 
 

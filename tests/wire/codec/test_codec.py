@@ -1,4 +1,4 @@
-"""What a declaration means, by small messages of our own: versions, nulls, tags, and what the caller did wrong."""
+"""The meaning of a declaration, with small test messages: versions, nulls, tags, and errors of the caller."""
 
 import pytest
 from hypothesis import given, settings
@@ -55,7 +55,7 @@ class Part(Struct):
 
 @struct
 class Inner(Struct):
-    """What a nullable or tagged struct holds."""
+    """Contents of a nullable or tagged struct."""
 
     value: Int16 = 3
 

@@ -98,7 +98,7 @@ CLASSIC_MEMBER = ConsumerGroupMemberMetadataValue(
     ),
 )
 
-# What Apache Kafka 4.3.1's own classes write.
+# Bytes that Apache Kafka 4.3.1's own classes write.
 KEYS: list[tuple[Message, str]] = [
     (LegacyOffsetCommitKey(group="g", topic="t", partition=1), "000000016700017400000001"),
     (

@@ -1,4 +1,4 @@
-"""What operators ask of partitions, records, configs, the cluster, epochs, logs, producers and elections."""
+"""Requests of operators about partitions, records, configs, the cluster, epochs, logs, producers and elections."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ async def offsets_for_leader_epochs(s: Stage) -> None:
 
 @scene
 async def logs_producers_and_elections(s: Stage) -> None:
-    """What is asked of partitions."""
+    """Requests about partitions."""
     orders = await s.topic("orders", 2)
     await produce(s, "by nobody", orders, batch("a"))
     await produce(s, "by somebody", orders, batch("b", "c", producer_id=4_711, producer_epoch=2, base_sequence=0))

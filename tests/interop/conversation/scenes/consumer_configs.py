@@ -60,7 +60,7 @@ async def configs_of_a_group(s: Stage) -> None:
 
 
 async def _listed(s: Stage, what: str, *, there: bool) -> None:
-    """Which groups have configs: Kafka's brokers hear of a change a little later."""
+    """Groups that have configs: Kafka's brokers apply a change a little later."""
     request = ListConfigResourcesRequest(resource_types=[_GROUP])
     for _ in range(100):
         told = await s.admin.quietly(request, 1)

@@ -21,7 +21,7 @@ TWICE = [TopicPartitions(topic_id=UNKNOWN_ID, partitions=[0, 0])] * 2
 
 @consumer
 async def bad_consumer_joins(s: Stage) -> None:
-    """Whoever enters must say who it is, what it wants and that it has nothing."""
+    """A member that joins must state its id, its subscription, and that it owns nothing."""
     orders = await topic(s, "orders")
     a = ConsumerMember(s, "a")
     wrong: dict[str, dict[str, Any]] = {
@@ -177,7 +177,7 @@ async def member_epochs(s: Stage) -> None:
 
 @consumer
 async def partitions_that_were_never_given(s: Stage) -> None:
-    """What a member says to own does not make it the owner."""
+    """A member does not become the owner of partitions by claiming them."""
     orders = await topic(s, "orders", 4)
     a, b = ConsumerMember(s, "a"), ConsumerMember(s, "b")
     await a.joins("a joins", [orders])
@@ -196,7 +196,7 @@ async def partitions_that_were_never_given(s: Stage) -> None:
 
 @consumer
 async def groups_of_the_other_kind(s: Stage) -> None:
-    """What each kind of group is to the other's requests."""
+    """Requests of one protocol to groups of the other."""
     orders = await topic(s, "orders")
     a = ConsumerMember(s, "a")
     await a.joins("a joins", [orders])

@@ -58,7 +58,7 @@ async def partitions_change_hands(s: Stage) -> None:
 
 @consumer
 async def the_majoritys_assignor(s: Stage) -> None:
-    """What most members ask for computes; what nobody asks for is the first of the broker's."""
+    """The assignor that most members ask for computes; without requests, the broker's first one does."""
     orders = await topic(s, "orders", 3)
     a, b, c = (ConsumerMember(s, name) for name in "abc")
     await a.joins("a joins", [orders], server_assignor="range")
@@ -157,7 +157,7 @@ async def static_consumer_members(s: Stage) -> None:
 
 @consumer
 async def static_members_that_stay_away(s: Stage) -> None:
-    """Who is away keeps its place for a session; so does who left nobody with a word."""
+    """An absent member keeps its partitions for a session, static or not."""
     orders = await topic(s, "orders", 2)
     await _configure(s, {"consumer.session.timeout.ms": "1000", "consumer.heartbeat.interval.ms": "500"})
     a = ConsumerMember(s, "a", instance="ia")

@@ -19,7 +19,7 @@ consumer = functools.partial(scene, part="consumer")
 
 @consumer
 async def commits_of_consumer_members(s: Stage) -> None:
-    """The member epoch stands where a classic member's generation does."""
+    """The member epoch takes the place of a classic member's generation."""
     orders = await topic(s, "orders", 4)
     a, b = ConsumerMember(s, "a"), ConsumerMember(s, "b")
     await a.joins("a joins", [orders], server_assignor="range")
@@ -74,7 +74,7 @@ async def reading_offsets_as_a_consumer_member(s: Stage) -> None:
 
 @consumer
 async def offsets_of_an_empty_consumer_group(s: Stage) -> None:
-    """What stays when the members have gone, and who may change it then."""
+    """State that remains after the members have left, and requests that may change it."""
     orders, payments = await topic(s, "orders", 2), await topic(s, "payments", 1)
     a = ConsumerMember(s, "a")
     await a.joins("a joins", [orders])

@@ -1,4 +1,4 @@
-"""What consumer groups make of topics that come, grow and go, and of regular expressions (KIP-848)."""
+"""Topics that are created, grow and are deleted, and regular expressions, in consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def two_members_of_two_expressions(s: Stage) -> None:
 
 
 async def _hears(member: ConsumerMember, partitions: int) -> None:
-    """Quiet heartbeats until it is told of so many partitions in all."""
+    """Send heartbeats without changes until it has that many partitions in total."""
     await _until(member, lambda: _count(member) == partitions)
 
 

@@ -1,4 +1,4 @@
-"""KIP-227: sessions that begin, go on, grow and shrink, end; what is told of a partition that changed or did not."""
+"""KIP-227: sessions that begin, continue, grow, shrink and end, and their changed and unchanged partitions."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ async def a_session_whose_log_begins_later(s: Stage) -> None:
 
 @scene
 async def a_session_with_little_room(s: Stage) -> None:
-    """Who had records comes last the next time, so that none starves."""
+    """A partition that returned records is last in the next response, so that none starves."""
     orders = await s.topic("orders", partitions=3)
     for partition in range(3):
         for n in range(2):

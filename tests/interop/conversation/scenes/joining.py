@@ -1,4 +1,4 @@
-"""Who may enter a group, and in which words it is refused."""
+"""Members that may join a group, and the error codes of rejected joins."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def bad_joins(s: Stage) -> None:
 
 @scene
 async def member_ids(s: Stage) -> None:
-    """KIP-394: an id that was handed out can be used once, in any version, by whoever has it."""
+    """KIP-394: an id can be used once, in any version, on any connection."""
     orders = await s.topic("orders")
     one, two, three = Member(s, "one"), Member(s, "two"), Member(s, "three")
     await one.gets_an_id(4)
@@ -181,7 +181,7 @@ async def malformed_subscriptions(s: Stage) -> None:
 
 @scene
 async def an_id_whose_connection_breaks(s: Stage) -> None:
-    """Nobody but a rebalance knows of it: that waits for whoever has the id, who may use it on another connection."""
+    """Only a rebalance shows it: it waits for the client with the id, which may use it on another connection."""
     one, two = Member(s, "one"), Member(s, "two")
     await running(one)
     await two.gets_an_id()

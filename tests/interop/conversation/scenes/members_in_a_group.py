@@ -1,4 +1,4 @@
-"""What the members of a group are told in each of its states."""
+"""Responses to the members of a group in each of its states."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def session_ends(s: Stage) -> None:
 
 @scene
 async def rebalance_timeout(s: Stage) -> None:
-    """Who does not rejoin in time is left out."""
+    """A member that does not rejoin in time is removed."""
     a, b = Member(s, "a"), Member(s, "b")
     await a.enters(rebalance_timeout_ms=1_000)
     await a.sync("a assigns", {a: "all"})
@@ -331,7 +331,7 @@ async def members_far_away(s: Stage) -> None:
 
 @scene
 async def requests_behind_one_that_waits(s: Stage) -> None:
-    """Two requests on one connection, the first of which waits for other members."""
+    """Two requests on one connection; the first one waits for other members."""
     a, b = Member(s, "a"), Member(s, "b")
     await a.enters()
     await a.sync("a assigns", {a: "all"})

@@ -29,7 +29,7 @@ class Migrating(Member):
         self.owns()
 
     def owns(self, *partitions: int) -> None:
-        """What its next join says that it owns."""
+        """Set the owned partitions of its next join."""
         owned = [TopicPartition(self.subscribed, number) for number in partitions]
         said = Subscription([self.subscribed], owned_partitions=owned)
         self.protocols = {self._protocol: encode_subscription(said, 3)}
@@ -232,7 +232,7 @@ async def groups_that_cannot_migrate(s: Stage) -> None:
 
 
 async def both_ways(s: Stage) -> None:
-    """What a policy allows of migration up, of classic joins, and of migration down."""
+    """The migrations and classic joins that each policy permits."""
     orders = await topic(s, "orders", 2)
     a = Migrating(s, "a", orders)
     await a.enters()

@@ -149,7 +149,7 @@ async def bad_commits(s: Stage) -> None:
 
 @scene
 async def commits_in_each_state(s: Stage) -> None:
-    """Of a member, a stranger and a simple consumer, while the group goes through its states."""
+    """Commits of a member, a non-member and a simple consumer in each state of the group."""
     orders = await s.topic("orders", partitions=4)
     other = await s.topic("other")
     wish = {"range": encode_subscription(Subscription([orders]), 1)}
@@ -328,7 +328,7 @@ async def delete_groups(s: Stage) -> None:
 
 @scene
 async def describe_and_list(s: Stage) -> None:
-    """What tools see of groups, in each state and version."""
+    """Groups as tools see them, in each state and version."""
     orders = await s.topic("orders")
     empty, alone, joining = (Member(s, name, group=f"{s.group}-{name}") for name in ("empty", "alone", "joining"))
     connect = Member(s, "connect", group=f"{s.group}-connect", protocols={"eager": b"bytes"})

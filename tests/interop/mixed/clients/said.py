@@ -1,4 +1,4 @@
-"""What a member that is written in Python prints, in the words of Apache Kafka's VerifiableConsumer."""
+"""Output of a member that is written in Python, in the format of Apache Kafka's VerifiableConsumer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def spots(partitions: Iterable[Any]) -> list[Spot]:
 
 
 def first(partitions: Iterable[Any]) -> list[Any]:
-    """What a pause is about."""
+    """Reason of a pause."""
     return [one for one in partitions if one.partition == 0]
 
 
