@@ -13,6 +13,7 @@ from pathlib import Path
 import kohort
 from kohort.broker.config import Setting, setting_reference
 from kohort.client import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+from kohort.client.security import SecurityOptions
 
 PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
     "consumer": (kohort.Consumer, ConsumerOptions),
@@ -78,7 +79,8 @@ def _with_code(text: str) -> str:
 def _options(options: type[ClientOptions]) -> list[str]:
     described = describe_options(options)
     lines = ["| option | type | default | description |", "| --- | --- | --- | --- |"]
-    for option in fields(options):
+    of_security = {option.name for option in fields(SecurityOptions)}
+    for option in sorted(fields(options), key=lambda option: option.name in of_security):
         kind, text = described[option.name]
         default = "required" if option.default is option.default_factory else f"`{option.default!r}`"
         lines.append(f"| `{option.name}` | {kind} | {default} | {text} |")

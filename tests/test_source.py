@@ -183,6 +183,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.client.membership",
         "kohort.client.net",
         "kohort.client.produce",
+        "kohort.client.security",
         "kohort.coordinator",
         "kohort.coordinator.classic",
         "kohort.coordinator.consumer",

@@ -22,7 +22,7 @@ def test_defaults_are_kafkas() -> None:
     ("given", "sentence"),
     [
         ({"auto_ofset_reset": "latest"}, "did you mean auto_offset_reset"),
-        ({"auto.offset.reset": "latest"}, "did you mean auto_offset_reset"),
+        ({"auto.ofset.reset": "latest"}, "did you mean auto_offset_reset"),
         ({"auto_offset_reset": "first"}, "must be earliest, latest, none"),
         ({"auto_offset_reset": "by_duration:1h"}, "by_duration:PT1H"),
         ({"fetch_min_bytes": "many"}, "must be a whole number"),

@@ -33,6 +33,7 @@ from kohort.client.net import Cluster, NotKafkaError
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
 from kohort.client.produce import Delivery, Producer, RecordMetadata
+from kohort.client.security import AuthenticationError
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
@@ -44,6 +45,7 @@ __all__ = [
     "Admin",
     "AdminKeywords",
     "AdminOptions",
+    "AuthenticationError",
     "Broker",
     "BufferFullError",
     "ClientKeywords",

@@ -4,15 +4,46 @@ A TypedDict cannot be derived from a dataclass, so names and types are repeated 
 compares them with `options.py`, which has each option's description and default.
 """
 
-from collections.abc import Sequence
-from typing import Required, TypedDict
+from collections.abc import Mapping, Sequence
+from ssl import SSLContext
+from typing import Any, Required, TypedDict
 
 from kohort.assignor import Assignor
 from kohort.client.options import Bytes
 from kohort.model import Millis
+from kohort.security import Secret
 
 
-class ClientKeywords(TypedDict, total=False):
+class SecurityKeywords(TypedDict, total=False):
+    """Keywords of SecurityOptions."""
+
+    security_protocol: str
+    ssl_cafile: str | None
+    ssl_cadata: str | None
+    ssl_certfile: str | None
+    ssl_certdata: str | None
+    ssl_keyfile: str | None
+    ssl_keydata: str | Secret | None
+    ssl_password: str | Secret | None
+    ssl_crlfile: str | None
+    ssl_ciphers: str | None
+    ssl_check_hostname: bool
+    ssl_verify_certificate: bool
+    ssl_context: SSLContext | None
+    sasl_mechanism: str | None
+    sasl_plain_username: str | None
+    sasl_plain_password: str | Secret | None
+    sasl_oauth_token: str | Secret | None
+    sasl_oauth_token_provider: Any
+    sasl_oauth_token_endpoint_url: str | None
+    sasl_oauth_client_id: str | None
+    sasl_oauth_client_secret: str | Secret | None
+    sasl_oauth_scope: str | None
+    sasl_oauth_extensions: str | Mapping[str, str] | None
+    sasl_aws_region: str | None
+
+
+class ClientKeywords(SecurityKeywords, total=False):
     """Keywords of ClientOptions. `Cluster.of` takes bootstrap_servers as an argument."""
 
     client_id: str

@@ -7,19 +7,22 @@ from this file.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from ssl import SSLContext
 from typing import Any, Self, get_args, get_type_hints
 
 from kohort.assignor import Assignor
 from kohort.client.reset import reset_policy
+from kohort.client.security import MECHANISMS, PROTOCOLS, SecurityOptions, check_security, normal_names
 from kohort.errors import ConfigError
 from kohort.model import Millis
+from kohort.security import Secret
 
 Bytes = int
 """Size in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(SecurityOptions):
     """Options common to all clients."""
 
     bootstrap_servers: str | Sequence[str]
@@ -50,8 +53,12 @@ class ClientOptions:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         """Return options of this kind, converting text to each option's type. Raises ConfigError with a
-        full sentence."""
+        full sentence.
+
+        Names may be those of Java, librdkafka, aiokafka or kafka-python.
+        """
         types = get_type_hints(cls)
+        given = normal_names(given, types)
         for name in given:
             if name not in types:
                 raise _unknown(name, list(types))
@@ -189,6 +196,8 @@ class AdminOptions(ClientOptions):
 
 
 _CHOICES: Mapping[str, tuple[object, ...]] = {
+    "security_protocol": PROTOCOLS,
+    "sasl_mechanism": MECHANISMS,
     "group_protocol": ("classic", "consumer"),
     "isolation_level": ("read_uncommitted", "read_committed"),
     "acks": ("all", "-1", "0", "1", -1, 0, 1),
@@ -226,6 +235,7 @@ def _check(options: ClientOptions, given: Mapping[str, Any]) -> None:
             check_weight(options.group_member_weight)
     if isinstance(options, ConsumerOptions):
         reset_policy(options.auto_offset_reset)
+    check_security(options)
     options.addresses()
 
 
@@ -255,6 +265,8 @@ def _unknown(name: str, known: list[str]) -> ConfigError:
 
 def _read(name: str, hint: Any, value: Any) -> Any:
     kinds = get_args(hint) or (hint,)
+    if Secret in kinds:
+        return _read_secret(name, value)
     if bool in kinds:
         return _read_bool(name, value)
     if int in kinds and str not in kinds:
@@ -263,9 +275,19 @@ def _read(name: str, hint: Any, value: Any) -> Any:
         return _read_float(name, value)
     if value is None and type(None) not in kinds:
         raise ConfigError(f"{name} is None; leave it out for its default.")
+    if SSLContext in kinds and not isinstance(value, SSLContext | None):
+        raise ConfigError(f"{name} must be an ssl.SSLContext.")
     if kinds in ((str,), (str, type(None))) and not isinstance(value, str | None):
         raise ConfigError(f"{name} is {value!r}, but must be text.")
     return value
+
+
+def _read_secret(name: str, value: Any) -> Secret | None:
+    if value is None or isinstance(value, Secret):
+        return value
+    if not isinstance(value, str | bytes):
+        raise ConfigError(f"{name} must be text.")
+    return Secret(value)
 
 
 def _read_bool(name: str, value: Any) -> bool:

@@ -285,7 +285,7 @@ async def test_a_connection_that_the_peer_ends_before_its_first_answer_may_expec
 
     async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
         made = Peer([], int(server.sockets[0].getsockname()[1]))
-        with pytest.raises(KafkaError, match=r"before its first answer: is it stopping, or does it expect TLS\?$"):
+        with pytest.raises(KafkaError, match=r"before its first answer: .* it expect TLS \(security_protocol\)\?$"):
             await made.connect()
 
 
@@ -298,7 +298,7 @@ async def test_a_connection_that_the_peer_ends_later_is_logged_with_what_waited(
         await asked(made, HEARTBEAT)
         made.writers[0].transport.abort()
         for answer in answers:
-            with pytest.raises(KafkaError, match=r"127\.0\.0\.1:\d+ closed the connection(: .*reset.*)?$"):
+            with pytest.raises(KafkaError, match=r"closed the connection(: .*reset.*| after its first.*)?$"):
                 await answer
     (line,) = logged(caplog, "connection lost")
     assert line.endswith("unanswered requests: Metadata, Heartbeat")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Self, TypeVar, Unpack
 
 from kohort.client.keywords import ClientKeywords
+from kohort.client.net.authentication import locks_accounts
 from kohort.client.net.backoff import back_off
 from kohort.client.net.closing import run_to_end
 from kohort.client.net.connection import BrokerConnection
@@ -141,6 +142,8 @@ class Cluster:
             try:
                 connection = await connect()
             except KafkaError as problem:
+                if locks_accounts(problem):
+                    raise  # the other brokers would count another failure of the same account
                 # One that cannot be reached, or is not a broker, does not affect the others.
                 last = problem if last is None or problem.retriable else last
                 continue

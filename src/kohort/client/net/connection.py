@@ -10,12 +10,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+from ssl import SSLContext, SSLError
 from struct import Struct
 from typing import Any, TypeVar, cast
 
+from kohort.client.net.authentication import Authentication
 from kohort.client.net.earliest_timer import EarliestTimer
 from kohort.client.net.not_kafka import NotKafkaError, copied_error, malformed_answer_error, other_protocol_error
 from kohort.client.net.versions import NEWEST_SPOKEN, common_versions, version_for
+from kohort.client.security import AuthenticationError, Credentials, tls_error
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
 from kohort.wire.api import APIS, read_response_header, request_header
@@ -29,6 +32,9 @@ _LARGEST_ANSWER = 1 << 30
 _SLOW = 0.25
 """Fraction of request.timeout.ms after which a response is logged as slow."""
 _READ_BYTES = 1 << 16  # asyncio's default of 256 KiB costs an mmap and its page faults for each read
+
+_TLS_CLOSING_S = 1.0
+"""Longest wait for a broker's part in closing a TLS connection."""
 
 _M = TypeVar("_M", bound=Message)
 
@@ -45,6 +51,17 @@ class _Waiting:
     deadline_at: float
     slow_at: float
     """Loop time from which the response is logged as slow."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """Request that waits until the connection is authenticated again."""
+
+    request: Message
+    version: int
+    timeout_ms: Millis | None
+    answer: "asyncio.Future[Any] | None"
+    """None for a request without a response."""
 
 
 class BrokerConnection(asyncio.Protocol):
@@ -70,6 +87,14 @@ class BrokerConnection(asyncio.Protocol):
         self._never_answered = True
         self.received = 0
         """Number of bytes received so far."""
+        self._tls = False
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        """Resolves when the transport has ended."""
+        self._authentication: Authentication | None = None
+        self._held: list[_Held] | None = None
+        """Requests to send when the connection is authenticated again; None if it is."""
+        self._only_versions = True
+        """Whether ApiVersions is the only request that has been answered."""
 
     @property
     def open(self) -> bool:
@@ -79,7 +104,12 @@ class BrokerConnection(asyncio.Protocol):
     @property
     def in_flight(self) -> int:
         """Number of requests that wait for a response."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._held or ())
+
+    @property
+    def authentications(self) -> int:
+        """Number of times that the connection has been authenticated by SASL."""
+        return self._authentication.count if self._authentication is not None else 0
 
     def version_of(self, kind: type[Message]) -> int:
         """Return the version in which requests of this kind are sent.
@@ -121,7 +151,10 @@ class BrokerConnection(asyncio.Protocol):
         version = self.version_of(type(request))
         if self.closed.done():
             raise self._why_closed()
-        self._write(request, version)
+        if self._held is not None:
+            self._held.append(_Held(request, version, None, None))
+        else:
+            self._write(request, version)
 
     async def drained(self) -> None:
         """Wait until the peer has received most of the data sent."""
@@ -129,9 +162,18 @@ class BrokerConnection(asyncio.Protocol):
 
     def _send(self, request: Message, version: int, timeout_ms: Millis | None) -> "asyncio.Future[Any]":
         answer: asyncio.Future[Any] = self._loop.create_future()
+        if self._held is not None and not self.closed.done():
+            self._held.append(_Held(request, version, timeout_ms, answer))
+        else:
+            self._send_now(request, version, timeout_ms, answer)
+        return answer
+
+    def _send_now(
+        self, request: Message, version: int, timeout_ms: Millis | None, answer: "asyncio.Future[Any]"
+    ) -> None:
         if self.closed.done():
             answer.set_exception(self._why_closed())
-            return answer
+            return
         api = APIS[request.KEY]
         correlation_id = self._write(request, version)
         now = self._loop.time()
@@ -142,7 +184,32 @@ class BrokerConnection(asyncio.Protocol):
         waiting = _Waiting(correlation_id, api.key, version, decode, answer, now + timeout, slow_at)
         self._waiting.append(waiting)
         self._deadline_timer.by(waiting.deadline_at)
+
+    # -- requests of the authentication
+
+    def send_first(self, request: Message, version: int) -> "asyncio.Future[Any]":
+        """Send a request though others are held."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._send_now(request, version, None, answer)
         return answer
+
+    def hold_requests(self) -> None:
+        """Hold new requests until `release_requests`."""
+        if self._held is None:
+            self._held = []
+
+    def release_requests(self) -> None:
+        """Send the requests that were held, in their order."""
+        held, self._held = self._held or [], None
+        for each in held:
+            if each.answer is None:
+                self._write(each.request, each.version)
+            elif not each.answer.done():
+                self._send_now(each.request, each.version, each.timeout_ms, each.answer)
+
+    def end(self, error: KafkaError) -> None:
+        """Close immediately. All requests fail with this error."""
+        self._end(error)
 
     def _write(self, request: Message, version: int) -> int:
         self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
@@ -156,26 +223,47 @@ class BrokerConnection(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, *, client_id: str, request_timeout_ms: Millis, setup_timeout_ms: Millis
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        request_timeout_ms: Millis,
+        setup_timeout_ms: Millis,
+        tls: SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> "BrokerConnection":
-        """Connect and negotiate API versions. Raises KafkaError with a sentence that explains the problem."""
+        """Connect, negotiate API versions and authenticate.
+
+        Raises KafkaError with a sentence that explains the problem.
+        """
         loop = asyncio.get_running_loop()
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        machine = None if credentials is None else await credentials.client()
         connection: BrokerConnection | None = None
+        ready = False
         try:
             async with asyncio.timeout(setup_timeout_ms / 1000):
-                _, connection = await loop.create_connection(lambda: cls(client_id, request_timeout_ms), host, port)
+                connecting = loop.create_connection(lambda: cls(client_id, request_timeout_ms), host, port, ssl=tls)
+                _, connection = await connecting
                 connection.address, connection.peer = address, (host, port)
+                connection._tls = tls is not None
                 await connection._agree()
+                if credentials is not None and machine is not None:
+                    connection._authentication = Authentication(connection, credentials)
+                    await connection._authentication.authenticate(machine)
+            ready = True
         except TimeoutError as problem:
             detail = f"{address} did not answer within {setup_timeout_ms} ms"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from problem
+        except (SSLError, ConnectionResetError, ConnectionAbortedError) as problem:
+            if tls is not None:
+                raise tls_error(address, problem) from problem
+            raise _unreachable(address, problem) from problem
         except OSError as problem:
-            why = problem.strerror or problem
-            detail = f"cannot connect to {address}: {why}; is a broker running there, and is bootstrap_servers correct?"
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, detail) from problem
+            raise _unreachable(address, problem) from problem
         finally:
-            if connection is not None and not connection._versions:
+            if connection is not None and not ready:
                 connection.abort("the connection was given up before it was ready")
         return connection
 
@@ -199,6 +287,9 @@ class BrokerConnection(asyncio.Protocol):
         """Close after the data sent has been transmitted. Pending requests fail. Closing twice is allowed."""
         self._transport.close()
         self._break(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was closed"))
+        if self._tls and not self._lost.done():  # it ends with a message in each direction
+            await asyncio.wait([self._lost], timeout=_TLS_CLOSING_S)
+            self._transport.abort()
 
     def abort(self, why: str, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
         """Close immediately."""
@@ -214,14 +305,18 @@ class BrokerConnection(asyncio.Protocol):
         self.closed.set_result(error)
         self._deadline_timer.cancel()
         self._writable.set()
+        if self._authentication is not None:
+            self._authentication.close()
         waiting, self._waiting = self._waiting, deque()
-        for waiting_request in waiting:
-            if not waiting_request.answer.done():
-                waiting_request.answer.set_exception(copied_error(error))
+        held, self._held = self._held or [], None
+        answers = [*(each.answer for each in waiting), *(each.answer for each in held if each.answer is not None)]
+        for answer in answers:
+            if not answer.done():
+                answer.set_exception(copied_error(error))
 
     def _why_closed(self) -> KafkaError:
         why = self.closed.result()
-        if isinstance(why, NotKafkaError):
+        if isinstance(why, NotKafkaError | AuthenticationError):
             return copied_error(why)
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, why.sentence)
 
@@ -248,9 +343,18 @@ class BrokerConnection(asyncio.Protocol):
             transport.max_size = _READ_BYTES
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if not self._lost.done():
+            self._lost.set_result(None)
+        if isinstance(exc, SSLError):  # with TLS 1.3, a broker rejects a certificate after the handshake
+            self._break(tls_error(self.address, exc))
+            return
         why = f": {exc}" if exc else ""
-        if self._never_answered:
-            why += " before its first answer: is it stopping, or does it expect TLS?"
+        if self._never_answered and self._tls:
+            why += " before its first answer: is it stopping, or does it require a certificate (ssl_certfile)?"
+        elif self._never_answered:
+            why += " before its first answer: is it stopping, or does it expect TLS (security_protocol)?"
+        elif self._only_versions and self._authentication is None and exc is None:
+            why += " after its first answer: is it stopping, or does it require SASL (security_protocol)?"
         if self._waiting:
             asked = ", ".join(APIS[waiting_request.key].name for waiting_request in self._waiting)
             _log.info("connection lost: %s closed the connection%s; unanswered requests: %s", self.address, why, asked)
@@ -306,6 +410,7 @@ class BrokerConnection(asyncio.Protocol):
             self.abort(f"{self.address} sent a malformed answer to {APIS[waiting_request.key].name}: {problem}")
             return False
         self._never_answered = False
+        self._only_versions &= waiting_request.key == ApiVersionsRequest.KEY
         if (now := self._loop.time()) > waiting_request.slow_at:
             took = now - waiting_request.slow_at + self._request_timeout * _SLOW
             _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[waiting_request.key].name)
@@ -319,6 +424,12 @@ class BrokerConnection(asyncio.Protocol):
         if waiting_request.key == ApiVersionsRequest.KEY and data[body : body + 2] == _UNSUPPORTED_VERSION:
             return decoder(ApiVersionsResponse, 0)(data, body)[0]
         return waiting_request.decode(data, body)[0]
+
+
+def _unreachable(address: str, problem: OSError) -> KafkaError:
+    why = problem.strerror or problem
+    detail = f"cannot connect to {address}: {why}; is a broker running there, and is bootstrap_servers correct?"
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, detail)
 
 
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)

@@ -5,8 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from kohort.client.loops import check_loop
+from kohort.client.net.authentication import locks_accounts
 from kohort.client.net.connection import BrokerConnection
+from kohort.client.net.not_kafka import copied_error
 from kohort.client.options import ClientOptions
+from kohort.client.security import Credentials, tls_context
 from kohort.errors import ErrorCode, KafkaError
 from kohort.requests import Broker
 
@@ -14,6 +17,9 @@ Key = tuple[int, str]
 """Broker ID and purpose of a connection."""
 
 NO_NODE = -(2**31)
+_REFUSED_S = 1.0
+"""Time for which no broker receives credentials that one has refused. It doubles with each refusal."""
+_REFUSED_MAX_S = 60.0
 _BOOTSTRAP = "bootstrap"
 
 
@@ -33,6 +39,12 @@ class Connections:
         self._failures: dict[int, tuple[int, float]] = {}
         """Consecutive connection failures and time of the last one, by broker."""
         self._closed = False
+        self._tls = tls_context(options)
+        self._credentials = Credentials.of(options, str(options.bootstrap_servers))
+        self._refusal: KafkaError | None = None
+        """Refusal of the credentials by the last broker that received them."""
+        self._refusals = 0
+        self._refused_until = 0.0
 
     @property
     def all(self) -> list[BrokerConnection]:
@@ -85,13 +97,16 @@ class Connections:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         connections = self.all
-        for connection in connections:
-            await connection.close()
+        await asyncio.gather(*(connection.close() for connection in connections))
         if connections:
             await asyncio.sleep(0)  # the transports report their end to the loop in its next turn
 
     async def _connect(self, key: Key, host: str, port: int) -> BrokerConnection:
         options = self._options
+        if self._refusal is not None and self._loop.time() < self._refused_until:
+            # A wrong password must reach the application at once, and the brokers seldom: they may
+            # lock the account.
+            raise copied_error(self._refusal)
         count, failed_at = self._failures.get(key[0], (0, 0.0))
         if count:
             delay = min(options.reconnect_backoff_ms * 2 ** min(count - 1, 16), options.reconnect_backoff_max_ms)
@@ -103,12 +118,23 @@ class Connections:
                 client_id=options.client_id,
                 request_timeout_ms=options.request_timeout_ms,
                 setup_timeout_ms=options.socket_connection_setup_timeout_ms,
+                tls=self._tls,
+                credentials=self._credentials,
             )
-        except KafkaError:
+        except KafkaError as problem:
             self._failures[key[0]] = (count + 1, self._loop.time())
+            if locks_accounts(problem):
+                self._note_refusal(problem)
             raise
         self._failures.pop(key[0], None)
+        self._refusal, self._refusals = None, 0
         return connection
+
+    def _note_refusal(self, problem: KafkaError) -> None:
+        self._refusal = problem
+        delay = min(_REFUSED_S * 2 ** min(self._refusals, 16), _REFUSED_MAX_S)
+        self._refusals += 1
+        self._refused_until = self._loop.time() + delay
 
     def _connected(self, key: Key, task: "asyncio.Task[BrokerConnection]") -> None:
         self._opening.pop(key, None)

@@ -1,0 +1,109 @@
+"""Apache Kafka with a listener for each security protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kohort import Cluster
+from kohort.lab.apache_kafka import ApacheKafka, free_ports, running_kafka
+from kohort.security.sasl import ScramMechanism, salt_of
+from kohort.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialUpsertion,
+)
+from tests.client.security.authorities import Certificates, certificates
+
+USER, PASSWORD = "alice", 'pencil, 4711="x"'
+SESSION_MS = 2_000
+_MODULES = "org.apache.kafka.common.security"
+
+
+@dataclass(frozen=True)
+class SecuredKafka:
+    """Addresses of a broker's listeners, and its certificates."""
+
+    kafka: ApacheKafka
+    certificates: Certificates
+    ports: dict[str, int]
+
+    def address(self, listener: str, host: str = "localhost") -> str:
+        return f"{host}:{self.ports[listener]}"
+
+
+@contextlib.contextmanager
+def running_secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
+    """Run Kafka. SHORT ends sessions after SESSION_MS, MTLS wants a client's certificate, EXPIRED has an old one."""
+    made = certificates(directory)
+    server = made.issue("server", "localhost")
+    expired = made.issue("expired", "localhost", expired=True)
+    protocols = {
+        "SASL_SSL": "SASL_SSL",
+        "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+        "SHORT": "SASL_PLAINTEXT",
+        "SSL": "SSL",
+        "MTLS": "SSL",
+        "EXPIRED": "SSL",
+        "SCRAM_ONLY": "SASL_PLAINTEXT",
+    }
+    own, controller, *others = free_ports(2 + len(protocols))
+    ports = dict(zip(protocols, others, strict=True)) | {"PLAINTEXT": own}
+    listeners = ",".join(
+        [f"PLAINTEXT://127.0.0.1:{own}", f"CONTROLLER://127.0.0.1:{controller}"]
+        + [f"{name}://localhost:{ports[name]}" for name in protocols]
+    )
+    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    quoted = PASSWORD.replace('"', '\\"')
+    jaas = {
+        "plain": f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{quoted}";',
+        "scram-sha-256": f"{_MODULES}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{_MODULES}.scram.ScramLoginModule required;",
+        "oauthbearer": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required"
+        ' unsecuredLoginStringClaim_sub="broker";',
+    }
+    config = {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": ",".join(
+            ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *(f"{name}:{kind}" for name, kind in protocols.items())]
+        ),
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "sasl.enabled.mechanisms": ",".join(mechanisms),
+        "listener.name.scram_only.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(server),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": made.cafile,
+        "listener.name.mtls.ssl.client.auth": "required",
+        "listener.name.expired.ssl.keystore.type": "PEM",
+        "listener.name.expired.ssl.keystore.location": str(expired),
+        "connection.failed.authentication.delay.ms": "20",
+    }
+    for name in protocols:
+        if protocols[name].startswith("SASL"):
+            for mechanism, line in jaas.items():
+                prefix = f"listener.name.{name.lower()}.{mechanism}"
+                config[f"{prefix}.sasl.jaas.config"] = line.replace("\\", "\\\\")
+                if name == "SHORT":
+                    config[f"{prefix}.connections.max.reauth.ms"] = str(SESSION_MS)
+    with running_kafka(config) as kafka:
+        yield SecuredKafka(kafka, made, ports)
+
+
+async def add_scram_users(kafka: SecuredKafka) -> None:
+    """Store the user's credential for both mechanisms. Kafka takes one of a user in a request."""
+    async with Cluster.of(kafka.address("PLAINTEXT", "127.0.0.1")) as cluster:
+        for mechanism in ScramMechanism:
+            salt = salt_of(os.urandom(32))
+            salted = mechanism.salted_password(PASSWORD.encode(), salt, 8192)
+            credential = ScramCredentialUpsertion(
+                name=USER, mechanism=mechanism.number, iterations=8192, salt=salt, salted_password=salted
+            )
+            request = AlterUserScramCredentialsRequest(upsertions=[credential])
+            answer = await cluster.ask_any(request, AlterUserScramCredentialsResponse)
+            assert [(result.error_code, result.error_message) for result in answer.results] == [(0, None)]
