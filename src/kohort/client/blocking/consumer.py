@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import BlockingClient, T, made
 from kohort.client.consume import Consumer as AsyncioConsumer
-from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, check_callbacks
+from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.subscription_pattern import SubscriptionPattern
@@ -49,7 +49,6 @@ class Consumer(BlockingClient):
         on_lost: Callback | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> None:
-        check_callbacks(topics, on_assigned, on_revoked, on_lost)
         super().__init__("kohort-consumer")
         self._inbox: SimpleQueue[Callable[[], bool]] = SimpleQueue()
         """Functions for the polling thread to run.
@@ -64,13 +63,16 @@ class Consumer(BlockingClient):
         self._user = 0
         self._close_asked = False
         try:
-            self._consumer = self._call(made(lambda: AsyncioConsumer(**options)))
+            callbacks = {
+                "on_assigned": self._relayed(on_assigned),
+                "on_revoked": self._relayed(on_revoked),
+                "on_lost": self._relayed(on_lost),
+            }
+            self._consumer = self._call(made(lambda: AsyncioConsumer(*topics, **callbacks, **options)))
         except BaseException:
             self._stop()
             raise
         self._made = True
-        if topics:
-            self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
 
     def subscribe(
         self,

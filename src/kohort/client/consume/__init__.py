@@ -4,7 +4,6 @@ from kohort.client.consume.acceleration import columns_loading
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer import Consumer
 from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.client.consume.group_subscription import check_callbacks
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.partition_events import Partitions
 
@@ -14,6 +13,5 @@ __all__ = [
     "ConsumerRecord",
     "PartitionBatch",
     "Partitions",
-    "check_callbacks",
     "columns_loading",
 ]
