@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -15,7 +16,8 @@ from kohort.assignor import find_assignors
 from kohort.client import ClosedError, MembershipKeywords, Phase, SubscriptionPattern
 from kohort.client.membership import MemberDriver, member_config
 from kohort.client.options import GroupOptions
-from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata
+from kohort.member import CallbackKind, ConsumerMemberConfig, MemberConfig, OffsetAndMetadata, PollEnded
+from tests.broker.virtual import PORT, VirtualBroker
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
 
@@ -278,12 +280,13 @@ async def test_a_commit_fails_at_its_timeout_with_the_reason(cluster: Cluster, l
 # Leaving
 
 
-async def test_a_member_that_began_to_report_must_go_on(cluster: Cluster) -> None:
+async def test_a_member_that_began_to_report_must_go_on(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     lost: list[TopicPartition] = []
     member = await join(cluster, {**CLASSIC, "max_poll_interval_ms": 100}, on_lost=lost.extend)
     member.alive()
     await eventually(lambda: member.state is Phase.STALE, within=5)
     assert not lost
+    assert "the application has not polled for max_poll_interval_ms (100 ms)" in caplog.text
     member.alive()
     await eventually(lambda: set(lost) == BOTH, within=5)
     await within(member.leave())
@@ -467,3 +470,138 @@ async def test_a_closed_driver_hears_of_nothing_any_more(cluster: Cluster) -> No
     await cluster.refresh()
     driver.subscribe(frozenset({"u"}))
     assert len(changes) == before
+
+
+# In virtual time
+
+
+async def joining(cluster: Cluster) -> tuple[MemberDriver, list[CallbackKind]]:
+    """A driver whose first callback has begun, and the callbacks, which the test ends."""
+    begun: list[CallbackKind] = []
+    driver = MemberDriver(cluster, config(**CLASSIC), lambda kind, partitions: begun.append(kind), lambda: None)
+    driver.subscribe(frozenset({"t"}))
+    await eventually(lambda: begun == [CallbackKind.ASSIGN])
+    return driver, begun
+
+
+def with_a_broker(steps: Callable[[VirtualBroker, Cluster], Awaitable[None]]) -> None:
+    world = VirtualBroker({"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0"})
+
+    async def run() -> None:
+        world.broker.topics.create("t", 2)
+        async with Cluster.of(f"127.0.0.1:{PORT}") as cluster:
+            await steps(world, cluster)
+            world.network.heal_all()
+
+    world.play(run())
+    world.play(world.broker.stop())
+
+
+@pytest.mark.parametrize(("own", "takes"), [(0.0, 8), (3.0, 5)])
+def test_only_the_applications_time_in_callbacks_does_not_count_when_a_member_leaves(own: float, takes: int) -> None:
+    async def steps(world: VirtualBroker, cluster: Cluster) -> None:
+        loop = asyncio.get_running_loop()
+        driver, begun = await joining(cluster)
+        await asyncio.sleep(100)
+        driver.callback_done()
+        await eventually(lambda: driver.member.is_answered)
+        world.network.block("broker", "broker")
+        began = loop.time()
+        leaving = asyncio.ensure_future(driver.leave("the test ends", 5_000))
+        await asyncio.sleep(3)
+        assert begun[1:] == [CallbackKind.REVOKE]
+        driver.callback_done(own=own)
+        await leaving
+        assert loop.time() - began == pytest.approx(takes, abs=0.1)
+        await driver.close()
+
+    with_a_broker(steps)
+
+
+def test_a_callback_that_waits_for_its_poll_counts_from_when_its_member_leaves() -> None:
+    async def steps(world: VirtualBroker, cluster: Cluster) -> None:
+        loop = asyncio.get_running_loop()
+        driver, begun = await joining(cluster)
+        await asyncio.sleep(100)
+        world.network.block("broker", "broker")
+        began = loop.time()
+        leaving = asyncio.ensure_future(driver.leave("the test ends", 5_000))
+        await asyncio.sleep(1)
+        driver.callback_done()
+        driver.handle(PollEnded())  # more news in the same turn
+        await eventually(lambda: begun[1:] == [CallbackKind.REVOKE])
+        driver.callback_done()
+        await leaving
+        assert loop.time() - began == pytest.approx(6, abs=0.1)
+        await driver.close()
+
+    with_a_broker(steps)
+
+
+@pytest.mark.parametrize("has_joined", [True, False])
+def test_a_closed_driver_leaves_no_connection(has_joined: bool) -> None:
+    async def steps(world: VirtualBroker, cluster: Cluster) -> None:
+        await cluster.refresh(["t"])
+        before = len(world.broker.sockets)
+        if has_joined:
+            driver, _ = await joining(cluster)
+            assert len(world.broker.sockets) > before
+        else:
+            driver = MemberDriver(cluster, config(**CLASSIC), lambda kind, partitions: None, lambda: None)
+            driver.subscribe(frozenset({"t"}))
+            await asyncio.sleep(0)
+        await driver.close()
+        await asyncio.sleep(10)
+        assert len(world.broker.sockets) == before
+
+    with_a_broker(steps)
+
+
+@pytest.mark.parametrize(("options", "longest"), [(CLASSIC, 2), (CONSUMER, 15)], ids=["classic", "consumer"])
+def test_an_event_loop_that_stands_still_for_a_third_of_the_session_is_logged(
+    options: MembershipKeywords, longest: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps(world: VirtualBroker, cluster: Cluster) -> None:
+        driver = MemberDriver(cluster, config(**options), lambda kind, partitions: None, lambda: None)
+        for seconds, is_logged in ((longest - 1, False), (2 * longest, True)):
+            world.agenda.now += seconds
+            await asyncio.sleep(1)
+            assert ("the event loop stood still" in caplog.text) is is_logged
+        await driver.close()
+
+    with_a_broker(steps)
+
+
+def test_each_change_of_a_members_phase_is_logged_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="kohort.client.membership.driver")
+
+    async def steps(world: VirtualBroker, cluster: Cluster) -> None:
+        driver, begun = await joining(cluster)
+        driver.callback_done()
+        await asyncio.sleep(60)
+        leaving = asyncio.ensure_future(driver.leave("the test ends", 5_000))
+        await eventually(lambda: begun[1:] == [CallbackKind.REVOKE])
+        driver.callback_done()
+        await leaving
+        await driver.close()
+
+    with_a_broker(steps)
+    told = [record.getMessage() for record in caplog.records]
+    phases = [one.split(": ", 1)[1].split(" (")[0].split(" -> ") for one in told]
+    assert (phases[0][0], phases[-1][1]) == (Phase.UNSUBSCRIBED.value, Phase.UNSUBSCRIBED.value)
+    assert all(before != after for before, after in phases)
+    assert [after for _, after in phases[:-1]] == [before for before, _ in phases[1:]]
+
+
+async def test_a_commit_that_nobody_awaits_any_more_fails_in_silence(cluster: Cluster) -> None:
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
+    driver = driver_of(cluster, CLASSIC)
+    commit = driver.commit({T0: OffsetAndMetadata(5)}, 1_000)
+    commit.send(None)
+    commit.close()
+    await driver.close()
+    await asyncio.sleep(0)
+    del driver, commit
+    gc.collect()
+    assert not problems

@@ -171,7 +171,6 @@ class MemberDriver:
             if not done.done():
                 done.set_exception(ClosedError("the member was closed before the commit was answered."))
                 done.exception()  # the caller may be gone
-        self._commits.clear()
         await self._link.close()
 
     # -- events in, actions out
