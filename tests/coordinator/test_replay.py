@@ -12,11 +12,14 @@ from kohort.coordinator import GroupConfig, GroupShard, GroupState, MetadataImag
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.group_records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
@@ -72,6 +75,46 @@ def test_a_group_whose_deletion_is_all_that_is_left_of_its_end_does_not_stop_the
         topic = Topic("t", UUID(int=1), TopicShape(partitions))
         assert not shard.metadata_changed(MetadataImage([topic], partitions), 0).records
     assert not shard.consumer_groups
+
+
+def test_an_empty_expression_in_the_log_is_none() -> None:
+    member = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    value = ConsumerGroupMemberMetadataValue(
+        subscribed_topic_names=["t"], subscribed_topic_regex="", rebalance_timeout_ms=60_000
+    )
+    shard = shard_of((member, value))
+    assert not shard.consumer_groups["g"].topics.expressions
+
+
+def test_partition_metadata_of_an_older_broker_is_deleted_with_the_next_epoch() -> None:
+    shard = shard_of(
+        (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=2)),
+        (ConsumerGroupPartitionMetadataKey(group_id="g"), ConsumerGroupPartitionMetadataValue()),
+    )
+    shard.metadata_changed(MetadataImage([Topic("t", UUID(int=1), TopicShape(1))], 1), 0)
+    shard.loaded(0)
+    deleted = []
+    for member_id in ("a", "b"):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        effects = shard.handle(request, RequestContext(member_id, 1, "client", "/host"), 1_000)
+        deleted.append([one.value for one in effects.records if isinstance(one.key, ConsumerGroupPartitionMetadataKey)])
+        shard.replay_all(effects.records)
+    assert deleted == [[None], []]
+
+
+def test_offsets_of_a_group_that_was_emptied_at_an_unknown_time_expire_by_their_own_times() -> None:
+    key, value = offset(5)
+    assert isinstance(value, OffsetCommitValue)
+    now = 100 * 86_400_000
+    value.commit_timestamp = now - 1_000
+    shard = shard_of(generation(1, "a"), generation(2), (key, value))
+    assert not shard.fire(OffsetExpiry(), now).records
 
 
 def test_a_group_that_everybody_left_is_empty() -> None:

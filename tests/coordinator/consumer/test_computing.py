@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kohort.coordinator import GroupConfig, GroupSettings
 from kohort.coordinator.timers import GroupTimer, TargetDue
 from kohort.errors import ErrorCode
@@ -255,3 +257,48 @@ def test_a_weight_survives_a_failover() -> None:
     beat(shell, member_epoch=joined.member_epoch, weight=2.5)
     shell.fail_over()
     assert shell.shard.consumer_groups["g"].members["m"].weight == 2.5
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-9, 1e9])
+def test_a_weight_may_be_zero_or_any_usual_number(weight: float) -> None:
+    shell, joined = group_of()
+    assert beat(shell, member_epoch=joined.member_epoch, weight=weight).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("weight", [-2.0, 1e-10, 1e10, float("nan"), float("inf")])
+def test_any_other_weight_is_refused(weight: float) -> None:
+    shell, joined = group_of()
+    answer = beat(shell, member_epoch=joined.member_epoch, weight=weight)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST and "a weight is 0, or between" in str(answer.error_message)
+
+
+def test_a_member_that_offers_nothing_cannot_ask_for_a_new_target() -> None:
+    shell, joined = group_of()
+    before = shell.shard.consumer_groups["g"].epoch
+    beat(shell, member_epoch=joined.member_epoch, asks_anew="why not")
+    assert shell.shard.consumer_groups["g"].epoch == before
+
+
+def test_an_invalid_target_is_refused_with_the_reason_and_the_last_one_stays() -> None:
+    shell, joined = group_of(OfferedAssignor(name="mine"))
+    asked = beat(shell, member_epoch=joined.member_epoch).computation
+    assert asked is not None
+    wrong = [TopicPartitions(topic_id=shell.topic_id("t"), partitions=[0, 7])]
+    computed = Computed(group_epoch=asked.group_epoch, targets=[MemberTarget(member_id="m", topic_partitions=wrong)])
+    answer = beat(shell, member_epoch=joined.member_epoch, computed=computed)
+    assert answer.error_code == ErrorCode.NONE and answer.refused
+    assert not shell.shard.consumer_groups["g"].target_of("m")
+
+
+def test_the_journal_names_the_servers_assignor_once_no_member_computes() -> None:
+    shell, joined = group_of(OfferedAssignor(name="mine"))
+    asked = beat(shell, member_epoch=joined.member_epoch).computation
+    assert asked is not None
+    share = [TopicPartitions(topic_id=shell.topic_id("t"), partitions=[0, 1])]
+    computed = Computed(group_epoch=asked.group_epoch, targets=[MemberTarget(member_id="m", topic_partitions=share)])
+    epoch = beat(shell, member_epoch=joined.member_epoch, computed=computed).member_epoch
+    beat(shell, member_epoch=epoch, offered_assignors=[])
+    shell.set_topics({"t": 3})
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
+    events = shell.handle(request, "settles", 1).events
+    assert [event.assignor for event in events if isinstance(event, GroupSettled)] == ["uniform"]

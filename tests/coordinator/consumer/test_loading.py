@@ -5,6 +5,8 @@ from __future__ import annotations
 from kohort.coordinator import GroupSettings
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_value
 from kohort.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
@@ -63,3 +65,24 @@ def test_a_target_of_the_future_is_not_waited_for() -> None:
     world.consumer("c", "t")
     world.run(30_000)
     assert len(set(world.owners().values())) == 3
+
+
+def test_only_members_that_claim_the_same_partition_are_removed() -> None:
+    world = moved_group()
+    world.consumer("c", "t")
+    world.run(30_000)
+    group = world.shell.shard.consumer_groups["g"]
+    shares = {one: sorted(member.assigned) for one, member in group.members.items()}
+    greedy, robbed, other = sorted(shares, key=lambda one: len(shares[one]))
+    for place, (key, value) in enumerate(world.shell.log):
+        decoded = decode_key(key)
+        if isinstance(decoded, ConsumerGroupCurrentMemberAssignmentKey) and decoded.member_id == greedy and value:
+            current = decode_value(decoded, value)
+            assert isinstance(current, ConsumerGroupCurrentMemberAssignmentValue)
+            for topic in current.assigned_partitions:
+                topic.partitions, topic.assignment_epochs = [shares[robbed][0][1]], [current.member_epoch]
+            world.shell.log[place] = key, encode_value(current)
+    world.shell.epochs = Epochs()
+    world.forgives = True
+    world.fail_over()
+    assert world.shell.shard.consumer_groups["g"].members.keys() == {other}

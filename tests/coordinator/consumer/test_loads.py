@@ -24,7 +24,13 @@ from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 ORDERS = Topic("orders", UUID(int=1), TopicShape(4))
 
@@ -133,6 +139,9 @@ def test_partitions_that_grow_fast_are_shared() -> None:
 def test_loads_are_none_of_the_business_of_groups_that_do_not_weigh_them() -> None:
     world = World(GroupSettings(assignment_interval_ms=0))
     world.settle("a", "b")
+    members = [MemberMetadata(member_id="m", session_timeout=10_000)]
+    classic = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", leader="m", members=members)
+    world.applied(Effects(records=[Record(GroupMetadataKey(group="classic"), classic)]))
     assert world.shard.weighed_topics == frozenset()
     assert world.measure([9_000, 0, 0, 0]).records == []
 

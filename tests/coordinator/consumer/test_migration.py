@@ -132,3 +132,21 @@ def test_a_classic_member_is_in_the_rack_that_it_named_last() -> None:
         described = shell.handle(ConsumerGroupDescribeRequest(group_ids=["g"]), "describe", 1).replies["describe"]
         assert isinstance(described, ConsumerGroupDescribeResponse)
         assert [one.rack_id for one in described.groups[0].members if one.instance_id == "i"] == [expected]
+
+
+def test_a_member_is_described_with_the_protocol_that_it_uses() -> None:
+    shell = classic_group(None, None)
+    newcomer(shell)
+    described = shell.handle(ConsumerGroupDescribeRequest(group_ids=["g"]), "describe", 1).replies["describe"]
+    assert isinstance(described, ConsumerGroupDescribeResponse)
+    kinds = {one.member_id == "new": one.member_type for one in described.groups[0].members}
+    assert kinds == {True: 1, False: 0}
+
+
+def test_a_group_whose_assignment_cannot_be_read_stays_classic() -> None:
+    shell = classic_group(None, None)
+    [member] = shell.shard.groups["g"].members.values()
+    member.assignment = b"?"
+    answer = newcomer(shell)
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert f"the assignment of {member.member_id} cannot be read" in str(answer.error_message)

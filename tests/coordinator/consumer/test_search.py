@@ -7,6 +7,7 @@ from kohort.assignor.server import TopicShape
 from kohort.coordinator import MetadataImage, Topic
 from kohort.coordinator.consumer.expression_search import ExpressionSearch
 from kohort.coordinator.timers import ExpressionRefresh
+from kohort.coordinator.topic_metadata import UNKNOWN
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.shell import Shell
 
@@ -87,3 +88,21 @@ def test_a_new_topic_is_compared_with_many_expressions_in_slices() -> None:
     for _ in range(150):
         next(shell.wait(1_000))
     assert group.epoch == before + 1 and "new-7" in group.topics.resolved["orders|new-7"].topics
+
+
+def test_topics_that_are_known_only_after_a_failover_are_compared_with_expressions() -> None:
+    shell = Shell()
+    shell.set_topics({"orders": 1})
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex="orders.*",
+        topic_partitions=[],
+    )
+    shell.handle(request, "join", 1)
+    shell.image = UNKNOWN
+    shell.fail_over()
+    shell.change_topics([Topic(name, UUID(int=n), TopicShape(1)) for n, name in enumerate(("orders", "orders-eu"), 7)])
+    next(shell.wait(1_000))
+    assert shell.shard.consumer_groups["g"].topics.resolved["orders.*"].topics == {"orders", "orders-eu"}

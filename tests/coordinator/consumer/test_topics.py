@@ -102,3 +102,18 @@ def test_a_member_that_takes_the_subscription_of_others_ends_its_own() -> None:
     topics.replace(NO_SUBSCRIPTION, payments)
     assert topics.changes([orders], payments) == {"orders": -1}
     assert topics.changes([NO_SUBSCRIPTION], payments) == {}
+
+
+def test_an_expression_that_matches_other_topics_ends_the_subscriptions_to_those_before() -> None:
+    topics = SubscribedTopics()
+    expression = Subscription(frozenset(), "orders.*")
+    topics.resolve("orders.*", ResolvedExpression(frozenset({"orders"}), 1, 0))
+    topics.replace(NO_SUBSCRIPTION, expression)
+    now = ResolvedExpression(frozenset({"orders-eu", "orders-us"}), 2, 0)
+    assert topics.changes_by({"orders.*": now}) == {"orders": -1, "orders-eu": 1, "orders-us": 1}
+    assert topics.changes_by({"other": now}) == {}
+
+
+def test_the_hash_of_no_topics_is_0() -> None:
+    # It is in the log: brokers of other versions must find the same.
+    assert SubscribedTopics().digest(MetadataImage([])) == 0

@@ -334,3 +334,13 @@ def test_a_member_of_which_no_rhythm_is_known_is_waited_for_by_that_of_most_clie
     assert group.told() == []
     group.wait(1)
     assert set(group.told()) == set(others)
+
+
+def test_two_heartbeats_at_one_time_say_nothing_of_a_members_rhythm() -> None:
+    group = group_of(ClientKind.OTHER)
+    member_id = group.members[0]
+    history = group.shell.shard.groups["g"].members[member_id].heartbeats
+    before = history.interval_ms
+    group.release(member_id, WaitingRequest.OWN_HEARTBEAT)
+    group.beat(member_id)
+    assert history.interval_ms == before > 0

@@ -13,6 +13,7 @@ from kohort.coordinator import (
 )
 from kohort.coordinator.prompt.held_heartbeats import HeldHeartbeats
 from kohort.coordinator.timers import SessionTimeout, TargetDue
+from kohort.errors import ErrorCode
 from kohort.model import UUID
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -20,6 +21,8 @@ from kohort.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from kohort.wire.messages.group_records import ConsumerGroupTargetAssignmentMetadataKey
+from kohort.wire.messages.heartbeat import HeartbeatResponse
+from tests.coordinator.held_group import HeldGroup
 from tests.coordinator.shell import Shell
 
 HOLDS = GroupConfig(heartbeat_hold_ms=9_000)
@@ -248,6 +251,36 @@ def test_a_heartbeat_that_is_held_again_is_not_held_longer(shell: Shell) -> None
     (again,) = shell.shard.held
     assert again.token == held.token
     assert (again.arrived_at, again.due_at) == (held.arrived_at, held.due_at)
+
+
+def test_when_the_group_moves_every_held_heartbeat_is_refused_in_its_protocol(shell: Shell) -> None:
+    hold(shell, "a", join(shell, "a"))
+    told = shell.fail_over().replies
+    assert [(type(one), getattr(one, "error_code", None)) for one in told.values()] == [
+        (ConsumerGroupHeartbeatResponse, ErrorCode.NOT_COORDINATOR)
+    ]
+    classic = HeldGroup().at_rest(members=1)
+    refused = classic.shell.fail_over().replies
+    assert [(type(one), getattr(one, "error_code", None)) for one in refused.values()] == [
+        (HeartbeatResponse, ErrorCode.NOT_COORDINATOR)
+    ]
+
+
+def test_a_member_that_does_not_give_up_its_partitions_is_asked_less_and_less_often(shell: Shell) -> None:
+    def beat(token: object) -> ConsumerGroupHeartbeatResponse:
+        epoch = shell.shard.consumer_groups["g"].members["a"].epoch
+        silent = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+        answer = shell.handle(silent, token, 1, may_hold=True).replies[token]
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        return answer
+
+    join(shell, "a")
+    shell.now += 60_000
+    join(shell, "b")
+    answers = [beat(number) for number in range(9)]
+    assert answers[0].assignment is not None
+    intervals = [answer.heartbeat_interval_ms for answer in answers]
+    assert intervals == [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000]
 
 
 def test_members_with_only_a_new_epoch_are_notified_when_the_others_have_moved(shell: Shell) -> None:

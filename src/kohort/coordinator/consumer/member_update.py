@@ -113,7 +113,8 @@ class MemberUpdate:
 
         That member is removed, and its partitions need a new owner.
         """
-        if self.changed_member is None or self.changed_member.replaces is None:
+        assert self.changed_member is not None
+        if self.changed_member.replaces is None:
             return None
         return self.group.members.get(self.after.member_id)
 
