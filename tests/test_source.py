@@ -175,6 +175,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.broker.logs",
         "kohort.broker.maintenance",
         "kohort.broker.net",
+        "kohort.broker.security",
         "kohort.cli",
         "kohort.client",
         "kohort.client.admin",

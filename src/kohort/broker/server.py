@@ -16,16 +16,15 @@ from kohort.broker.apis import SERVED, Dispatch
 from kohort.broker.clock import now_ms
 from kohort.broker.cluster import new_leadership, open_store
 from kohort.broker.config import (
+    Address,
     BrokerConfig,
     DynamicConfig,
     GroupConfigs,
     Source,
-    address_text,
-    check_listener,
     group_config,
     is_local_name,
     machine_name,
-    parse_advertised,
+    read_listeners,
     store_defaults,
     warn_of_idle_settings,
 )
@@ -34,10 +33,11 @@ from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnecti
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
 from kohort.broker.net import ClientConnection, Served, Sockets
+from kohort.broker.security import ListenerSecurity, ScramCredentials
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import AllConfigs, LogStore, PartitionLog, Topic
-from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Placement
+from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Node, Placement
 from kohort.model import Millis
 
 log = logging.getLogger("kohort.broker")
@@ -62,7 +62,7 @@ class BrokerOptions:
     """Connection string of a database that brokers share instead of `data`."""
     cluster_id: str | None = None
     """Cluster ID that the store must have; None accepts any."""
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict, repr=False)  # some are secrets
 
 
 class Broker:
@@ -81,12 +81,11 @@ class Broker:
         self.node_id = options.node_id
         self._resource_names = {Source.ALL_BROKERS: "", Source.BROKER: str(options.node_id)}
         """The names under which the store keeps run-time changes: Kafka's names of these config resources."""
-        self.host, self.port = options.host, options.port
+        self.listeners = read_listeners(self.config, options.host, options.port)
+        self.endpoints: dict[str, Address] = {}
+        """The address that clients of each listener receive, by the listener's name."""
         self.rack = self.config.text("broker.rack") or None
         self.fetch_max_bytes = self.config.number("fetch.max.bytes")
-        self._advertised = parse_advertised(self.config.text("advertised.listeners"))
-        if self._advertised is None:
-            check_listener(options.host, options.port, "--set advertised.listeners")
         self._options = options
         self.fenced: Callable[[], bool] | None = None
         """Returns whether others may by now lead this broker's partitions; None if leadership cannot be lost."""
@@ -98,6 +97,8 @@ class Broker:
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
         self.protocols = self.config.names("group.coordinator.rebalance.protocols")
         """The rebalance protocols that groups may use."""
+        self._ports: dict[str, int] = {}
+        """The port on which each listener listens."""
         self._stopped = False
         self.new_partitions = NewPartitions()
         self.disk_errors = DiskErrors(lambda: self.now())
@@ -112,6 +113,7 @@ class Broker:
         try:
             self._restore_config()
             self.store.change_defaults(store_defaults(self.config))
+            self.scram_credentials = ScramCredentials(self.store)
             self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
@@ -132,36 +134,48 @@ class Broker:
             self.groups = GroupCoordinator(self)
             self.member_connections = MemberConnections(self)
             self.sockets = Sockets(self, self.new_dispatch())
-            await self.sockets.listen(self._options.host, self._options.port)
-            await self._advertise()
+            await self._listen(loop)
         except BaseException:
             self.store.close()
             raise
         warn_of_idle_settings(self._options.settings)
         await self.leadership.join()
-        self._log_address()  # not earlier: the cluster may refuse this broker
+        self._log_addresses()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
         self._retention = Retention(self)
         self.loads = PartitionLoads(self)
         self.cleaner = Cleaner(self)
 
-    async def _advertise(self) -> None:
-        """Determine the advertised address."""
-        if self._advertised is not None:
-            self.host, port = self._advertised
-            self.port = port or self.sockets.port  # as in Kafka, 0 means the port in use
-        else:
-            self.host = self._options.host or await self._loop.run_in_executor(None, machine_name)
-            self.port = self.sockets.port
-
-    def _log_address(self) -> None:
-        listens, port = self._options.host, self.sockets.port
-        log.info("listening on %s; clients connect to %s", address_text(listens or "*", port), self.address)
-        if is_local_name(self.host) and not is_local_name(listens):
-            log.warning(
-                "clients on other machines cannot connect to %s: set advertised.listeners to an address for them",
-                self.address,
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen, and determine the advertised addresses."""
+        for listener in self.listeners:
+            secured = ListenerSecurity(
+                listener,
+                credentials=lambda: self.scram_credentials,
+                validate=None,
+                now=self.now,
+                time=loop.time,
+                fresh_id=self.fresh_id,
+                failed_delay_s=self.config.number("connection.failed.authentication.delay.ms") / 1000,
             )
+            port = await self.sockets.listen(listener, secured)
+            self._ports[listener.name] = port
+            told = listener.advertised
+            if told is not None:
+                address = Address(told.host, told.port or port)  # as in Kafka, 0 means the port in use
+            else:
+                address = Address(listener.host or await loop.run_in_executor(None, machine_name), port)
+            self.endpoints[listener.name] = address
+
+    def _log_addresses(self) -> None:
+        for listener in self.listeners:
+            own, told = Address(listener.host or "*", self._ports[listener.name]), self.endpoints[listener.name]
+            log.info("listening on %s with %s; clients connect to %s", own, listener.protocol, told)
+            if is_local_name(told.host) and not is_local_name(listener.host):
+                log.warning(
+                    "clients on other machines cannot connect to %s: set advertised.listeners to an address for them",
+                    told,
+                )
 
     async def stop(self) -> None:
         """Answer or refuse all waiting requests, sync and close. A second call does nothing."""
@@ -184,9 +198,30 @@ class Broker:
         self.store.close()
 
     @property
+    def host(self) -> str:
+        """The advertised host of the first listener."""
+        return self._first_address.host
+
+    @property
+    def port(self) -> int:
+        """The advertised port of the first listener."""
+        return self._first_address.port
+
+    @property
     def address(self) -> str:
-        """The advertised address, as HOST:PORT."""
-        return address_text(self.host, self.port)
+        """The advertised address of the first listener, as HOST:PORT."""
+        return str(self._first_address)
+
+    @property
+    def _first_address(self) -> Address:
+        first = self.listeners[0]
+        return self.endpoints.get(first.name) or first.advertised or Address(first.host, first.port)
+
+    @property
+    def own_node(self) -> Node:
+        """This broker as other brokers and clients see it."""
+        endpoints = tuple((name, address.host, address.port) for name, address in self.endpoints.items())
+        return Node(self.node_id, self.host, self.port, self.rack, endpoints if len(endpoints) > 1 else ())
 
     @property
     def stopping(self) -> bool:

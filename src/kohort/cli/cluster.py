@@ -73,14 +73,14 @@ def cluster(
 
 
 def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: Mapping[str, str]) -> None:
-    from kohort.broker.config import check_listener, parse_advertised
+    from kohort.broker.config import check_listener, read_advertised
 
     if "advertised.listeners" in settings:
         raise ConfigError("--set advertised.listeners would be the same for all brokers: give --advertise for each.")
     if advertise and len(advertise) != len(listen):
         raise ConfigError(f"--advertise is given {len(advertise)} times for {len(listen)} brokers: give it for each.")
     for address in advertise:
-        parse_advertised(address)
+        read_advertised([address])
     for address in listen:
         host, port = read_listen(address)
         if not advertise:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.broker.config.advertised_listeners import address_text, machine_name, parse_advertised, split_address
+from kohort.broker.config.advertised_listeners import address_text, machine_name, split_address
+from kohort.broker.config.listeners import read_advertised
 from kohort.errors import ConfigError
 from kohort.sim.environment.network import Network
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -52,7 +53,7 @@ def test_an_address_has_a_port_and_brackets_where_its_host_has_colons(text: str,
 
 def test_the_brackets_of_an_ipv6_address_are_not_part_of_it() -> None:
     # Metadata has host and port as two fields: a client would look up "[::1]" as a name.
-    assert parse_advertised("PLAINTEXT://[fd00::1]:9092") == ("fd00::1", 9092)
+    assert read_advertised(["PLAINTEXT://[fd00::1]:9092"]) == {"PLAINTEXT": ("fd00::1", 9092)}
 
 
 async def told(address: str) -> list[tuple[str, int]]:
@@ -68,7 +69,7 @@ async def test_clients_receive_the_advertised_listener(
     broker = await start_broker(BrokerOptions(port=0, settings={"advertised.listeners": "[fd00::1]:9092"}))
     listens = f"127.0.0.1:{broker.sockets.port}"
     assert await told(listens) == [("fd00::1", 9092)]
-    assert f"listening on {listens}; clients connect to [fd00::1]:9092" in caplog.text
+    assert f"listening on {listens} with PLAINTEXT; clients connect to [fd00::1]:9092" in caplog.text
 
 
 async def test_port_0_of_the_advertised_listener_is_the_port_that_was_taken(start_broker: MakeBroker) -> None:
@@ -100,7 +101,7 @@ def test_a_broker_that_listens_on_all_interfaces_advertises_the_name_of_its_mach
     world = VirtualBroker(host="", network=OnlyIpv4)
     assert isinstance(world.network, OnlyIpv4) and world.network.addresses == [("0.0.0.0", PORT), ("::", PORT)]
     assert world.play(told(f"127.0.0.1:{PORT}")) == [(name, PORT)]
-    assert f"listening on *:{PORT}; clients connect to {name}:{PORT}" in caplog.text
+    assert f"listening on *:{PORT} with PLAINTEXT; clients connect to {name}:{PORT}" in caplog.text
     warning = f"clients on other machines cannot connect to {name}:{PORT}"
     assert (warning in caplog.text) == (name == "localhost")
     world.play(world.broker.stop())

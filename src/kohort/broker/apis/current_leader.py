@@ -5,6 +5,7 @@ from typing import Protocol
 
 from kohort.broker.logs import Leadership
 from kohort.log import Topic
+from kohort.log.cluster import Node
 from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 
 
@@ -22,12 +23,16 @@ def current_leader(broker: Dependencies, topic: Topic, partition: int) -> Leader
     return LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
 
 
-def endpoints(broker: Dependencies, leaders: Iterable[LeaderIdAndEpoch | None]) -> list[NodeEndpoint]:
-    """Return the addresses of the brokers that are among `leaders`, each once."""
+def endpoints(broker: Dependencies, leaders: Iterable[LeaderIdAndEpoch | None], listener: str) -> list[NodeEndpoint]:
+    """Return the addresses of the brokers that are among `leaders`, each once, for clients of the listener."""
     named = dict.fromkeys(leader.leader_id for leader in leaders if leader is not None)
     nodes = (broker.leadership.node(node_id) for node_id in named)
     return [
         NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-        for node in nodes
-        if node is not None
+        for node in at_listener((node for node in nodes if node is not None), listener)
     ]
+
+
+def at_listener(nodes: Iterable[Node], listener: str) -> list[Node]:
+    """Return the brokers that have the listener, with their addresses for its clients, as Kafka does."""
+    return [found for node in nodes if (found := node.at(listener)) is not None]

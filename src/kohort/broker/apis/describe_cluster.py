@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from kohort.broker.apis.current_leader import at_listener
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS
 from kohort.broker.logs import Leadership
 from kohort.broker.net import Call
@@ -32,7 +33,7 @@ def handle(broker: Dependencies, call: Call, request: DescribeClusterRequest) ->
             controller_id=broker.leadership.controller_id,
             brokers=[
                 DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-                for node in broker.leadership.nodes
+                for node in at_listener(broker.leadership.nodes, call.connection.listener)
             ],
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )

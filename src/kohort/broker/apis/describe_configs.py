@@ -1,10 +1,10 @@
 """DescribeConfigs: the configs of topics, groups and this broker, and the source of each value (KIP-226)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
-from kohort.broker.config import ConfigEntry, DynamicConfig, GroupConfigs, group_entries, topic_entries
+from kohort.broker.config import Address, ConfigEntry, DynamicConfig, GroupConfigs, group_entries, topic_entries
 from kohort.broker.logs import Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
@@ -28,7 +28,7 @@ class Dependencies(Protocol):
     topics: Topics
 
     @property
-    def address(self) -> str: ...
+    def endpoints(self) -> Mapping[str, Address]: ...
 
 
 _TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
@@ -81,7 +81,7 @@ def _broker(broker: Dependencies, name: str) -> list[ConfigEntry]:
         "broker.id": str(broker.node_id),
         "node.id": str(broker.node_id),
         "log.dirs": broker.log_directory,
-        "advertised.listeners": f"PLAINTEXT://{broker.address}",
+        "advertised.listeners": ",".join(f"{name}://{address}" for name, address in broker.endpoints.items()),
     }
     return broker.dynamic_config.described(facts)
 
@@ -113,8 +113,11 @@ def _entry(kind: int, entry: ConfigEntry, request: DescribeConfigsRequest) -> De
         value=entry.described_text,
         read_only=kind == ResourceType.BROKER and not setting.live,
         config_source=entry.source,
+        is_sensitive=setting.sensitive,
         synonyms=[
-            DescribeConfigsSynonym(name=setter.name, value=setter.text, source=setter.source)
+            DescribeConfigsSynonym(
+                name=setter.name, value=None if setting.sensitive else setter.text, source=setter.source
+            )
             for setter in entry.synonyms
         ]
         if request.include_synonyms

@@ -40,6 +40,9 @@ class Dispatch:
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
         """Handle one request until it is complete or must wait. Raise BadFrame or DecodeError."""
+        gate = connection.gate
+        if gate is not None and gate.intercept(frame):
+            return
         try:
             api_key, version, correlation_id, length = _head(frame)
         except struct.error:

@@ -167,7 +167,9 @@ class _Fetch:
         if session is not None:
             _mark_idle(session, gathered.read)
         session_id = 0 if session is None else session.id
-        nodes = endpoints(self._broker, (data.current_leader for _, data in told)) if gathered.failed else []
+        listener = self._call.connection.listener
+        leaders = (data.current_leader for _, data in told)
+        nodes = endpoints(self._broker, leaders, listener) if gathered.failed else []
         self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told), node_endpoints=nodes))
 
     def _tell_journal(self) -> None:

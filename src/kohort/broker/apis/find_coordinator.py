@@ -19,11 +19,12 @@ _GROUP, _TRANSACTION = 0, 1
 
 def handle(broker: Dependencies, call: Call, request: FindCoordinatorRequest) -> None:
     """Return the coordinator of each key; from v4, a request has several keys (KIP-699)."""
+    listener = call.connection.listener
     if call.version >= 4:
-        found = [_find(broker, key, request.key_type) for key in request.coordinator_keys]
+        found = [_find(broker, key, request.key_type, listener) for key in request.coordinator_keys]
         call.reply(FindCoordinatorResponse(coordinators=found))
         return
-    coordinator = _find(broker, request.key, request.key_type)
+    coordinator = _find(broker, request.key, request.key_type, listener)
     call.reply(
         FindCoordinatorResponse(
             error_code=coordinator.error_code,
@@ -35,9 +36,10 @@ def handle(broker: Dependencies, call: Call, request: FindCoordinatorRequest) ->
     )
 
 
-def _find(broker: Dependencies, key: str, key_type: int) -> Coordinator:
+def _find(broker: Dependencies, key: str, key_type: int, listener: str) -> Coordinator:
     if key_type == _GROUP:
-        node = broker.groups.coordinator(key)
+        coordinator = broker.groups.coordinator(key)
+        node = None if coordinator is None else coordinator.at(listener)
         if node is None:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.sentence)

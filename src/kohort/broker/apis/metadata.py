@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from kohort.broker.apis.current_leader import at_listener
 from kohort.broker.apis.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kohort.broker.apis.replica_rules import Dependencies as ReplicaRulesParts
 from kohort.broker.apis.replica_rules import checked_factor
@@ -57,7 +58,7 @@ def handle(broker: Dependencies, call: Call, request: MetadataRequest) -> None:
         MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-                for node in broker.leadership.nodes
+                for node in at_listener(broker.leadership.nodes, call.connection.listener)
             ],
             cluster_id=broker.cluster_id,
             controller_id=broker.leadership.controller_id,

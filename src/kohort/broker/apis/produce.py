@@ -51,7 +51,7 @@ def handle(broker: Dependencies, call: Call, request: ProduceRequest) -> None:
         _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
         return
     answers = [_append_topic(broker, topic, call.version, request.acks) for topic in request.topic_data]
-    nodes = endpoints(broker, _leaders(answers))
+    nodes = endpoints(broker, _leaders(answers), call.connection.listener)
     broker.throttle_if_full(call.connection)
     if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
         _answer_when_durable(broker.writer.current(), call, request, answers, nodes)

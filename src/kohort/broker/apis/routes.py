@@ -28,6 +28,7 @@ from kohort.broker.apis import (
     offsets,
     produce,
     reassignments,
+    sasl,
 )
 from kohort.broker.net import Call, Route, Served
 from kohort.wire.api import APIS, flexible_header, flexible_response
@@ -60,6 +61,7 @@ class Dependencies(
     offsets.Dependencies,
     produce.Dependencies,
     reassignments.Dependencies,
+    sasl.Dependencies,
     Protocol,
 ):
     """The parts of the broker that all handlers together use."""
@@ -81,6 +83,7 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.SYNC_GROUP: (groups.member, 5),
     ApiKey.DESCRIBE_GROUPS: (groups.describe, 6),
     ApiKey.LIST_GROUPS: (groups.list_all, 5),
+    ApiKey.SASL_HANDSHAKE: (sasl.handshake, 1),
     ApiKey.API_VERSIONS: (api_versions.handle, 4),
     ApiKey.CREATE_TOPICS: (create_topics.create, 7),
     ApiKey.DELETE_TOPICS: (create_topics.delete, 6),
@@ -90,6 +93,7 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.DESCRIBE_CONFIGS: (describe_configs.handle, 4),
     ApiKey.ALTER_CONFIGS: (alter_configs.replace_all, 2),
     ApiKey.DESCRIBE_LOG_DIRS: (describe_log_dirs.handle, 5),
+    ApiKey.SASL_AUTHENTICATE: (sasl.authenticate, 2),
     ApiKey.CREATE_PARTITIONS: (create_partitions.handle, 3),
     ApiKey.DELETE_GROUPS: (delete_groups.groups, 2),
     ApiKey.ELECT_LEADERS: (elect_leaders.handle, 2),

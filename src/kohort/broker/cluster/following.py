@@ -33,14 +33,14 @@ class Dependencies(Protocol):
 
     config: BrokerConfig
     groups: GroupCoordinator
-    host: str
     node_id: int
-    port: int
-    rack: str | None
     store: LogStore
     topics: Topics
     waiting_fetches: WaitingFetches
     writer: Writer
+
+    @property
+    def own_node(self) -> Node: ...
 
     def configs_changed(self, before: AllConfigs, now: AllConfigs) -> None: ...
 
@@ -120,8 +120,7 @@ class ClusterFollower:
 
     @property
     def _own_node(self) -> Node:
-        broker = self._broker
-        return Node(broker.node_id, broker.host, broker.port, broker.rack)
+        return self._broker.own_node
 
     # Following the image
 

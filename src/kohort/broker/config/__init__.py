@@ -5,30 +5,30 @@ has those of the broker; `topic_entries` and `group_entries` return the others.
 """
 
 from kohort.broker.config.advertised_listeners import (
-    address_text,
     check_listener,
     is_local_name,
     machine_name,
-    parse_advertised,
     split_address,
 )
 from kohort.broker.config.broker_config import BrokerConfig, read_settings
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.entries import ConfigEntry, Source
 from kohort.broker.config.groups import GroupConfigs, check_group_configs, group_config, group_entries
+from kohort.broker.config.listeners import Address, Listener, read_advertised, read_listeners
 from kohort.broker.config.reference import setting_reference
 from kohort.broker.config.setting import Setting
 from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
 from kohort.broker.config.without_effect import warn_of_idle_settings
 
 __all__ = [
+    "Address",
     "BrokerConfig",
     "ConfigEntry",
     "DynamicConfig",
     "GroupConfigs",
+    "Listener",
     "Setting",
     "Source",
-    "address_text",
     "check_group_configs",
     "check_listener",
     "check_topic_configs",
@@ -36,7 +36,8 @@ __all__ = [
     "group_entries",
     "is_local_name",
     "machine_name",
-    "parse_advertised",
+    "read_advertised",
+    "read_listeners",
     "read_settings",
     "setting_reference",
     "split_address",

@@ -1,4 +1,4 @@
-"""The advertised address: `advertised.listeners`, or the address on which the broker listens.
+"""Hosts and ports that a broker listens on or advertises.
 
 As in Apache Kafka, an empty host means listening on all interfaces and advertising this machine's name. A broker can
 listen on 0.0.0.0, but it refuses to advertise it because no client can connect to it. Kafka accepts [::], which no
@@ -26,19 +26,6 @@ def split_address(text: str) -> tuple[str, str] | None:
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], port
     return None if ":" in host else (host, port)
-
-
-def parse_advertised(listener: str) -> tuple[str, int] | None:
-    """Return the host and port in `advertised.listeners`; None if it is empty. Raise ConfigError."""
-    if not listener:
-        return None
-    found = split_address(listener.removeprefix("PLAINTEXT://"))
-    if found is None or not found[0]:
-        raise ConfigError(f"advertised.listeners takes HOST:PORT, not {listener!r}.")
-    host, port = found
-    if is_wildcard(host):
-        raise ConfigError(f"advertised.listeners cannot be {listener}: no client can connect to {host}.")
-    return host, int(port)
 
 
 def check_listener(host: str, port: int, remedy: str) -> None:

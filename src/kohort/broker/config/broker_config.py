@@ -4,10 +4,11 @@ Values are strings (`--set NAME=VALUE`, or lines of a file).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kohort.broker.config.broker_settings import BOUNDS, RACK_AWARE, SETTINGS
+from kohort.broker.config.security import setting_of_listener, split_listener_name
 from kohort.broker.config.setting import Value, known_setting
 from kohort.errors import ConfigError
 
@@ -16,7 +17,18 @@ from kohort.errors import ConfigError
 class BrokerConfig:
     """All settings by Kafka's name, with defaults filled in."""
 
-    values: Mapping[str, Value]
+    values: Mapping[str, Value] = field(repr=False)  # some are secrets
+    own: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, repr=False)
+    """Settings of single listeners, by the listener's name in lower case."""
+
+    @property
+    def listener_names(self) -> list[str]:
+        """Names of the listeners that have settings of their own, in lower case."""
+        return list(self.own)
+
+    def of_listener(self, name: str) -> "BrokerConfig":
+        """Return the settings with those of this listener in place of the broker's."""
+        return BrokerConfig({**self.values, **self.own.get(name.lower(), {})})
 
     def number(self, name: str) -> int:
         """Return the value of a whole number."""
@@ -36,6 +48,10 @@ class BrokerConfig:
         assert isinstance(value, str)
         return value
 
+    def text_or_empty(self, name: str) -> str:
+        """Return the value of a string that only listeners may have; empty if this one has none."""
+        return self.text(name) if name in self.values else ""
+
     def names(self, name: str) -> list[str]:
         """Return the parts of a list."""
         return [part.strip() for part in self.text(name).split(",") if part.strip()]
@@ -49,9 +65,18 @@ class BrokerConfig:
 def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
     """Check every setting and fill in the defaults; the ConfigError for an unknown name suggests the nearest one."""
     values = {name: setting.default for name, setting in SETTINGS.items()}
+    own: dict[str, dict[str, Value]] = {}
     for name, text in (settings or {}).items():
-        values[name] = known_setting(name, SETTINGS).parse(name, text)
-    config = BrokerConfig(values)
+        of_listener = split_listener_name(name)
+        if of_listener is None:
+            values[name] = known_setting(name, SETTINGS).parse(name, text)
+            continue
+        listener, bare = of_listener
+        setting = setting_of_listener(bare)
+        if setting is None:
+            raise ConfigError(f"Unknown setting {name}: a listener has no setting {bare} of its own.")
+        own.setdefault(listener, {})[bare] = setting.parse(name, text)
+    config = BrokerConfig(values, own)
     _check_order(config, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
     for name, (low, high) in BOUNDS.items():
         _check_order(config, low, name)

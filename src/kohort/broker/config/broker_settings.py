@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 
-from kohort.broker.config.setting import INT32, INT64, Setting
+from kohort.broker.config.security import SECURITY
+from kohort.broker.config.setting import ABSENT, INT32, INT64, Setting
 from kohort.broker.config.without_effect import IDLE
 from kohort.coordinator import MigrationPolicy
 
 _DAY = 86_400_000
-
-ABSENT = "absent"
-"""Value of `Setting.kafka` for a setting that only this broker has."""
 
 CLEANUP_POLICIES = frozenset({"delete", "compact"})
 TIMESTAMP_TYPES = frozenset({"CreateTime", "LogAppendTime"})
@@ -24,8 +22,9 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
     "Listeners and connections": {
         "advertised.listeners": Setting(
             "",
-            "Address that the broker gives to clients, as HOST:PORT. Empty: the address that the broker listens on.",
-            kafka="a list of NAME://HOST:PORT",
+            "Addresses that the broker gives to clients, as NAME://HOST:PORT, or HOST:PORT for the listener PLAINTEXT."
+            " Empty: the addresses that the broker listens on.",
+            is_list=True,
         ),
         "broker.rack": Setting("", "Rack or zone of this broker (KIP-36). Empty: unknown."),
         "connections.max.idle.ms": Setting(
@@ -380,6 +379,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             kafka=ABSENT,
         ),
     },
+    "Security": SECURITY,
 }
 """Settings that have an effect, by section of docs/configuration.md."""
 

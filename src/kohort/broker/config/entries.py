@@ -51,8 +51,10 @@ class ConfigEntry:
 
     @property
     def described_text(self) -> str | None:
-        """Value for DescribeConfigs; None for a default that Kafka derives from other settings."""
-        return None if self._has_no_default and self.source is Source.DEFAULT else self.text
+        """Value for DescribeConfigs; None for a secret, and for a default that Kafka derives from other settings."""
+        if self.setting.sensitive or (self._has_no_default and self.source is Source.DEFAULT):
+            return None
+        return self.text
 
     @property
     def synonyms(self) -> list[Setter]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from kohort.assignor.server import find_server_assignors
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.config.broker_settings import ABSENT, BOUNDS, SETTINGS
+from kohort.broker.config.broker_settings import BOUNDS, SETTINGS
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.entries import ConfigEntry, Setter, Source
-from kohort.broker.config.setting import Setting, known_setting
+from kohort.broker.config.setting import ABSENT, Setting, known_setting
 from kohort.coordinator import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.errors import ConfigError
 from kohort.log import AllConfigs, LogStore

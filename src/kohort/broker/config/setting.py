@@ -9,6 +9,9 @@ from kohort.errors import ConfigError
 
 Value = int | bool | float | str
 
+ABSENT = "absent"
+"""Value of `Setting.kafka` for a setting that only this broker has."""
+
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
 
@@ -39,6 +42,8 @@ class Setting:
     """Whether an admin may change it while the broker runs (KIP-226)."""
     kafka: str = ""
     """How Apache Kafka differs, such as `default 2147483647`."""
+    sensitive: bool = False
+    """Whether the value is a secret, which no answer and no log contains."""
     no_effect: str = ""
     """Why it has no effect here, such as `the broker has no thread pools`."""
 

@@ -11,12 +11,12 @@ from kohort.log.cluster import Leader, Node, PartitionId, Placement, Replicas
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
-    host: str
     node_id: int
-    port: int
-    rack: str | None
     store: LogStore
     topics: Topics
+
+    @property
+    def own_node(self) -> Node: ...
 
 
 class Leadership(Protocol):
@@ -90,8 +90,7 @@ class SingleBroker:
 
     @property
     def nodes(self) -> Sequence[Node]:
-        broker = self._broker
-        return (Node(broker.node_id, broker.host, broker.port, broker.rack),)
+        return (self._broker.own_node,)
 
     @property
     def registered(self) -> Collection[int]:

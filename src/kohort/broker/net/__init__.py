@@ -8,5 +8,6 @@ from kohort.broker.net.call import Call
 from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
 from kohort.broker.net.route import Route, Served
 from kohort.broker.net.sockets import Sockets
+from kohort.broker.net.tls import ListenerTls
 
-__all__ = ["BadFrame", "Call", "ClientConnection", "PendingAnswer", "Route", "Served", "Sockets"]
+__all__ = ["BadFrame", "Call", "ClientConnection", "ListenerTls", "PendingAnswer", "Route", "Served", "Sockets"]

@@ -17,6 +17,7 @@ from kohort.broker.net.outbox import Outbox
 from kohort.broker.net.repeated_heartbeats import LARGEST, RepeatedHeartbeat
 from kohort.broker.net.route import Route
 from kohort.coordinator import ClientKind
+from kohort.security import ANONYMOUS
 from kohort.wire.codec import Buffer, DecodeError, Message
 
 log = logging.getLogger("kohort.broker")
@@ -51,6 +52,14 @@ class PendingAnswer(Protocol):
     def __hash__(self) -> int: ...
 
 
+class Gate(Protocol):
+    """Decides which requests of a connection are handled; see `Authentication`."""
+
+    def intercept(self, frame: bytes) -> bool:
+        """Return whether the frame is no request, and has been handled. Raise BadFrame to close the connection."""
+        ...
+
+
 class ClientConnection(asyncio.BufferedProtocol):
     """The protocol of the transport. `dispatch(connection, frame)` handles one request and creates its `Call`.
 
@@ -73,7 +82,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._closed = closed
         self._flushes = flushes
         self._incomplete_requests = half_read
-        self._max_frame = max_frame
+        self.max_frame = max_frame
+        """Maximum size of a request, which is smaller until the client is authenticated."""
         self._max_waiting = max_waiting
         self._waiting: deque[PendingAnswer] = deque()
         self._rest = b""
@@ -85,6 +95,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.peer = ""
         self.host = ""
+        self.listener = ""
+        """Name of the listener on which the client connected."""
+        self.principal = ANONYMOUS
+        self.gate: Gate | None = None
+        """None if any request is handled, as without SASL."""
         self.client_id = ""
         self.client_id_bytes = b""
         self.client = ClientKind.OTHER
@@ -180,10 +195,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         position, end = 0, len(data)
         while end - position >= 4 and not self._paused_for:
             (size,) = _frame_size(data, position)
-            if not 0 <= size <= self._max_frame:
-                raise BadFrame(
-                    f"a request of {size} bytes is outside 0 to {self._max_frame} (socket.request.max.bytes)"
-                )
+            if not 0 <= size <= self.max_frame:
+                setting = "socket.request.max.bytes" if self.gate is None else "sasl.server.max.receive.size"
+                raise BadFrame(f"a request of {size} bytes is outside 0 to {self.max_frame} ({setting})")
             if end - position - 4 < size:
                 if size > _READ_SIZE:
                     self._frame = LargeFrame(size, memoryview(data)[position + 4 :], self._room)
@@ -319,6 +333,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     def unthrottle(self) -> None:
         """Read again."""
         self._resume("full log queue")
+
+    def stop_reading(self) -> None:
+        """Read no more requests until the connection is closed."""
+        self._pause("failed authentication")
 
     def _pause(self, why: str) -> None:
         if not self._paused_for and self.transport is not None:

@@ -4,12 +4,26 @@ import asyncio
 import errno
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config import BrokerConfig, Listener
 from kohort.broker.net.connection import ClientConnection
 from kohort.broker.net.flushes import FlushQueue
+from kohort.broker.net.tls import ListenerTls
+from kohort.broker.net.tls_server import TlsServer
 from kohort.errors import KohortError
+
+
+class Secured(Protocol):
+    """How a listener authenticates its connections; see `ListenerSecurity`."""
+
+    @property
+    def tls(self) -> ListenerTls | None: ...
+
+    def admit(self, connection: ClientConnection, authenticated: Callable[[ClientConnection], None]) -> bool:
+        """Return whether the client is authenticated already; if not, `authenticated` is called when it is."""
+        ...
 
 
 class NewPartitionsCount(Protocol):
@@ -57,12 +71,15 @@ class Sockets:
         self._throttled: dict[ClientConnection, None] = {}
         self._mid_frame: dict[ClientConnection, None] = {}
         """Connections on which an incomplete request arrived since their last check."""
+        self._unauthenticated: dict[ClientConnection, float] = {}
+        """Connections that are not authenticated yet, and until when they may be so, the earliest first."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweeps_at = 0.0
         self._closing = False
         self._servers: list[asyncio.Server] = []
+        self._tls_servers: list[TlsServer] = []
         self.port = 0
-        """The port on which it listens."""
+        """The port of the first listener."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -70,34 +87,52 @@ class Sockets:
     def __iter__(self) -> Iterator[ClientConnection]:
         return iter(self._connections)
 
-    async def listen(self, host: str, port: int) -> None:
-        """Listen on `port`, or a free one if 0, on all interfaces if `host` is empty. Raise KohortError."""
+    async def listen(self, listener: Listener, secured: Secured) -> int:
+        """Listen on the listener's port, or a free one if 0, on all interfaces if its host is empty. Return the port.
+
+        Raise KohortError.
+        """
+        host, port = listener.host, listener.port
         try:
-            await self._listen(host or "0.0.0.0", port)
+            port = await self._listen(listener, secured, host or "0.0.0.0", port)
             if not host:
-                await self._listen_on_ipv6()
+                await self._listen_on_ipv6(listener, secured, port)
         except OSError as error:
-            for server in self._servers:
+            for server in self._all_servers:
                 server.close()
             raise KohortError(_listen_failure(host, port, error)) from error
+        self.port = self.port or port
+        return port
 
-    async def _listen(self, host: str, port: int) -> None:
-        server = await self._loop.create_server(self._new_connection, host, port, backlog=1024)
+    async def _listen(self, listener: Listener, secured: Secured, host: str, port: int) -> int:
+        new_connection = partial(self._new_connection, listener, secured)
+        if secured.tls is not None:
+            encrypted = TlsServer(
+                secured.tls, new_connection, may_begin=self._may_shake_hands, timeout_s=self._authentication_s
+            )
+            self._tls_servers.append(encrypted)
+            return await encrypted.start(host, port)
+        server = await self._loop.create_server(new_connection, host, port, backlog=1024)
         self._servers.append(server)
-        self.port = server.sockets[0].getsockname()[1]
+        found: int = server.sockets[0].getsockname()[1]
+        return found
 
-    async def _listen_on_ipv6(self) -> None:
+    async def _listen_on_ipv6(self, listener: Listener, secured: Secured, port: int) -> None:
         """Listen on the same port of all IPv6 interfaces, if the machine has IPv6."""
         try:
-            await self._listen("::", self.port)
+            await self._listen(listener, secured, "::", port)
         except OSError as error:
             if error.errno not in _NO_IPV6:
                 raise
 
+    @property
+    def _all_servers(self) -> list[asyncio.Server | TlsServer]:
+        return [*self._servers, *self._tls_servers]
+
     def stop_listening(self) -> None:
         """Accept no more connections."""
         self._closing = True
-        for server in self._servers:
+        for server in self._all_servers:
             server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -107,35 +142,60 @@ class Sockets:
         self._flushes.run()
         for connection in list(self._connections):
             connection.close()
-        for server in self._servers:
+        for server in self._all_servers:
             await server.wait_closed()
 
     # Connections
 
-    def _new_connection(self) -> ClientConnection:
+    def _new_connection(self, listener: Listener, secured: Secured) -> ClientConnection:
         config = self._broker.config
-        return ClientConnection(
+        connection = ClientConnection(
             self._dispatch,
-            self._opened,
+            partial(self._opened, secured),
             self._closed,
             self._flushes,
             self._incomplete_requests,
             max_frame=config.number("socket.request.max.bytes"),
             max_waiting=config.number("max.queued.requests.per.connection"),
         )
+        connection.listener = listener.name
+        return connection
 
-    def _opened(self, connection: ClientConnection) -> None:
+    def _opened(self, secured: Secured, connection: ClientConnection) -> None:
         self._connections[connection] = self._loop.time() + self._check_interval_s
         connection.new_partitions_seen = self._broker.new_partitions.count
         if self._closing:
             connection.close()
         elif len(self._connections) > self._broker.config.number("max.connections"):
             connection.refuse("there are max.connections connections already")
+        elif not secured.admit(connection, self._authenticated):
+            if self._too_many_unauthenticated:
+                connection.refuse("there are max.connections.unauthenticated connections already")
+            self._unauthenticated[connection] = self._loop.time() + self._authentication_s
+            self._sweep_within(_SWEEP_EVERY_S)
         else:
             self._sweep_within(self._check_interval_s)
 
+    def _authenticated(self, connection: ClientConnection) -> None:
+        self._unauthenticated.pop(connection, None)
+        connection.max_frame = self._broker.config.number("socket.request.max.bytes")
+
+    def _may_shake_hands(self) -> bool:
+        most = self._broker.config.number("max.connections")
+        return not self._closing and not self._too_many_unauthenticated and len(self) < most
+
+    @property
+    def _too_many_unauthenticated(self) -> bool:
+        most = self._broker.config.number("max.connections.unauthenticated")
+        return len(self._unauthenticated) + sum(map(len, self._tls_servers)) >= most
+
+    @property
+    def _authentication_s(self) -> float:
+        return self._broker.config.number("authentication.timeout.ms") / 1000
+
     def _closed(self, connection: ClientConnection) -> None:
         self._connections.pop(connection, None)
+        self._unauthenticated.pop(connection, None)
         self._mid_frame.pop(connection, None)
         if connection.members and not self._closing:
             self._broker.member_connections.lost(connection)
@@ -181,8 +241,9 @@ class Sockets:
     def _sweep(self) -> None:
         now, self._sweeper = self._loop.time(), None
         self._close_incomplete_requests(now)
+        self._close_unauthenticated(now)
         self._expire_idle(now)
-        if self._mid_frame:
+        if self._mid_frame or self._unauthenticated:
             self._sweep_within(_SWEEP_EVERY_S)
         elif self._connections:
             self._sweep_within(next(iter(self._connections.values())) - now)
@@ -194,6 +255,12 @@ class Sockets:
                 del self._mid_frame[connection]
             elif now - connection.mid_frame_since > frame_s:
                 connection.refuse("a request did not arrive completely within frame.read.timeout.ms")
+
+    def _close_unauthenticated(self, now: float) -> None:
+        for connection, until in list(self._unauthenticated.items()):
+            if until > now:
+                break
+            connection.refuse("the client did not authenticate within authentication.timeout.ms")
 
     def _expire_idle(self, now: float) -> None:
         idle_s, again_at = self._check_interval_s * _LOOKS, now + self._check_interval_s

@@ -16,7 +16,7 @@ def encode_image(image: ClusterImage) -> bytes:
     stored = {
         "version": image.version,
         "first_epoch": image.first_epoch,
-        "nodes": [[node.node_id, node.host, node.port, node.rack] for node in image.nodes.values()],
+        "nodes": [_node_to_json(node) for node in image.nodes.values()],
         "registered": sorted(image.registered),
         "topics": [
             {**topic_to_json(topic), "leaders": image.leaders[topic_id], "deleting": topic_id in image.deleting}
@@ -38,7 +38,7 @@ def decode_image(data: bytes) -> ClusterImage:
         stored: dict[str, Any] = json.loads(data)
         stored = stored.get("image", stored)  # version 0.1 wrote it without the outer object
         topics = {UUID(topic["id"]): topic for topic in stored["topics"]}
-        nodes = {int(number): Node(int(number), host, int(port), rack) for number, host, port, rack in stored["nodes"]}
+        nodes = {int(node[0]): _node_of_json(node) for node in stored["nodes"]}
         return ClusterImage(
             version=int(stored["version"]),
             first_epoch=int(stored["first_epoch"]),
@@ -63,3 +63,14 @@ def decode_image(data: bytes) -> ClusterImage:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is no image of a cluster: {error!r}") from error
+
+
+def _node_to_json(node: Node) -> list[object]:
+    stored = [node.node_id, node.host, node.port, node.rack]
+    return [*stored, [list(endpoint) for endpoint in node.endpoints]] if node.endpoints else stored
+
+
+def _node_of_json(stored: list[Any]) -> Node:
+    number, host, port, rack, *endpoints = stored
+    named = tuple((str(name), str(at), int(on)) for name, at, on in endpoints[0]) if endpoints else ()
+    return Node(int(number), host, int(port), rack, named)

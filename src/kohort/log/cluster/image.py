@@ -28,6 +28,15 @@ class Node:
     host: str
     port: int
     rack: str | None = None
+    endpoints: tuple[tuple[str, str, int], ...] = ()
+    """Name, host and port of each listener; empty if there is one only, whose address is `host` and `port`."""
+
+    def at(self, listener: str) -> "Node | None":
+        """Return the broker with the address for clients of this listener; None if it does not have the listener."""
+        if not self.endpoints:
+            return self
+        found = next((address for address in self.endpoints if address[0] == listener), None)
+        return None if found is None else replace(self, host=found[1], port=found[2], endpoints=())
 
 
 class Leader(NamedTuple):

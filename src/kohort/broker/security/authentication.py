@@ -1,0 +1,190 @@
+"""SASL authentication of one connection (KIP-43, KIP-152), and its repetition before it expires (KIP-368).
+
+    the client sends        the broker expects next
+    ApiVersions             ApiVersions or SaslHandshake
+    SaslHandshake           SaslAuthenticate, or after version 0 a bare token
+    SaslAuthenticate        SaslAuthenticate, until the mechanism is done; then any request
+
+Any other request closes the connection without an answer, as in Kafka.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+
+from kohort.broker.net import BadFrame, Call, ClientConnection
+from kohort.broker.security.mechanisms import Mechanisms
+from kohort.errors import ErrorCode
+from kohort.model import Millis
+from kohort.security import user_principal
+from kohort.security.sasl import MAX_TOKEN_BYTES, Done, Failed, SaslServer, Send
+from kohort.wire.messages.api_key import ApiKey
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+log = logging.getLogger("kohort.broker")
+
+_api_key = struct.Struct(">h").unpack_from
+_size = struct.Struct(">i").pack
+_REPEAT_AT_MOST_MS = 1_000
+"""Shortest time between two authentications of a connection, as in Kafka."""
+
+
+class Authentication:
+    """The authentication of one connection. As its `gate`, it decides which requests are handled."""
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        listener: str,
+        mechanisms: Mechanisms,
+        *,
+        now: Callable[[], Millis],
+        failed_delay_s: float,
+        reauthenticate_ms: Millis,
+        authenticated: Callable[[ClientConnection], None],
+    ) -> None:
+        """`authenticated` is called when the client is first authenticated."""
+        self._connection = connection
+        self._listener = listener
+        self._mechanisms = mechanisms
+        self._now = now
+        self._failed_delay_s = failed_delay_s
+        self._reauthenticate_ms = reauthenticate_ms
+        self._authenticated = authenticated
+        self._server: SaslServer | None = None
+        self._mechanism = ""
+        self._bare_tokens = False
+        self._failed = False
+        self._principal: str | None = None
+        """Principal of the last authentication that succeeded."""
+        self._principal_mechanism = ""
+        self._begun_at: Millis | None = None
+        self._expires_at: Millis | None = None
+
+    # As the connection's gate
+
+    def intercept(self, frame: bytes) -> bool:
+        """Handle a bare token, and return whether the frame was one. Raise BadFrame for a request out of turn."""
+        if self._failed:
+            raise BadFrame("a request follows an authentication that failed")
+        if self._bare_tokens:
+            self._receive_bare(frame)
+            return True
+        if len(frame) < 2:
+            return False  # the dispatcher rejects it
+        (key,) = _api_key(frame)
+        if self._server is not None:
+            expected = key == ApiKey.SASL_AUTHENTICATE
+        elif self._principal is None:
+            expected = key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
+        else:
+            expired = self._expires_at is not None and self._now() >= self._expires_at
+            expected = not expired or key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
+            if not expected:
+                raise BadFrame("its session has expired, and the client did not authenticate again")
+        if not expected:
+            raise BadFrame(f"request {key} arrived before the client was authenticated")
+        return False
+
+    # Requests
+
+    @property
+    def expects_token(self) -> bool:
+        """Whether the client chose a mechanism that is not done yet."""
+        return self._server is not None
+
+    def handshake(self, call: Call, request: SaslHandshakeRequest) -> None:
+        """Begin an authentication with the mechanism that the client chooses."""
+        now = self._now()
+        if self._principal is not None:
+            assert self._begun_at is not None
+            if (self._reauthenticate_ms == 0 and self._expires_at is None) or now - self._begun_at < _REPEAT_AT_MOST_MS:
+                call.reply(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+                return
+        names = list(self._mechanisms.names)
+        server = self._mechanisms.server(request.mechanism)
+        if server is None:
+            answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
+            self._fail(lambda: call.reply(answer), f"the listener does not offer {request.mechanism[:100]!r}")
+            return
+        self._server, self._mechanism, self._begun_at = server, request.mechanism, now
+        self._bare_tokens = call.version == 0
+        call.reply(SaslHandshakeResponse(mechanisms=names))
+
+    def authenticate(self, call: Call, request: SaslAuthenticateRequest) -> None:
+        """Pass a token to the mechanism, and return its token."""
+        step = self._step(request.auth_bytes)
+        if isinstance(step, Failed):
+            answer = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=step.sentence, auth_bytes=step.token
+            )
+            self._fail(lambda: call.reply(answer), step.reason)
+            return
+        lifetime = self._accept(step) if isinstance(step, Done) else 0
+        call.reply(SaslAuthenticateResponse(auth_bytes=step.token, session_lifetime_ms=lifetime))
+
+    def _receive_bare(self, token: bytes) -> None:
+        step = self._step(token)
+        if isinstance(step, Failed):
+            self._fail(lambda: None, step.reason)  # after SaslHandshake v0, a failure is a closed connection
+            return
+        if isinstance(step, Done):
+            self._accept(step)
+        transport = self._connection.transport
+        if transport is not None:
+            transport.write(_size(len(step.token)) + step.token)
+
+    def _step(self, token: bytes) -> Send | Done | Failed:
+        assert self._server is not None
+        if len(token) > MAX_TOKEN_BYTES:
+            return Failed(f"a token of {len(token)} bytes", ErrorCode.SASL_AUTHENTICATION_FAILED.sentence)
+        step = self._server.receive(token)
+        if isinstance(step, Done) and self._principal is not None:
+            new = user_principal(step.principal_name)
+            if (new, self._mechanism) != (self._principal, self._principal_mechanism):
+                return Failed(
+                    f"{self._principal} may not become {new} on its connection",
+                    f"Cannot change principals during re-authentication from {self._principal} to {new}",
+                )
+        return step
+
+    def _accept(self, done: Done) -> Millis:
+        """Admit the client. Return the lifetime of its session in milliseconds, or 0 if it does not end."""
+        now, first = self._now(), self._principal is None
+        self._server, self._bare_tokens = None, False
+        self._principal, self._principal_mechanism = user_principal(done.principal_name), self._mechanism
+        limits = [self._reauthenticate_ms] if self._reauthenticate_ms else []
+        if done.expires_at_ms is not None:
+            limits.append(max(1, done.expires_at_ms - now))
+        lifetime = min(limits, default=0)
+        self._expires_at = now + lifetime if lifetime else None
+        self._connection.principal = self._principal
+        if first:
+            log.debug("authenticated peer=%s principal=%s", self._connection.peer, self._principal)
+            self._authenticated(self._connection)
+        return lifetime
+
+    def _fail(self, answer: Callable[[], None], reason: str) -> None:
+        """Log the reason, and after a delay, which slows down guessing, answer and close."""
+        self._failed = True
+        connection = self._connection
+        mechanism = self._mechanism or "SASL"
+        log.warning(
+            "authentication failed peer=%s listener=%s mechanism=%s reason=%s",
+            connection.peer,
+            self._listener,
+            mechanism,
+            reason,
+        )
+        connection.stop_reading()
+
+        def end() -> None:
+            answer()
+            connection.close()
+
+        if self._failed_delay_s:
+            asyncio.get_running_loop().call_later(self._failed_delay_s, end)
+        else:
+            asyncio.get_running_loop().call_soon(end)

@@ -1,0 +1,79 @@
+"""SCRAM credentials of users, durable in the log store and the same on all brokers of a cluster.
+
+The store keeps them as Kafka does, as one text for each user and mechanism:
+salt=...,stored_key=...,server_key=...,iterations=4096 with values in base64.
+"""
+
+import binascii
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+
+from kohort.log import LogStore
+from kohort.security.sasl import ScramCredential, ScramMechanism
+
+log = logging.getLogger("kohort.broker")
+
+SCRAM_CREDENTIALS = "scram-credentials"
+"""Kind of the stored configs that hold credentials, by user."""
+
+
+class ScramCredentials:
+    """Reads and changes the credentials in the store."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+
+    def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        """Return the user's credential for the mechanism, or None."""
+        text = self._store.configs(SCRAM_CREDENTIALS).get(user, {}).get(mechanism.value)
+        if text is None:
+            return None
+        found = parse_credential(text)
+        if found is None:
+            log.error("the stored %s credential of user %r is damaged: set it again", mechanism.value, user)
+        return found
+
+    def users(self) -> Mapping[str, Mapping[ScramMechanism, ScramCredential]]:
+        """Return all credentials by user."""
+        found: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        for user in self._store.configs(SCRAM_CREDENTIALS):
+            credentials = {mechanism: self.credential(user, mechanism) for mechanism in ScramMechanism}
+            found[user] = {mechanism: own for mechanism, own in credentials.items() if own is not None}
+        return found
+
+    def change(
+        self, user: str, deleted: Sequence[ScramMechanism], added: Mapping[ScramMechanism, ScramCredential]
+    ) -> None:
+        """Delete and set credentials of one user; durable on return. Raise OSError; then nothing has changed."""
+        kept = dict(self._store.configs(SCRAM_CREDENTIALS).get(user, {}))
+        for mechanism in deleted:
+            kept.pop(mechanism.value, None)
+        for mechanism, credential in added.items():
+            kept[mechanism.value] = credential_text(credential)
+        self._store.keep_configs(SCRAM_CREDENTIALS, user, kept)
+
+
+def credential_text(credential: ScramCredential) -> str:
+    """Return the form in which a credential is stored."""
+    parts = {
+        "salt": b64encode(credential.salt).decode(),
+        "stored_key": b64encode(credential.stored_key).decode(),
+        "server_key": b64encode(credential.server_key).decode(),
+        "iterations": str(credential.iterations),
+    }
+    return ",".join(f"{name}={value}" for name, value in parts.items())
+
+
+def parse_credential(text: str) -> ScramCredential | None:
+    """Return a stored credential; None if the text is none."""
+    parts = dict(part.partition("=")[::2] for part in text.split(","))
+    try:
+        return ScramCredential(
+            salt=b64decode(parts["salt"], validate=True),
+            iterations=int(parts["iterations"]),
+            stored_key=b64decode(parts["stored_key"], validate=True),
+            server_key=b64decode(parts["server_key"], validate=True),
+        )
+    except (KeyError, ValueError, binascii.Error):
+        return None

@@ -1,0 +1,76 @@
+"""How one listener authenticates its clients: with TLS certificates, with SASL, or not at all."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from kohort.broker.config import Listener
+from kohort.broker.net import ClientConnection, ListenerTls
+from kohort.broker.security.authentication import Authentication
+from kohort.broker.security.mechanisms import Credentials, Mechanisms, Validate
+from kohort.errors import ConfigError
+from kohort.model import Millis
+from kohort.security import PrincipalRules, PrincipalRulesError, subject_text
+
+
+class ListenerSecurity:
+    """Authentication on one listener."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        credentials: Callable[[], Credentials],
+        validate: Validate | None,
+        now: Callable[[], Millis],
+        time: Callable[[], float],
+        fresh_id: Callable[[], UUID],
+        failed_delay_s: float,
+    ) -> None:
+        """Read certificates and users. Raise ConfigError."""
+        self._listener = listener
+        self._now = now
+        self._failed_delay_s = failed_delay_s
+        config = listener.config
+        self.tls = ListenerTls(listener, time) if listener.protocol.tls else None
+        self._mechanisms = Mechanisms(listener, credentials, fresh_id, validate) if listener.protocol.sasl else None
+        try:
+            self._rules = PrincipalRules(config.text("ssl.principal.mapping.rules"))
+        except PrincipalRulesError as error:
+            raise ConfigError(f"ssl.principal.mapping.rules cannot be read: {error}.") from None
+
+    def admit(self, connection: ClientConnection, authenticated: Callable[[ClientConnection], None]) -> bool:
+        """Return whether the client is authenticated already; if not, `authenticated` is called when it is."""
+        config = self._listener.config
+        if self._mechanisms is None:
+            subject = _subject(connection)
+            if subject is not None:
+                principal = self._rules.principal(subject)
+                if principal is None:
+                    connection.refuse(f"no rule of ssl.principal.mapping.rules matches the certificate of {subject!r}")
+                else:
+                    connection.principal = principal
+            return True
+        connection.max_frame = config.number("sasl.server.max.receive.size")
+        connection.gate = Authentication(
+            connection,
+            self._listener.name,
+            self._mechanisms,
+            now=self._now,
+            failed_delay_s=self._failed_delay_s,
+            reauthenticate_ms=config.number("connections.max.reauth.ms"),
+            authenticated=authenticated,
+        )
+        return False
+
+
+def _subject(connection: ClientConnection) -> str | None:
+    """Return the subject of the client's certificate; None if it did not present one."""
+    if connection.transport is None:
+        return None
+    encrypted: Any = connection.transport.get_extra_info("ssl_object")
+    certificate = None if encrypted is None else encrypted.getpeercert()
+    if not certificate:
+        return None
+    subject: Sequence[Sequence[tuple[str, str]]] = certificate["subject"]
+    return subject_text(subject)
