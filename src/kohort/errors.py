@@ -37,7 +37,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10, "the record batch is larger than max.message.bytes"
     STALE_CONTROLLER_EPOCH = 11, "the controller has moved"
     OFFSET_METADATA_TOO_LARGE = 12, "the commit's metadata is longer than offset.metadata.max.bytes"
-    NETWORK_EXCEPTION = 13, "the connection was lost before the answer came", True
+    NETWORK_EXCEPTION = 13, "the connection was lost before the answer arrived", True
     COORDINATOR_LOAD_IN_PROGRESS = 14, "the coordinator is still loading the group", True
     COORDINATOR_NOT_AVAILABLE = 15, "the coordinator is not available", True
     NOT_COORDINATOR = 16, "this broker does not coordinate that group", True

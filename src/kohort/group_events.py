@@ -86,7 +86,7 @@ class MemberRejoined:
 class MemberGone:
     """End of a membership: the member left, was removed or was replaced.
 
-    From now on, nobody processes the partitions that it owned.
+    From now on, no member processes the partitions that it owned.
     """
 
     group_id: str
@@ -154,7 +154,7 @@ class MemberMoved:
 
 @dataclass(slots=True)
 class Weighed:
-    """What the assignor weighed for one member, as a sentence."""
+    """Values that the assignor weighed for one member, as a sentence."""
 
     member_id: str
     reason: str

@@ -32,14 +32,14 @@ class Protocol(Enum):
 
 
 class OnCorrupt(Enum):
-    """What a task does with a record batch whose checksum is wrong."""
+    """Action of a task for a record batch with a wrong checksum."""
 
     FAIL = "fail"
     SKIP = "skip"
 
 
 class OnLost(Enum):
-    """What a query does when it loses its membership in the middle of a batch."""
+    """Action of a query that loses its membership in the middle of a batch."""
 
     FAIL = "fail"
     CONTINUE = "continue"

@@ -100,7 +100,7 @@ def test_a_broker_that_does_not_answer_is_a_sentence(run: Run, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--segments", "a", "--raw", "b"), "--segments and --raw both say what to read"),
+        (("--segments", "a", "--raw", "b"), "Specify either --segments or --raw, not both"),
         (("--raw", "b", "--journal-only"), "--raw is an archive of __consumer_offsets"),
         (("--segments", "a", "--journal-only"), "a has no journal: no topic __kohort_rebalances"),
         (("--format", "csv"), "--format csv is unknown"),

@@ -120,10 +120,10 @@ def test_a_duration_is_relative_to_now(run: Run, bootstrap: str, topic: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ("{} --topic {} --shift-by 1", 1, "has committed nothing in {}-2, so there is nothing to shift."),
+        ("{} --topic {} --shift-by 1", 1, "has no committed offset of {}-2 to shift."),
         ("{} --topic {}:3 --to-latest", 2, "{} has no partition 3: its partitions are 0 to 2."),
         ("{} --topic no-such-topic --to-latest", 2, "UNKNOWN_TOPIC_OR_PARTITION: no-such-topic"),
-        ("no-such-group --all-topics --to-latest", 1, "The group no-such-group has committed nothing"),
+        ("no-such-group --all-topics --to-latest", 1, "The group no-such-group has no committed offsets"),
     ],
 )
 def test_an_impossible_reset_is_one_sentence(
@@ -179,7 +179,7 @@ def test_offsets_are_forgotten(run: Run, bootstrap: str, topic: str) -> None:
     delete = ("group", "delete-offsets", topic, "--topic")
     nothing = run(*delete, f"{topic}:0,2", bootstrap=bootstrap)
     assert (nothing.code, nothing.out) == (1, "")
-    assert nothing.err == f"kohort: The group {topic} has committed nothing in {topic}-2.\n"
+    assert nothing.err == f"kohort: The group {topic} has no committed offset of {topic}-2.\n"
     assert run(*delete, f"{topic}:0", bootstrap=bootstrap).out == f"deleted {topic}-0\n"
     assert committed(run, bootstrap, topic) == {1: 5}
     assert run(*delete, topic, bootstrap=bootstrap).out == f"deleted {topic}-1\n"

@@ -296,5 +296,5 @@ async def test_invalid_records_are_rejected_before_anything_is_sent(
 
 @pytest.mark.parametrize("kind", [Consumer, blocking.Consumer])
 async def test_callbacks_without_topics_are_not_passed_over_in_silence(kind: type[Any]) -> None:
-    with pytest.raises(ConfigError, match="on_assigned, on_revoked and on_lost go with topics"):
+    with pytest.raises(ConfigError, match="on_assigned, on_revoked and on_lost need topics"):
         kind(on_revoked=print, bootstrap_servers="127.0.0.1:1", group_id="callbacks")

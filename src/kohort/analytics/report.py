@@ -22,7 +22,7 @@ _MOST_RECORDED = 3
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """What a report says in a few sentences."""
+    """Main facts of a report, in a few sentences."""
 
     headline: str
     span: str

@@ -63,7 +63,7 @@ def analyse(
     Needs the extra `analytics` and Java 17.
     """
     if segments is not None and raw is not None:
-        raise ConfigError("--segments and --raw both say what to read: give one of them.")
+        raise ConfigError("Specify either --segments or --raw, not both.")
     try:
         from kohort.analytics import Format, Settings, analyse_journal, has_journal, place, store
         from kohort.analytics import analyse as compute

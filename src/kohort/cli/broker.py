@@ -51,7 +51,7 @@ def broker(
     if memory and data is not None:
         raise ConfigError("--memory and --data contradict each other: give one of them.")
     if memory and shared:
-        raise ConfigError("--memory and --shared contradict each other: what is in memory cannot be shared.")
+        raise ConfigError("--memory and --shared contradict each other: a log in memory cannot be shared.")
     if postgres is not None and (memory or shared or data is not None):
         raise ConfigError("--postgres contradicts --data, --memory and --shared: the log is in the database.")
     host, port = read_listen(listen)

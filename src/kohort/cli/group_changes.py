@@ -130,7 +130,7 @@ async def _committed(admin: "Admin", group: str, selection: Selection) -> list[T
             {partition for partition in found if partition.topic == topic} if numbers is None else _all(topic, numbers)
         )
         if missing := [str(partition) for partition in sorted(asked - found)] if asked else [topic]:
-            raise Refused(f"The group {group} has committed nothing in {missing[0]}.")
+            raise Refused(f"The group {group} has no committed offset of {missing[0]}.")
         wanted += sorted(asked)
     return wanted
 

@@ -63,7 +63,7 @@ class Explained:
     waits_for: Mapping[str, Partitions]
     """Partitions that it should own and other members still have, by their member IDs."""
     comes: Partitions
-    """Partitions that it should own and nobody has; its next heartbeat assigns them."""
+    """Partitions that it should own and that have no owner; its next heartbeat assigns them."""
 
 
 def explain(described: "GroupDescription") -> list[Explained]:

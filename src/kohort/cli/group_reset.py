@@ -102,7 +102,7 @@ async def _plan(admin: "Admin", group: str, selection: Selection | None, target:
         committed = {tp: at for tp, at in (await admin.group_offsets(group)).items() if at is not None}
         partitions = sorted(committed)
         if not partitions:
-            raise Refused(f"The group {group} has committed nothing: name topics by --topic.")
+            raise Refused(f"The group {group} has no committed offsets: name topics with --topic.")
     else:
         partitions = await existing(admin, selection)
     places = await _places(admin, group, partitions, target)
@@ -110,7 +110,7 @@ async def _plan(admin: "Admin", group: str, selection: Selection | None, target:
     for partition, place in places.items():
         new = new_offset(target, place)
         if new is None:
-            raise Refused(f"The group {group} has committed nothing in {partition}, so there is nothing to shift.")
+            raise Refused(f"The group {group} has no committed offset of {partition} to shift.")
         moves.append(_Move(partition, place.committed, new))
     return moves
 

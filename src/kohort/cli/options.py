@@ -49,7 +49,7 @@ def bootstrap_servers(given: str | None) -> str:
 def read_listen(text: str) -> tuple[str, int]:
     """Parse a HOST:PORT to listen on. Raises ConfigError.
 
-    Port 0 stands for a free port, and an omitted host for all interfaces.
+    Port 0 means a free port, and an omitted host all interfaces.
     """
     from kohort.broker.config import split_address
 

@@ -47,7 +47,7 @@ def sim(
     invariant are printed, and `--shrink` reduces the world to a small case.
     """
     if seed is not None and plan is not None:
-        raise ConfigError("--seed and --plan both say which world to run: give one of them.")
+        raise ConfigError("Specify either --seed or --plan, not both.")
     if model is not None:
         return _model(model)
     if seed is None and plan is None:

@@ -216,9 +216,9 @@ REACTIONS: Mapping[Operation, Mapping[E, Reaction]] = {
 
 _ADVICE: Mapping[E, str] = {
     E.CORRUPT_MESSAGE: "seek past the damaged batch to go on without it, or restore the broker's log",
-    E.KAFKA_STORAGE_ERROR: "the broker's own log says what its disk did; reading goes on when another broker leads",
-    E.UNKNOWN_TOPIC_OR_PARTITION: "create it, or correct the name; reading goes on when it exists",
-    E.UNKNOWN_TOPIC_ID: "the topic was deleted or created again; reading goes on when its new id is known",
+    E.KAFKA_STORAGE_ERROR: "the broker's own log says what its disk did; reading continues when another broker leads",
+    E.UNKNOWN_TOPIC_OR_PARTITION: "create it, or correct the name; reading continues when it exists",
+    E.UNKNOWN_TOPIC_ID: "the topic was deleted or created again; reading continues when its new id is known",
     E.LISTENER_NOT_FOUND: "give the leading broker a listener of the name by which this client connects",
     E.UNSTABLE_OFFSET_COMMIT: "reading begins when the producer commits or aborts its transaction",
     E.NETWORK_EXCEPTION: "the client connects again",

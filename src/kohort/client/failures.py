@@ -69,10 +69,10 @@ class LogTruncatedError(KohortError):
     """
 
     def __init__(self, partition: TopicPartition, position: int, end: int | None) -> None:
-        until = "nobody knows where" if end is None else f"at {end}"
+        until = "at an unknown offset" if end is None else f"at {end}"
         super().__init__(
             f"{partition} lost records that were read: the position is {position}, and the log that was read ends"
-            f" {until}. Seek to go on, or set auto_offset_reset."
+            f" {until}. Seek to continue, or set auto_offset_reset."
         )
         self.partition, self.position, self.end = partition, position, end
 

@@ -14,8 +14,8 @@ def check_loop(loop: asyncio.AbstractEventLoop, what: str) -> None:
         running = None
     if running is not loop:
         raise ConcurrentUseError(
-            f"the {what} belongs to the event loop in which it was made, and is used outside of it (in another"
-            " thread, in another loop, or after a fork): make one there, or take kohort.blocking."
+            f"the {what} can only be used in the event loop that created it, not in another loop, in another thread,"
+            " or after a fork: create one there, or use kohort.blocking."
         )
 
 

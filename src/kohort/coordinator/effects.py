@@ -1,4 +1,4 @@
-"""What the coordinator asks of the shell around it, and what the shell passes to the coordinator."""
+"""Requests of the coordinator to the shell around it, and input from the shell to the coordinator."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field

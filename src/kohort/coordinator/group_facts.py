@@ -1,4 +1,4 @@
-"""What the prompt room asks about the groups of a `GroupShard`, and the rules that answer held heartbeats."""
+"""Facts about the groups of a `GroupShard` for the prompt room, and the rules that answer held heartbeats."""
 
 from kohort.coordinator.classic import ClassicGroup, current_answer
 from kohort.coordinator.classic_protocol import heartbeat

@@ -33,7 +33,7 @@ _NEEDS_OPERATOR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RefusingGroup:
-    """What a group that rejects a classic member requires of its members."""
+    """Requirements of a group for its members, which a rejected classic member does not meet."""
 
     max_size: int
     max_size_setting: str

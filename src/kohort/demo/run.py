@@ -325,7 +325,7 @@ async def _compare(demo: Demo) -> None:
     demo.check(group == expected, f"the group {GROUP} has counts that differ from the CSV")
     demo.check(spark in (None, expected), "Spark has counts that differ from the CSV")
     demo.check(read == total(expected).flights, f"the members read {read:,} records, not each flight once")
-    demo.console.print(f"Who processed which partition when: {picture}")
+    demo.console.print(f"Owners of the partitions over time: {picture}")
 
 
 async def _group_result(demo: Demo) -> dict[str, Tally]:

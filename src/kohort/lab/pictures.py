@@ -102,7 +102,7 @@ def partitions_figure(title: str, measured: Measures, triggers: Sequence[Trigger
     axes.set_facecolor("#2B2B2B")
     axes.set_yticks([])
     axes.set_ylabel(f"{len(rows)} partitions", fontsize=8.5, color=INK)
-    axes.set_xlabel("seconds since the first trigger (lines: triggers; black: nobody processes the partition)",
+    axes.set_xlabel("seconds since the first trigger (lines: triggers; black: no member processes the partition)",
                     fontsize=8.5, color=INK)  # fmt: skip
     figure.text(0.07, 1 - 0.28 / height, title, fontsize=10, weight="bold", color=INK)
     _plain(axes, grid=False)

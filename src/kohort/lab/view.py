@@ -13,7 +13,7 @@ class View:
     def __init__(self) -> None:
         self._owned: dict[str, set[int]] = {}
         self._unread: dict[str, set[int]] = {}
-        """Partitions of each member of which it has read nothing yet."""
+        """Partitions of each member from which it has read nothing yet."""
         self._changed_at = 0
 
     def handle(self, event: Event) -> None:

@@ -135,7 +135,7 @@ class SegmentedLog:
 
     def append(self, batches: Buffer, leader_epoch: int) -> int:
         if leader_epoch != self._leader_epoch:
-            detail = f"{self.name} is at leader epoch {self._leader_epoch}, the append came with {leader_epoch}"
+            detail = f"{self.name} is at leader epoch {self._leader_epoch}, the append has {leader_epoch}"
             raise StaleLeaderEpoch(detail)
         if self.stopped is not None:
             raise PartitionStopped(self.stopped.errno, f"{self.name} takes no appends until a restart: {self.stopped}")

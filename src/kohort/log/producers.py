@@ -89,7 +89,7 @@ class ProducerStates:
             return _check_next(header, known)
         if header.producer_epoch < known.epoch:
             detail = (
-                f"producer {header.producer_id} came with epoch {header.producer_epoch}, but {known.epoch} has written"
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, but epoch {known.epoch} has written"
             )
             return Fenced(detail)
         if header.base_sequence != 0:

@@ -4,7 +4,7 @@ import hmac
 from typing import NoReturn, Self
 
 HIDDEN = "[hidden]"
-"""Text that stands for every secret, as in Kafka's logs."""
+"""Text that replaces every secret, as in Kafka's logs."""
 
 
 class Secret:

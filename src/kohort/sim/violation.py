@@ -22,7 +22,7 @@ INVARIANTS = {
     "S17": "A reader gets the records of a partition from its start offset, each once and in order.",
     "S18": "A response in a fetch session has only partitions that the session requests.",
     "S19": "A client raises or logs each error that brokers return repeatedly.",
-    "L1": "A group comes to rest within its timeouts.",
+    "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",
     "L4": "Every rebalance of a group ends.",

@@ -151,7 +151,7 @@ class Ledger:
     def _new_series(self, tp: TopicPartition) -> Claim:
         """Return the first claim of a series, for a partition without a claim in the group.
 
-        The group never had one, has one of a deleted topic of the same name, or somebody removed it.
+        The group never had one, has one of a deleted topic of the same name, or it was removed.
 
         A number that a series had before would put the rows before the fence of later claims. A sink
         would take them for rows of a query that lost the partition, and omit them silently.

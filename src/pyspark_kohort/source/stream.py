@@ -154,7 +154,7 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         unknown = [tp for tp in short if tp.topic not in before.topic_ids]
         found = {tp: ends[tp] for tp in short} | (self._cluster.resolve(EARLIEST, unknown) if unknown else {})
         for tp in short:
-            sentence = "%s ends at %d, before offset %d which this query has reached: it goes on from %d"
+            sentence = "%s ends at %d, before offset %d which this query has reached: it continues at %d"
             _log.warning(sentence, tp, ends[tp], begins[tp], found[tp])
         return found
 

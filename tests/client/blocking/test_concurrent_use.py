@@ -131,7 +131,7 @@ async def test_a_client_is_refused_outside_of_its_event_loop(any_broker: Broker,
 
     async def elsewhere() -> None:
         async with asyncio.timeout(10):
-            with pytest.raises(ConcurrentUseError, match="belongs to the event loop in which it was made"):
+            with pytest.raises(ConcurrentUseError, match="can only be used in the event loop that created it"):
                 await use()
 
     async with client:

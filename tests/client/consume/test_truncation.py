@@ -81,7 +81,7 @@ async def test_without_a_policy_it_is_an_error_until_somebody_seeks(disk: Restor
     with running_kohort(*disk.options):
         await write(bootstrap, *(b"new %d" % n for n in range(7)))
         for _ in range(2):
-            with pytest.raises(LogTruncatedError, match="Seek to go on") as raised:
+            with pytest.raises(LogTruncatedError, match="Seek to continue") as raised:
                 await take(consumer, 1)
             assert (raised.value.partition, raised.value.position, raised.value.end) == (HERE, 10, 5)
         consumer.seek(HERE, 5)

@@ -27,8 +27,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Number and topic of each line, and what it says of the reason."""
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert all("not written, and nobody looked at the result: topic=" in line for line in lines)
-    return [line.replace(" not written, and nobody looked at the result: topic=", " ") for line in lines]
+    assert all("not written, and the application did not check the result: topic=" in line for line in lines)
+    return [line.replace(" not written, and the application did not check the result: topic=", " ") for line in lines]
 
 
 async def test_a_seen_failure_is_not_reported_again(caplog: pytest.LogCaptureFixture) -> None:

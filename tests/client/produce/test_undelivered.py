@@ -165,7 +165,9 @@ def test_unseen_failures_are_logged_with_number_and_reason(
             producer.send(small, bytes(300))
         asyncio.run(eventually(lambda: bool(lines(caplog))))
     (line,) = lines(caplog)
-    assert line.startswith(f"5 records were not written, and nobody looked at the result: topic={small} MESSAGE_TOO_")
+    assert line.startswith(
+        f"5 records were not written, and the application did not check the result: topic={small} MESSAGE_TOO_"
+    )
     assert {record.levelno for record in caplog.records if record.name == LOGGER} == {logging.ERROR}
 
 

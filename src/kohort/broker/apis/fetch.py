@@ -176,7 +176,7 @@ class _Fetch:
         """Report the fetch to the journal: it counts as a read when it arrives, not when it is answered.
 
         A fetch that was parked before a rebalance is answered after it, to a client that drops the answer. And an owner
-        that waits for records that nobody has written is not paused.
+        that waits for new records is not paused.
         """
         broker, connection = self._broker, self._call.connection
         for place in self._places:

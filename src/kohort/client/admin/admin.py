@@ -306,7 +306,7 @@ class Admin:
                 if topic is None or not topic.exists:
                     continue
                 if topic.topic_id == topic_id or NO_TOPIC_ID in (topic.topic_id, topic_id):
-                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} is not gone yet")
+                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name} is not deleted yet")
 
         await self._retrying(attempt)
 

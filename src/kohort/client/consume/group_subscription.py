@@ -229,4 +229,6 @@ class GroupSubscription:
 def check_callbacks(topics: tuple[str, ...], *callbacks: object) -> None:
     """Raise ConfigError if callbacks are given without topics, because there is no subscription yet."""
     if not topics and any(callback is not None for callback in callbacks):
-        raise ConfigError("on_assigned, on_revoked and on_lost go with topics: name some, or give them to subscribe.")
+        raise ConfigError(
+            "on_assigned, on_revoked and on_lost need topics: name some, or pass the callbacks to subscribe."
+        )

@@ -123,7 +123,7 @@ class MemberDriver:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: Millis) -> None:
         """Commit and wait for a durable response. Raises CommitFailedError."""
         if self._closed:
-            raise ClosedError("the member is closed: nothing can be committed any more.")
+            raise ClosedError("the member is closed: it can no longer commit.")
         if not offsets:
             return
         self._last_commit += 1

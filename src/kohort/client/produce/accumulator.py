@@ -54,7 +54,7 @@ class Accumulator:
         """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for a record that can never be sent."""
         if size > self._memory.free:
             self.check_size(size)
-            raise BufferFullError("the buffer is full: await ready(topic) before sending on.")
+            raise BufferFullError("the buffer is full: await ready(topic) before sending more.")
         batch = queue.open
         if batch is not None and batch.builder.size + size > self._request_size:
             queue.waiting.append(batch)

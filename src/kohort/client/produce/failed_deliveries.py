@@ -140,7 +140,13 @@ class Failures:
         lost, self._to_log = self._to_log, FailureCounts()
         for topic, count, error in lost.listed():
             records = "record was" if count == 1 else "records were"
-            _log.error("%d %s not written, and nobody looked at the result: topic=%s %s", count, records, topic, error)
+            _log.error(
+                "%d %s not written, and the application did not check the result: topic=%s %s",
+                count,
+                records,
+                topic,
+                error,
+            )
 
 
 _all: weakref.WeakSet[Failures] = weakref.WeakSet()

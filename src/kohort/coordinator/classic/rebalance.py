@@ -9,7 +9,7 @@ from kohort.model import Millis
 
 @dataclass(slots=True)
 class WaitingMember:
-    """A request that waits for its answer. `token` is None if its connection is closed and nobody reads the answer."""
+    """A request that waits for its answer. `token` is None if its connection is closed."""
 
     token: Token | None
     api_version: int

@@ -1,4 +1,4 @@
-"""What is known of each client, and every time that held heartbeats depend on, each with its reason and source.
+"""Facts about each client, and all time limits of held heartbeats, each with its reason and source.
 
 Sources: "008" is decision 008, which has the measurements; a class or a property of a client is in its
 source code at the version that decision 008 names.
@@ -15,7 +15,7 @@ from kohort.model import Millis
 
 @dataclass(frozen=True, slots=True)
 class ClientTimings:
-    """Behavior of one client. The defaults suit a client of which nothing is known."""
+    """Behavior of one client. The defaults suit an unknown client."""
 
     sleeps_while_held: bool = False
     """Whether a consumer group's member sleeps while its heartbeat is held beyond the interval it was given.

@@ -1,4 +1,4 @@
-"""What the prompt room asks about groups. The coordinator and any other front of a group answer the same questions.
+"""Facts about groups that the prompt room needs. The coordinator implements them; a gateway can, too.
 
 The rules own groups and members; the room only reads these facts: the members with news, those that
 owe an acknowledgement, and those that wait for others. The objects that belong to the room (`ClassicHeartbeats`,

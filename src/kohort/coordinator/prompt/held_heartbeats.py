@@ -61,7 +61,7 @@ class HeartbeatState:
 
 @dataclass(slots=True)
 class ClassicHeartbeats:
-    """What a classic group's member shows by its heartbeats; belongs to the member, and dies with it."""
+    """Facts that a classic group's member shows by its heartbeats; removed together with the member."""
 
     heard_at: Millis = 0
     """Time of its last heartbeat or the start of its generation."""

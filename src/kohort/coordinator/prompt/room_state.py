@@ -9,7 +9,7 @@ from kohort.model import Millis
 
 @dataclass(slots=True)
 class RoomState:
-    """What the functions of this room share."""
+    """State that the functions of this room share."""
 
     hold_ms: Millis
     """group.heartbeat.hold.ms, which is not 0."""

@@ -90,7 +90,7 @@ def _left(member: ClassicState) -> None:
 
 
 def leave_if_overdue(member: ClassicState) -> None:
-    """Leave if the application does not poll: nobody processes the partitions that it holds."""
+    """Leave if the application does not poll: its partitions are not processed."""
     overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return

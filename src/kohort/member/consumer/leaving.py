@@ -49,7 +49,7 @@ def leave_answered(member: ConsumerState, code: ErrorCode) -> None:
 
 
 def leave_if_overdue(member: ConsumerState) -> None:
-    """Leave if the application does not poll: nobody processes the partitions that it holds."""
+    """Leave if the application does not poll: its partitions are not processed."""
     overdue = member.overdue_at()
     if overdue is None or member.now < overdue:
         return

@@ -310,6 +310,6 @@ def _explained(record: RebalanceRecord, records: Sequence[RebalanceRecord], know
     fresh = sum(change.previous_owner is None for part in whole for change in part.partitions)
     dark = [change.dark_ms for part in whole for change in part.partitions if change.dark_ms is not None]
     if not record.members_after:
-        return f"{why(record, known)}  –  nobody is left"
+        return f"{why(record, known)}  –  no member is left"
     cost = f"{fresh} assigned" if fresh and not moved else f"{moved} moved"
     return f"{why(record, known)}  –  {cost}, " + (f"dark for {seconds(max(dark))} at most" if dark else "nothing dark")

@@ -78,7 +78,7 @@ class OAuthBearerClient:
 
     @property
     def rejection(self) -> str | None:
-        """What the server answered to the token, if it rejected it."""
+        """Response of the server to a token that it rejected."""
         return self._rejection
 
 

@@ -93,7 +93,7 @@ class ScramMechanism(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server stores for a user. It proves a password, and does not reveal it."""
+    """Data that a server stores for a user. It verifies a password and does not reveal it."""
 
     salt: bytes
     iterations: int
@@ -264,7 +264,7 @@ class ScramServer:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Challenged:
-    """What the server remembers between its challenge and the client's proof."""
+    """State of the server between its challenge and the client's proof."""
 
     username: str
     credential: ScramCredential

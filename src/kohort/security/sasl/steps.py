@@ -1,4 +1,4 @@
-"""What a SASL mechanism answers to a token of its peer, and the interface of both roles.
+"""Responses of a SASL mechanism to a token of its peer, and the interface of both roles.
 
 A mechanism is used for one authentication. After `Done` or `Failed` it takes no more tokens.
 """

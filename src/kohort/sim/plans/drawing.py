@@ -387,4 +387,4 @@ _KINDS: tuple[Callable[[_Draw], Step], ...] = (
     lambda draw: GroupDeleteOffsets(draw.at, draw.group),
     lambda draw: SendBadRequest(draw.at, draw.group, draw.rng.choice(list(BadRequest))),
 )
-"""Steps of which a seed has all or none. Their order is part of what a seed means."""
+"""Steps that a seed has all or none of. Their order is part of what a seed means."""

@@ -133,4 +133,4 @@ _KINDS: tuple[Callable[[_Draw], RecordStep], ...] = (
     _flip_a_bit,
     lambda draw: ClientSeek(draw.at, draw.client(), draw.seek_seconds()),
 )
-"""Steps of which a world with records has all or none. Their order is part of what a seed means."""
+"""Steps that a world with records has all or none of. Their order is part of what a seed means."""
