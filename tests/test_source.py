@@ -185,6 +185,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.client.net",
         "kohort.client.produce",
         "kohort.client.security",
+        "kohort.columns",
         "kohort.coordinator",
         "kohort.coordinator.classic",
         "kohort.coordinator.consumer",
@@ -228,11 +229,7 @@ CLOSED_ROOMS = frozenset(
 )
 """Packages that others import only by the names that their `__init__` exports."""
 
-OPEN_ROOMS = frozenset(
-    {
-        "kohort.columns",
-    }
-)
+OPEN_ROOMS = frozenset({})
 """Packages whose modules others still import. This list only becomes shorter."""
 
 ROOMS_OF_MODULES = frozenset({"kohort", "kohort.wire.messages"})

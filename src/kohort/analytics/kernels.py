@@ -7,7 +7,7 @@ wrong, so every position is checked.
 
 import numpy as np
 
-from kohort.columns.kernels import _big_endian  # settles numba's cache, and must stay before numba's own import
+from kohort.columns import big_endian  # settles numba's cache, and must stay before numba's own import
 
 from numba import int32, int64, njit, types, uint8  # isort: skip
 
@@ -24,7 +24,7 @@ def _int16(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
     """Return a length or a version, or -2 (invalid as either) if the bytes end before it."""
     if at + 2 > end:
         return np.int64(-2)
-    value = _big_endian(data, at, np.int64(2))
+    value = big_endian(data, at, np.int64(2))
     return value - 65536 if value > 32767 else value
 
 
@@ -129,7 +129,7 @@ def decode_commits(  # type: ignore[no-untyped-def]  # noqa: ANN201
         kinds[row] = MALFORMED
         if not _commit_key(key_bytes, at + 2, end):
             continue
-        partitions[row] = _big_endian(key_bytes, end - 4, np.int64(4))
+        partitions[row] = big_endian(key_bytes, end - 4, np.int64(4))
         positions[row] = times[row] = topic_ids[row] = -1
         id_ends[row] = 0
         if value_valid[row]:
@@ -137,11 +137,11 @@ def decode_commits(  # type: ignore[no-untyped-def]  # noqa: ANN201
             version, time_at, topic_id = _time_place(value_bytes, begin, np.int64(value_ends[row + 1]))
             if version < 0:
                 continue
-            positions[row] = _big_endian(value_bytes, begin + 2, np.int64(8))
-            times[row] = _big_endian(value_bytes, time_at, np.int64(8))
+            positions[row] = big_endian(value_bytes, begin + 2, np.int64(8))
+            times[row] = big_endian(value_bytes, time_at, np.int64(8))
             topic_ids[row] = topic_id
             if topic_id >= 0:
-                id_ends[row] = _big_endian(value_bytes, topic_id + 8, np.int64(8))
+                id_ends[row] = big_endian(value_bytes, topic_id + 8, np.int64(8))
         kinds[row] = COMMIT
 
 

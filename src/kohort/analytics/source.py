@@ -136,7 +136,7 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
     An incomplete last batch is omitted, as a broker would truncate it. Raises KohortError if other
     segments follow, because then the copy must be incomplete.
     """
-    from kohort.columns.decoder import Decoder, index_batches
+    from kohort.columns import Decoder, index_batches
 
     shard = int(path.parent.name.rpartition("-")[2])
     tp = TopicPartition(OFFSETS_TOPIC, shard)

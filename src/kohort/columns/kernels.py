@@ -72,7 +72,7 @@ _copy: Any = _copy_bytes  # numba passes its first argument, not the caller
 
 
 @njit(int64(_bytes_in, int64, int64), cache=True, nogil=True, inline="always")
-def _big_endian(source, at, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def big_endian(source, at, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     value = np.int64(0)
     for i in range(size):
         value = (value << 8) | np.int64(source[at + i])
@@ -90,24 +90,24 @@ def find_batches(source, start, table):  # type: ignore[no-untyped-def]  # noqa:
     at = start
     n = 0
     while n < len(table) and at + 16 < size:
-        length = _big_endian(source, at + 8, 4)
+        length = big_endian(source, at + 8, 4)
         if length < HEADER_SIZE - 12 or length >= 2**31 or source[at + 16] != 2:
             return -1 - n
         if at + 12 + length > size:
             break
-        base_offset = _big_endian(source, at, 8)
+        base_offset = big_endian(source, at, 8)
         row = table[n]
         row[AT] = at
         row[END] = at + 12 + length
         row[BASE_OFFSET] = base_offset
-        row[CRC] = _big_endian(source, at + 17, 4)
-        row[ATTRIBUTES] = _big_endian(source, at + 21, 2)
-        row[LAST_OFFSET] = base_offset + _big_endian(source, at + 23, 4)
-        row[BASE_TIME] = _big_endian(source, at + 27, 8)
-        row[MAX_TIME] = _big_endian(source, at + 35, 8)
-        row[PRODUCER_ID] = _big_endian(source, at + 43, 8)
-        row[COUNT] = _big_endian(source, at + 57, 4)
-        epoch = _big_endian(source, at + 12, 4)
+        row[CRC] = big_endian(source, at + 17, 4)
+        row[ATTRIBUTES] = big_endian(source, at + 21, 2)
+        row[LAST_OFFSET] = base_offset + big_endian(source, at + 23, 4)
+        row[BASE_TIME] = big_endian(source, at + 27, 8)
+        row[MAX_TIME] = big_endian(source, at + 35, 8)
+        row[PRODUCER_ID] = big_endian(source, at + 43, 8)
+        row[COUNT] = big_endian(source, at + 57, 4)
+        epoch = big_endian(source, at + 12, 4)
         row[LEADER_EPOCH] = epoch if epoch < 2**31 else np.int64(-1)
         at += 12 + length
         n += 1

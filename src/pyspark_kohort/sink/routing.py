@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.columns.encoder import Column, place_keys
+from kohort.columns import Column, place_keys
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 

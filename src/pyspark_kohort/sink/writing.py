@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.columns.encoder import Columns, PartitionEncoder, columns_of
+from kohort.columns import Columns, PartitionEncoder, columns_of
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.requests import ProducerId

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from crc32c import crc32c
 
-from kohort.columns import kernels
-from kohort.columns.decoder import Batches, Decoder, index_batches
+from kohort.columns import AT, BASE_OFFSET, CRC, END, LAST_OFFSET, Batches, Decoder, index_batches
 from kohort.errors import ErrorCode, KafkaError, KohortError, error_code
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.requests import FetchRequestPartition, error_of, fetch_topics
@@ -95,11 +94,11 @@ def _valid_batches(piece: _Piece, damaged: list[str]) -> Batches:
     """Return the batches with a correct checksum; append the names of the others to `damaged`."""
     valid = []
     for batch in piece.batches:
-        crc = crc32c(piece.buffer[batch[kernels.AT] + _CRC_FROM : batch[kernels.END]])
-        if crc == batch[kernels.CRC]:
+        crc = crc32c(piece.buffer[batch[AT] + _CRC_FROM : batch[END]])
+        if crc == batch[CRC]:
             valid.append(batch)
         else:
-            damaged.append(f"{piece.tp} offsets {batch[kernels.BASE_OFFSET]} to {batch[kernels.LAST_OFFSET]}")
+            damaged.append(f"{piece.tp} offsets {batch[BASE_OFFSET]} to {batch[LAST_OFFSET]}")
     return valid
 
 
@@ -216,13 +215,13 @@ class _Reading:
         if not batches:
             return None
         last = batches[-1]
-        if last[kernels.LAST_OFFSET] < part.next:
+        if last[LAST_OFFSET] < part.next:
             return None
-        records = last[kernels.LAST_OFFSET] - batches[0][kernels.BASE_OFFSET] + 1
-        self._record_bytes[part.tp.topic] = last[kernels.END] / records
+        records = last[LAST_OFFSET] - batches[0][BASE_OFFSET] + 1
+        self._record_bytes[part.tp.topic] = last[END] / records
         aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()]
         piece = _Piece(part.tp, buffer, batches, part.next, part.until, aborted)
-        part.next = last[kernels.LAST_OFFSET] + 1
+        part.next = last[LAST_OFFSET] + 1
         self._progress_at = time.monotonic()
         return piece
 

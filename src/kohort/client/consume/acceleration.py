@@ -23,7 +23,7 @@ from kohort.wire.messages.fetch import AbortedTransaction
 
 if TYPE_CHECKING:
     from kohort.client.consume.compiled import ColumnChunk
-    from kohort.columns.page import BufferPool
+    from kohort.columns import BufferPool
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Unpacker:
 
     def _page_pool(self) -> "BufferPool":
         if self._pages is None:
-            from kohort.columns.page import BufferPool
+            from kohort.columns import BufferPool
 
             self._pages = BufferPool()
         return self._pages

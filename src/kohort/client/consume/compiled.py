@@ -9,10 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.columns import kernels
-from kohort.columns.decoder import Batches, Decoder, index_batches
-from kohort.columns.page import BufferPool
-from kohort.columns.schema import SCHEMA
+from kohort.columns import LAST_OFFSET, LEADER_EPOCH, SCHEMA, Batches, BufferPool, Decoder, index_batches
 from kohort.model import TopicPartition
 from kohort.wire.batches import BatchError, Buffer, Header
 from kohort.wire.messages.fetch import AbortedTransaction
@@ -42,7 +39,7 @@ class ColumnChunk:
     ) -> None:
         batches = index_batches(data, partition)
         self.size = len(data)
-        self.next_offset = batches[-1][kernels.LAST_OFFSET] + 1 if batches else None
+        self.next_offset = batches[-1][LAST_OFFSET] + 1 if batches else None
         self._partition = partition
         self._data = data
         self._batches = batches
@@ -163,9 +160,9 @@ def _headers_of(entry: list[dict[str, Any]] | None) -> Sequence[Header]:
 def _epochs(batches: Batches) -> _Epochs:
     runs: _Epochs = []
     for batch in batches:
-        epoch = batch[kernels.LEADER_EPOCH]
+        epoch = batch[LEADER_EPOCH]
         known = None if epoch < 0 else epoch
         if runs and runs[-1][1] == known:
             runs.pop()
-        runs.append((batch[kernels.LAST_OFFSET], known))
+        runs.append((batch[LAST_OFFSET], known))
     return runs

@@ -339,7 +339,7 @@ class Consumer:
 
         import pyarrow as pa
 
-        from kohort.columns.schema import SCHEMA
+        from kohort.columns import SCHEMA
 
         return pa.Table.from_batches([batch.records for batch in batches], schema=SCHEMA)
 

@@ -128,6 +128,6 @@ class PlainRecords:
         ]
 
     def columns(self, most: int) -> "pa.RecordBatch":
-        from kohort.columns.schema import to_columns
+        from kohort.columns import to_columns
 
         return to_columns(self.records(most))

@@ -35,7 +35,7 @@ class UnreadRecords:
 
     def take_columns(self, most: int) -> list[PartitionBatch]:
         """Remove and return up to `most` records from the front as Arrow batches."""
-        from kohort.columns.schema import to_columns
+        from kohort.columns import to_columns
 
         runs = groupby(self.take(most), key=lambda record: TopicPartition(record.topic, record.partition))
         return [PartitionBatch(partition, to_columns(list(run))) for partition, run in runs]
