@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 import typer
+from typer.main import get_command
 
 from kohort import interruption
 from kohort.cli import analyse, broker, cluster, consume, group, lab, produce, rebalances, sim, topic
+from kohort.cli.client_options import add_client_options
 from kohort.cli.output import OutputClosed, flush
 from kohort.cli.running import Refused
 from kohort.errors import KohortError
@@ -44,7 +46,9 @@ def run(arguments: Sequence[str] | None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        code = app(arguments, prog_name="kohort", standalone_mode=False)
+        command = get_command(app)
+        add_client_options(command)
+        code = command(arguments, prog_name="kohort", standalone_mode=False)
         flush()
     except (KeyboardInterrupt, typer.Abort):
         return interruption.exit_code()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kohort import interruption
+from kohort.cli.client_options import client_options
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import flush, print_bytes, print_json, printable
-from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
+from kohort.cli.running import admin_client, of_command, run
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -132,16 +133,13 @@ async def _partitions(servers: str, wanted: "list[str] | re.Pattern[str]") -> li
 
 
 def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beginning: bool) -> "Consumer":
-    from kohort.client import Consumer
+    from kohort.client import Consumer, ConsumerOptions
 
-    return Consumer(
-        bootstrap_servers=servers,
-        client_id="kohort-cli",
-        group_id=group,
-        group_protocol=protocol.value,
-        auto_offset_reset="earliest" if from_beginning else "latest",
-        default_api_timeout_ms=CALL_TIMEOUT_MS,
-    )
+    options: dict[str, Any] = {
+        "group_protocol": protocol.value,
+        "auto_offset_reset": "earliest" if from_beginning else "latest",
+    }
+    return Consumer(**(of_command(servers) | options | client_options(ConsumerOptions) | {"group_id": group}))
 
 
 def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> None:

@@ -42,8 +42,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def bootstrap_servers(given: str | None) -> str:
-    """Return the option, else the environment variable KOHORT_BOOTSTRAP, else this host's default port."""
-    return given or os.environ.get("KOHORT_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    """Return the option, else the environment variable KOHORT_BOOTSTRAP, else bootstrap.servers of
+    --command-config, else this host's default port."""
+    from kohort.cli.client_options import bootstrap_in_file
+
+    return given or os.environ.get("KOHORT_BOOTSTRAP") or bootstrap_in_file() or DEFAULT_BOOTSTRAP
 
 
 def read_listen(text: str) -> tuple[str, int]:

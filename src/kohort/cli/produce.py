@@ -4,13 +4,14 @@ import asyncio
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kohort.cli.client_options import client_options
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import print_note
-from kohort.cli.running import CALL_TIMEOUT_MS, run
+from kohort.cli.running import CALL_TIMEOUT_MS, of_command, run
 from kohort.cli.stdin import StandardInput
 from kohort.errors import KohortError
 
@@ -43,14 +44,10 @@ def produce(
     separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
 
     async def work() -> _Lines:
-        from kohort.client import Producer
+        from kohort.client import Producer, ProducerOptions
 
-        producer = Producer(
-            bootstrap_servers=servers,
-            client_id="kohort-cli",
-            compression_type=compression,
-            max_block_ms=CALL_TIMEOUT_MS,
-        )
+        options: dict[str, Any] = {"compression_type": compression, "max_block_ms": CALL_TIMEOUT_MS}
+        producer = Producer(**(of_command(servers) | options | client_options(ProducerOptions)))
         async with producer:
             await producer.ready(topic)
             lines = _Lines(producer, topic, separator)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kohort.cli.client_options import client_options
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import print_line, print_note
-from kohort.cli.running import CALL_TIMEOUT_MS, admin_client, run
+from kohort.cli.running import admin_client, of_command, run
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 
@@ -67,7 +68,7 @@ def rebalances(
 
 async def _read(servers: str) -> "list[RebalanceRecord]":
     """Return the whole journal, oldest first; empty if there is none yet."""
-    from kohort.client import Consumer
+    from kohort.client import Consumer, ConsumerOptions
     from kohort.recorder import JOURNAL_TOPIC
 
     async with admin_client(servers) as admin:
@@ -76,12 +77,8 @@ async def _read(servers: str) -> "list[RebalanceRecord]":
         found = (await admin.describe_topics([JOURNAL_TOPIC]))[JOURNAL_TOPIC]
     partitions = [TopicPartition(JOURNAL_TOPIC, number) for number in found.leaders]
     records = []
-    async with Consumer(
-        bootstrap_servers=servers,
-        client_id="kohort-cli",
-        auto_offset_reset="earliest",
-        default_api_timeout_ms=CALL_TIMEOUT_MS,
-    ) as consumer:
+    options = of_command(servers) | client_options(ConsumerOptions) | {"auto_offset_reset": "earliest"}
+    async with Consumer(**options) as consumer:
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
         while any([await consumer.position(partition) < ends[partition] for partition in partitions]):

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kohort import interruption
+from kohort.cli.client_options import client_options
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -42,17 +43,26 @@ def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
 def admin_client(servers: str) -> "Admin":
     """Return an Admin with a timeout that suits an interactive user."""
-    from kohort.client import Admin
+    from kohort.client import Admin, AdminOptions
 
-    return Admin(bootstrap_servers=servers, client_id="kohort-cli", default_api_timeout_ms=CALL_TIMEOUT_MS)
+    return Admin(**(of_command(servers) | client_options(AdminOptions)))
+
+
+def of_command(servers: str) -> dict[str, Any]:
+    """Return the options of each client of a command, which the user may override."""
+    return {
+        "bootstrap_servers": servers,
+        "client_id": "kohort-cli",
+        "default_api_timeout_ms": CALL_TIMEOUT_MS,
+    }
 
 
 def check_reachable(bootstrap: str) -> None:
-    """Raise NoBroker if none of the addresses accepts a connection."""
+    """Raise NoBroker if none of the addresses accepts a connection, and ConfigError for wrong options."""
     from kohort.client import ClientOptions
 
     problems = []
-    for host, port in ClientOptions(bootstrap_servers=bootstrap).addresses():
+    for host, port in ClientOptions.read(of_command(bootstrap) | client_options()).addresses():
         try:
             with socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S):
                 return

@@ -1,0 +1,128 @@
+"""Options of the client for every command that connects to a cluster: `--command-config`, `-X` and
+environment variables. A password in a file or a variable is not in the list of processes."""
+
+import os
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperOption
+
+from kohort.cli.options import read_pairs
+from kohort.cli.output import print_note
+from kohort.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kohort.client import ClientOptions
+
+_VARIABLE = re.compile(r"KOHORT_((?:SSL|SASL|ENABLE_SSL)_\w+|SECURITY_PROTOCOL)")
+_FILE_VARIABLE = "KOHORT_COMMAND_CONFIG"
+_SPACE = " \t\f"
+
+_file: ContextVar[str | None] = ContextVar("_file", default=None)
+_pairs: ContextVar[tuple[str, ...]] = ContextVar("_pairs", default=())
+
+
+def add_client_options(command: Any) -> None:
+    """Add the options to each command below `command` that has `--bootstrap`."""
+    for inner in getattr(command, "commands", {}).values():
+        add_client_options(inner)
+    if any(parameter.name == "bootstrap" for parameter in command.params):
+        command.params += [
+            TyperOption(
+                param_decls=["command_config", "--command-config"],
+                metavar="FILE",
+                help="Properties file with options of the client, as for Kafka's tools."
+                f" Default: {_FILE_VARIABLE}, and the variables KOHORT_SECURITY_PROTOCOL, KOHORT_SSL_... and"
+                " KOHORT_SASL_...",
+                expose_value=False,
+                callback=lambda context, parameter, value: _file.set(value),
+            ),
+            TyperOption(
+                param_decls=["client_option", "-X"],
+                metavar="NAME=VALUE",
+                multiple=True,
+                help="Option of the client.",
+                expose_value=False,
+                callback=lambda context, parameter, value: _pairs.set(tuple(value or ())),
+            ),
+        ]
+
+
+def client_options(kind: "type[ClientOptions] | None" = None) -> dict[str, Any]:
+    """Return the options that the user gave for a client of this kind, under the client's names.
+
+    `-X` comes before the file, and the file before variables. Raises ConfigError.
+    """
+    from kohort.client import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+    from kohort.client.security import normal_names
+
+    kind = kind or ClientOptions
+    every = {name for each in (AdminOptions, ConsumerOptions, ProducerOptions) for name in each.__dataclass_fields__}
+    path = _file.get() or os.environ.get(_FILE_VARIABLE)
+    variables = normal_names(_variables(), every)
+    filed = normal_names({} if path is None else read_properties(path), every)
+    paired = normal_names(read_pairs("-X", _pairs.get()), every)
+    if unknown := sorted({*variables, *paired} - every):
+        raise ConfigError(f"{unknown[0]} is not an option of the client.")
+    for name in sorted(filed.keys() - every):
+        print_note(f"{path}: {name} has no effect")
+    given = {**variables, **filed, **paired}
+    known = kind.__dataclass_fields__.keys() - {"bootstrap_servers"}
+    return {name: value for name, value in given.items() if name in known}
+
+
+def bootstrap_in_file() -> str | None:
+    """Return bootstrap.servers of the file, if there is one."""
+    path = _file.get() or os.environ.get(_FILE_VARIABLE)
+    return None if path is None else read_properties(path).get("bootstrap.servers")
+
+
+def _variables() -> dict[str, str]:
+    return {
+        found[1].lower(): value for name, value in sorted(os.environ.items()) if (found := _VARIABLE.fullmatch(name))
+    }
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """Read a file of Java properties. Raises ConfigError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"--command-config {path} cannot be read: {problem}.") from None
+    found = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        logical = line.lstrip(_SPACE)
+        if not logical or logical[0] in "#!":
+            continue
+        while _continues(logical):
+            logical = logical[:-1] + next(lines, "").lstrip(_SPACE)
+        name, value = _split(logical)
+        found[_unescaped(name)] = _unescaped(value)
+    return found
+
+
+def _continues(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Divide a line at the first `=`, `:` or space that is not escaped."""
+    at = 0
+    while at < len(line) and line[at] not in "=:" + _SPACE:
+        at += 2 if line[at] == "\\" else 1
+    rest = line[at:].lstrip(_SPACE)
+    return line[:at], rest[1:].lstrip(_SPACE) if rest[:1] in ("=", ":") else rest
+
+
+def _unescaped(text: str) -> str:
+    named: Mapping[str, str] = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+
+    def character(found: re.Match[str]) -> str:
+        escaped = found[1]
+        return chr(int(escaped[1:], 16)) if len(escaped) > 1 else named.get(escaped, escaped)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)
