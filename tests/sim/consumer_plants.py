@@ -9,9 +9,11 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.assignor.server.uniform import UniformPlan
-from kohort.coordinator import classic_protocol
-from kohort.coordinator.consumer import admission, classic_members, fencing, member_update, timer_firing
+from kohort.coordinator import Effects, SessionTimeout, classic_protocol
+from kohort.coordinator import shard as coordinator_shard
+from kohort.coordinator.consumer import admission, classic_members, fencing, member_update, refresh, timer_firing
 from kohort.coordinator.consumer import group as consumer_group
+from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.reconciling import reconcile
 from kohort.coordinator.offsets import commit_fetch
@@ -108,3 +110,51 @@ def a_leave_of_an_unknown_member_is_confirmed(patch: MonkeyPatch) -> None:
         return [ErrorCode.NONE for _ in real(*arguments)]
 
     patch.setattr(classic_protocol, "remove_by_leave_group", polite)
+
+
+@plant("S12", hint=28)
+def two_members_may_have_one_instance_id(patch: MonkeyPatch) -> None:
+    real = admission._joining
+
+    def generous(member_id: str, known: Any, holder: Any) -> Any:
+        lives = holder is not None and holder.epoch >= 0 and holder.classic is None
+        return known or ConsumerMember(member_id) if lives else real(member_id, known, holder)
+
+    patch.setattr(admission, "_joining", generous)
+
+
+@plant("S13", hint=3)
+def a_change_of_topics_renews_the_sessions_of_all(patch: MonkeyPatch) -> None:
+    real = refresh.topics_changed
+
+    def busy(groups: Any, old: Any, now: int, out: Effects) -> None:
+        real(groups, old, now, out)
+        for group in groups.by_id.values():
+            if isinstance(group, consumer_group.ConsumerGroup):
+                out.timers |= {SessionTimeout(group.group_id, member_id): now + 45_000 for member_id in group.members}
+
+    patch.setattr(coordinator_shard, "topics_changed", busy)
+
+
+@plant("L8")
+def a_heartbeat_that_another_request_waits_behind_is_dropped(patch: MonkeyPatch) -> None:
+    real = coordinator_shard.GroupShard.release
+
+    def forgetful(*arguments: Any) -> Effects:
+        out = real(*arguments)
+        out.replies.clear()
+        return out
+
+    patch.setattr(coordinator_shard.GroupShard, "release", forgetful)
+
+
+@plant("S11", hint=25)
+def a_group_that_became_a_classic_one_refuses_commits(patch: MonkeyPatch) -> None:
+    real = commit_fetch._commit_refusal
+
+    def strict(group: Any, request: Any, context: Any) -> ErrorCode:
+        code: ErrorCode = real(group, request, context)
+        converted = group is not None and group.members and group.leader_id is None
+        return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.NONE and converted else code
+
+    patch.setattr(commit_fetch, "_commit_refusal", strict)

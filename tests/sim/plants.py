@@ -134,6 +134,29 @@ def a_member_without_an_instance_id_is_fenced_by_it(patch: MonkeyPatch) -> None:
     patch.setattr(classic_group.ClassicGroup, "check_member", rude)
 
 
+@plant("S14", hint=2)
+def a_static_member_that_was_removed_is_fenced(patch: MonkeyPatch) -> None:
+    real = classic_group.ClassicGroup.check_member
+
+    def rude(self: Any, member_id: str, instance_id: str | None) -> ErrorCode:
+        code: ErrorCode = real(self, member_id, instance_id)
+        is_static = code is ErrorCode.UNKNOWN_MEMBER_ID and instance_id is not None
+        return ErrorCode.FENCED_INSTANCE_ID if is_static else code
+
+    patch.setattr(classic_group.ClassicGroup, "check_member", rude)
+
+
+@plant("S14", hint=4)
+def a_group_is_full_one_member_early(patch: MonkeyPatch) -> None:
+    real = join._has_room
+
+    def cautious(groups: Any, group: Any, request: Any) -> bool:
+        alone = group.state is not GroupState.STABLE or request.member_id in group.members
+        return real(groups, group, request) and (alone or len(group.members) < groups.config.max_size - 1)
+
+    patch.setattr(join, "_has_room", cautious)
+
+
 # Rebalances
 
 

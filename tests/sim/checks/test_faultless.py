@@ -26,7 +26,7 @@ def test_a_world_without_faults_delivers_each_record_exactly_once(seed: int) -> 
     assert outcome.violation is None
     assert not outcome.faults
     assert world.progress.expects_exactly_once
-    assert not world.progress.exempt_groups
+    assert not world.progress.repeatable
     assert outcome.records == sum(world.progress.covered.values()) > 500
 
 

@@ -11,6 +11,7 @@ from kohort.model import UUID, TopicPartition
 from kohort.sim import Plan, Step, Violation, World
 from kohort.sim.checks.group_progress import GroupProgress
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.processes.application import Application
 from kohort.sim.steps import MemberStart, TopicDelete
 
 TOPIC, ORDERS = UUID(int=1), TopicPartition("orders", 0)
@@ -48,3 +49,37 @@ def test_a_partition_has_one_owner_unless_another_topic_has_its_name_now() -> No
     world = mixed_group_with_a_recreated_topic()
     world.progress.id_of = lambda name: None
     assert str(world.run().violation).startswith("S1: member-2.0 and member-0.0 both have")
+
+
+def test_only_what_a_damaged_disk_lost_may_be_missing() -> None:
+    progress, clicks = GroupProgress(), TopicPartition("clicks", 0)
+    member = Application("a", ApplicationSettings("g", ("orders",)), "", progress, 0)
+    for partition in (ORDERS, clicks):
+        progress.covered["g", TOPIC, partition] = 110
+        progress.durable("g", TOPIC, partition, OffsetAndMetadata(100, "a#1"))
+    since = {partition: progress.asks(member, TOPIC, partition) for partition in (ORDERS, clicks)}
+    progress.damaged_place(("g", TOPIC, ORDERS))
+    progress.committed(member, {ORDERS: OffsetAndMetadata(100, "a#1", topic_id=TOPIC)})
+    progress.found(member, TOPIC, ORDERS, None, since[ORDERS])
+    progress.committed(member, {clicks: OffsetAndMetadata(100, "a#1", topic_id=TOPIC)})
+    with pytest.raises(Violation, match=r"S7: .* was acknowledged to a, but is not in the log"):
+        progress.committed(member, {clicks: OffsetAndMetadata(100, "a#2", topic_id=TOPIC)})
+    with pytest.raises(Violation, match=r"S7: .* no offset was read"):
+        progress.found(member, TOPIC, clicks, None, progress.asks(member, TOPIC, clicks))
+
+
+def test_records_are_repeated_only_where_a_commit_was_rejected_and_until_they_are_committed() -> None:
+    progress, clicks = GroupProgress(), TopicPartition("clicks", 0)
+    progress.expects_exactly_once = True
+    member = Application("a", ApplicationSettings("g", ("orders",)), "", progress, 0)
+    for partition in (ORDERS, clicks):
+        progress.processed(member, TOPIC, partition, 0, 10)
+    progress.repeatable.add(("g", TOPIC, ORDERS))
+    with pytest.raises(Violation, match=r"S11: a processes .*clicks.* again from 0"):
+        progress.processed(member, TOPIC, clicks, 0, 10)
+    progress.processed(member, TOPIC, ORDERS, 0, 5)
+    progress.durable("g", TOPIC, ORDERS, OffsetAndMetadata(5, "a#1"))
+    progress.processed(member, TOPIC, ORDERS, 5, 10)
+    progress.durable("g", TOPIC, ORDERS, OffsetAndMetadata(10, "a#2"))
+    with pytest.raises(Violation, match=r"S11: a processes .*orders.* again from 5"):
+        progress.processed(member, TOPIC, ORDERS, 5, 10)

@@ -7,7 +7,7 @@ beforehand, from the group's state and Kafka's rules, not with the coordinator's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from kohort.coordinator import (
@@ -17,6 +17,7 @@ from kohort.coordinator import (
     HeldHeartbeat,
     MetadataImage,
     OffsetExpiry,
+    PartitionExtent,
     Record,
     RequestContext,
     Timer,
@@ -38,6 +39,7 @@ from kohort.sim.checks.classic_rules import (
     must_refuse,
     returning,
 )
+from kohort.sim.checks.consumer_groups import places_of
 from kohort.sim.checks.consumer_rules import (
     epoch_of,
     fingerprint_of_consumer_group,
@@ -49,7 +51,7 @@ from kohort.sim.checks.consumer_rules import (
 from kohort.sim.checks.durable_groups import DurableGroups
 from kohort.sim.checks.durable_state import group_of, same
 from kohort.sim.checks.error_codes import is_allowed
-from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups
+from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups, check_instance_ids
 from kohort.sim.checks.refusals import EXPECTED, expected_refusals, names_replaced_member
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
@@ -76,7 +78,7 @@ class CoordinatorObserver(Protocol):
     now: Callable[[], float]
     names: Callable[[], dict[UUID, str]]
     join_phase_over: Callable[[str], None]
-    behind_at_downgrade: Callable[[str], None]
+    uncommitted: Callable[[str, UUID, int], None]
 
     def took_over(self, group_id: str, generation: int, *, leads: bool, asks_for_others: bool) -> None:
         """Record that a static member of a classic group returned without a rebalance."""
@@ -102,7 +104,11 @@ class CheckedCoordinator:
         self.owns = owns
         """Whether its broker still owns the log."""
         self._serves = False
-        self._touched: tuple[str, Millis] | None = None
+        self._knows_topics = False
+        self._touched: tuple[tuple[str, ...], Millis] | None = None
+        """Groups to check once the records of the last event are applied."""
+        self._holding: dict[Token, HeldHeartbeat] = {}
+        """Heartbeats that were held, by token, until they are answered or their connection is closed."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.machine, name)
@@ -143,7 +149,11 @@ class CheckedCoordinator:
         self._serves = False
         if self._observations.live.get(self._partition) is self:
             del self._observations.live[self._partition]
-        return self.machine.resign()
+        effects = self.machine.resign()
+        if unanswered := self._holding.keys() - effects.replies.keys():
+            raise Violation("L8", f"a broker resigned without an answer to {len(unanswered)} held heartbeats")
+        self._holding.clear()
+        return effects
 
     # Requests
 
@@ -159,7 +169,9 @@ class CheckedCoordinator:
         before = _fingerprint(group) if stale else None
         fenced = names_replaced_member(group, request)
         code = self.machine.heartbeat(request, now, token)
-        if not isinstance(code, HeldHeartbeat):
+        if isinstance(code, HeldHeartbeat):
+            self._holding.setdefault(code.token, code)
+        else:
             self._observations.errors["Heartbeat", code] += 1
             if code is ErrorCode.FENCED_INSTANCE_ID:
                 self._fences(request, fenced=fenced)
@@ -213,7 +225,7 @@ class CheckedCoordinator:
             self._observations.took_over(group.group_id, group.generation, leads=leads, asks_for_others=others)
         if returned is not None and group is not None and group.state is not GroupState.STABLE:
             raise Violation("S12", f"{group_id} rebalances for {returned}, a static member that returned")
-        return self._take(effects, group_id, now)
+        return self._take(effects, None if group_id is None else (group_id,), now)
 
     def _refused(self, request: Message, reply: Message, client_id: str, expected: Set[ErrorCode]) -> None:
         """Check a rejection of a member for good, which only some states of its group give."""
@@ -273,13 +285,17 @@ class CheckedCoordinator:
             if token == context.token:
                 self._answered(request, reply, now)
                 self._refused(request, reply, context.client_id, expected)
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and context.token not in effects.replies:
+            for held in self.machine.held:
+                if held.token == context.token:
+                    self._holding.setdefault(held.token, held)
         if stale:
             _check_refused(request, effects, context.token)
             if _fingerprint(self.group(group_id)) != before:
                 raise Violation("S5", f"{request} changed the group")
         if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):
             raise Violation("S12", f"{group_id} leaves epoch {stays_at} for {request}, a static member that returned")
-        return self._take(effects, group_id, now)
+        return self._take(effects, None if group_id is None else (group_id,), now)
 
     def group(self, group_id: str) -> AnyGroup | None:
         """Return the group of that id, of either type."""
@@ -295,6 +311,8 @@ class CheckedCoordinator:
         """Handle a consumer group's heartbeat without changes, or return None; `handle` takes all others."""
         group = self.group(request.group_id)
         answer = self.machine.quiet_heartbeat(request, now, token)
+        if isinstance(answer, HeldHeartbeat):
+            self._holding.setdefault(answer.token, answer)
         if answer is not None and must_refuse_heartbeat(group if isinstance(group, ConsumerGroup) else None, request):
             raise Violation("S5", f"{request} was accepted")
         return answer
@@ -302,16 +320,34 @@ class CheckedCoordinator:
     # Changes of topics and settings
 
     def topics_deleted(self, names: Collection[str], now: Millis) -> Effects:
-        """Apply the deletion of topics."""
-        return self._take(self.machine.topics_deleted(names, now), None, now)
+        """Apply the deletion of topics: only what was committed for them is deleted."""
+        effects = self.machine.topics_deleted(names, now)
+        for record in effects.records:
+            if not (isinstance(record.key, OffsetCommitKey) and record.value is None and record.key.topic in names):
+                raise Violation("S13", f"the deletion of {sorted(names)} wrote {record.key}")
+        return self._take(effects, None, now)
 
     def metadata_changed(self, image: MetadataImage, now: Millis) -> Effects:
-        """Apply new topic metadata."""
-        return self._take(self.machine.metadata_changed(image, now), None, now)
+        """Apply new topic metadata: it concerns only groups that subscribe to a topic that changed."""
+        before, knew_topics = self.machine._groups.metadata, self._knows_topics
+        self._knows_topics = True
+        effects = self.machine.metadata_changed(image, now)
+        if not knew_topics:
+            return self._take(effects, None, now)  # every group waited for the first image
+        changed = {name for name, _ in before.by_name.items() ^ image.by_name.items()}
+        concerned = [group_id for group_id in _groups_of(effects) if _may_subscribe(self.group(group_id), changed)]
+        return self._take(effects, concerned, now)
 
     def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
         """Apply changed settings of groups."""
-        return self._take(self.machine.settings_changed(group_ids, now), None, now)
+        group_ids = list(group_ids)
+        return self._take(self.machine.settings_changed(group_ids, now), group_ids, now)
+
+    def loads_measured(self, extents: Mapping[str, Sequence[PartitionExtent]], now: Millis) -> Effects:
+        """Apply measured extents: they concern only groups that subscribe to one of these topics."""
+        effects = self.machine.loads_measured(extents, now)
+        concerned = [one for one in _groups_of(effects) if _may_subscribe(self.group(one), extents.keys())]
+        return self._take(effects, concerned, now)
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
         """Execute a timer, and check the result."""
@@ -321,7 +357,7 @@ class CheckedCoordinator:
             self._only_unwanted(effects)
         if group_id := getattr(timer, "group_id", None):
             self._observations.happened(group_id, type(timer).__name__)
-        return self._take(effects, group_id, now)
+        return self._take(effects, None if group_id is None else (group_id,), now)
 
     def _only_unwanted(self, effects: Effects) -> None:
         """Check that offsets of subscribed topics of a live group do not expire (KIP-211, KAFKA-13636)."""
@@ -333,26 +369,29 @@ class CheckedCoordinator:
 
     def disconnected(self, token: Any, now: Millis) -> Effects:
         """Handle the lost connection of a parked request."""
-        return self._take(self.machine.disconnected(token, now), None, now)
+        self._holding.pop(token, None)
+        return self._take(self.machine.disconnected(token, now), _group_of(token), now)
 
     # Held heartbeats
 
     def answer_news(self, now: Millis) -> Effects:
         """Answer held heartbeats whose members have changes to receive."""
-        effects = self.machine.answer_news(now)
-        concerned = {getattr(record.key, "group_id", None) for record in effects.records}
-        concerned |= {group_id for timer in effects.timers if (group_id := getattr(timer, "group_id", None))}
-        return self._take(effects, concerned.pop() if len(concerned) == 1 else None, now)
+        return self._take(self.machine.answer_news(now), None, now)
 
     def release(self, token: Token, behind: WaitingRequest, now: Millis) -> Effects:
         """Release a held heartbeat because another request waits behind it."""
-        return self._take(self.machine.release(token, behind, now), None, now)
+        return self._take(self.machine.release(token, behind, now), _group_of(token), now)
+
+    @property
+    def holding(self) -> Collection[HeldHeartbeat]:
+        """Unanswered heartbeats as they were first held: their deadlines do not move if they are held again."""
+        return self._holding.values() if self._serves else ()
 
     def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
         """Handle the lost connection of a member that did not reconnect."""
         effects = self.machine.connection_lost(group_id, member_id, now)
         self._observations.happened(group_id, "connection lost")
-        return self._take(effects, group_id, now)
+        return self._take(effects, None if group_id is None else (group_id,), now)
 
     # Consequences
 
@@ -369,8 +408,7 @@ class CheckedCoordinator:
                 self._ends(record.key.group_id)
         if self._serves:
             self.unsynced += len(records)
-            if self._touched is not None:
-                self._check(*self._touched)
+            self._check_touched()
 
     def _ends(self, group_id: str) -> None:
         """Handle a consumer group that was deleted or became a classic group, whose generation is the group epoch.
@@ -378,39 +416,45 @@ class CheckedCoordinator:
         The coordinator rejects commits of members that were not at that epoch yet, as Kafka's does.
         """
         members, group = self._seen.pasts[group_id].members, self._classic(group_id)
-        if group is not None and any(
-            members[member_id].epoch != group.generation for member_id in group.members if member_id in members
-        ):
-            self._observations.behind_at_downgrade(group_id)
+        for member_id in () if group is None else group.members:
+            member = members.get(member_id)
+            if group is not None and member is not None and member.epoch != group.generation:
+                for topic_id, partition in places_of(member):
+                    self._observations.uncommitted(group_id, topic_id, partition)
         self._seen.forget(group_id)
 
-    def _take(self, effects: Effects, group_id: str | None, now: Millis) -> Effects:
+    def _take(self, effects: Effects, concerned: Collection[str] | None, now: Millis) -> Effects:
+        """Record the effects of an event, which may concern only these groups; None if it may concern any.
+
+        All of these groups, and all that have effects, are checked once the records are applied.
+        """
         self._seen.armed(effects.timers)
+        for token in effects.replies:
+            self._holding.pop(token, None)
         for event in effects.events:
             if isinstance(event, RebalanceStarted):
                 self._observations.rebalances[event.group_id] += 1
                 by = f" by {event.member_id}" if event.member_id else ""
                 self._observations.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
-        if group_id is None:
-            self._touched = None
-            return effects
-        self._only_of(group_id, effects)
-        self._touched = group_id, now
+        if concerned is None:
+            concerned = _groups_of(effects)
+        else:
+            _check_only_of(concerned, effects)
+        self._touched = tuple(concerned), now
         if not effects.records:
-            self._check(group_id, now)
+            self._check_touched()
         return effects
 
-    def _only_of(self, group_id: str, effects: Effects) -> None:
-        for record in effects.records:
-            owner = getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
-            if owner != group_id:
-                raise Violation("S13", f"a request to {group_id} wrote {record.key}")
-        for timer in effects.timers:
-            if getattr(timer, "group_id", group_id) != group_id:
-                raise Violation("S13", f"a request to {group_id} set {timer}")
+    def _check_touched(self) -> None:
+        if self._touched is not None:
+            group_ids, now = self._touched
+            for group_id in group_ids:
+                self._check(group_id, now)
 
     def _check(self, group_id: str, now: Millis) -> None:
         group = self.group(group_id)
+        if group is not None:
+            check_instance_ids(group)
         if isinstance(group, ConsumerGroup):
             assignor = chosen_assignor(self.machine._groups, group)
             self._seen.check_consumer(group, self._observations.names(), self.machine._groups.metadata, assignor)
@@ -445,6 +489,49 @@ def is_join_of_process(request: Message) -> bool:
     if isinstance(request, JoinGroupRequest):
         return not request.member_id
     return isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0
+
+
+def _group_of(token: Token) -> tuple[str, ...]:
+    """Return the group of the request that waits under that token."""
+    return (getattr(getattr(token, "request", None), "group_id", ""),)
+
+
+def _groups_of(effects: Effects) -> list[str]:
+    """Return the groups that an event wrote records for or set timers of."""
+    owners = [_owner(record) for record in effects.records]
+    owners += [getattr(timer, "group_id", None) for timer in effects.timers]
+    return list(dict.fromkeys(owner for owner in owners if owner is not None))
+
+
+def _owner(record: Record) -> str | None:
+    return getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
+
+
+def _check_only_of(concerned: Collection[str], effects: Effects) -> None:
+    """Check that an event that concerns these groups changed no other, and answered no member of another (S13)."""
+    named = " and ".join(concerned) or "no group"
+    for record in effects.records:
+        if _owner(record) not in concerned:
+            raise Violation("S13", f"an event of {named} wrote {record.key}")
+    for timer in effects.timers:
+        if (group_id := getattr(timer, "group_id", None)) is not None and group_id not in concerned:
+            raise Violation("S13", f"an event of {named} set {timer}")
+    for token in effects.replies:
+        if (group_id := getattr(getattr(token, "request", None), "group_id", None)) and group_id not in concerned:
+            raise Violation("S13", f"an event of {named} answered a member of {group_id}")
+
+
+def _may_subscribe(group: AnyGroup | None, topics: Collection[str]) -> bool:
+    """Return whether a member may subscribe to one of the topics; expressions are not evaluated."""
+    if isinstance(group, ConsumerGroup):
+        asked = [member.subscription for member in group.members.values()]
+        return any(one.expression is not None or not one.names.isdisjoint(topics) for one in asked)
+    if group is None:
+        return False
+    return any(
+        subscribed is None or any(not names.isdisjoint(topics) for names in subscribed)
+        for subscribed in map(asked_topics, group.members.values())
+    )
 
 
 def _fingerprint(group: AnyGroup | None) -> object:

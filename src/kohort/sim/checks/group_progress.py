@@ -64,8 +64,8 @@ class GroupProgress:
         self.deliveries = 0
         self.expects_exactly_once = False
         """Whether the world has no faults, so that every record is processed exactly once."""
-        self.exempt_groups: set[str] = set()
-        """Groups in which a record may be processed again although there was no fault."""
+        self.repeatable: set[Place] = set()
+        """Places whose records may be processed again although there was no fault, until that is committed."""
         self.peers: Callable[[], Sequence[ObservedApplication]] = list
         """Function that returns all running applications."""
         self.counts: Callable[[str, str], bool] = lambda group_id, member_id: True
@@ -97,7 +97,7 @@ class GroupProgress:
         known = self.covered.get(place, 0)
         if first > known:
             raise Violation("S11", f"{application.name} skips {partition} from {known} to {first}")
-        if self.expects_exactly_once and first < known and application.settings.group not in self.exempt_groups:
+        if self.expects_exactly_once and first < known and place not in self.repeatable:
             raise Violation(
                 "S11", f"{application.name} processes {partition} again from {first}, although the group was at {known}"
             )
@@ -242,6 +242,8 @@ class GroupProgress:
         if last is not None and value.offset < last.offset and value.metadata not in self.overtaken:
             raise Violation("S8", f"{group} goes back in {partition} from {last} to {value}")
         known = self.covered.get(place, 0)
+        if value.offset == known:
+            self.repeatable.discard(place)
         if value.offset > known:
             raise Violation(
                 "S11",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kohort.broker import Broker
 from kohort.coordinator import HeldHeartbeat
@@ -23,16 +24,28 @@ class HoldChecks:
         """
 
     def look(self, brokers: Iterable[Broker]) -> str:
-        """Examine the running brokers. Return a description of a heartbeat that is held for too long, or ""."""
+        """Examine the running brokers.
+
+        Return a description of a heartbeat that is held for too long, or will never be answered, or "".
+        """
         before, self._late = self._late, []
         for broker in brokers:
             now = broker.now()
             for shard in broker.groups:
                 if not shard.ready:
                     continue
-                self._late += [held for held in shard._machine.held if held.due_at + _SLACK < now]
+                machine: Any = shard._machine
+                tokens = {held.token for held in machine.held}
+                for held in machine.holding:
+                    if held.token not in tokens:
+                        return f"{_named(held)} is neither held nor answered"
+                    if held.due_at + _SLACK < now:
+                        self._late.append(held)
         for held in self._late:
             if any(held is other for other in before):
-                request = held.request
-                return f"a heartbeat of {request.member_id} of {request.group_id} was to be answered by {held.due_at}"
+                return f"{_named(held)} was to be answered by {held.due_at}"
         return ""
+
+
+def _named(held: HeldHeartbeat) -> str:
+    return f"a heartbeat of {held.request.member_id} of {held.request.group_id}"

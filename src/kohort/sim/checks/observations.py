@@ -12,7 +12,7 @@ from kohort.coordinator import GroupShard
 from kohort.coordinator.classic import ClassicGroup
 from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
-from kohort.model import UUID
+from kohort.model import UUID, TopicPartition
 from kohort.sim.checks.checked_coordinator import CheckedCoordinator
 from kohort.sim.checks.durable_groups import DurableGroups
 from kohort.sim.checks.durable_state import same_at
@@ -63,8 +63,8 @@ class Observations:
         """Time at which a broker that had lost the log last fenced a static member, by group and instance id."""
         self.now: Callable[[], float] = float
         """Time of the world, independent of the clocks of its brokers."""
-        self.behind_at_downgrade: Callable[[str], None] = progress.exempt_groups.add
-        """Callback for a consumer group that becomes a classic group while a member is not at the group epoch."""
+        self.uncommitted: Callable[[str, UUID, int], None] = self._uncommitted
+        """Callback for each partition of a member that may not commit what it has processed."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """Function that returns the existing topics."""
 
@@ -77,6 +77,12 @@ class Observations:
         stand_in: Any = CheckedCoordinator(self, machine, partition, owns)
         result: GroupShard = stand_in
         return result
+
+    def _uncommitted(self, group_id: str, topic_id: UUID, partition: int) -> None:
+        """Record that the next owner of a partition processes records again, as in Kafka."""
+        name = self.names().get(topic_id)
+        if name is not None:
+            self._progress.repeatable.add((group_id, topic_id, TopicPartition(name, partition)))
 
     def happened(self, group_id: str, what: str) -> None:
         """Record an event of a group in `orders`."""

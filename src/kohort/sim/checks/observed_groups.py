@@ -18,6 +18,20 @@ _SLACK: Millis = 1_000
 AnyGroup = ClassicGroup | ConsumerGroup
 
 
+def check_instance_ids(group: AnyGroup) -> None:
+    """Check that each instance id has one member, the one that the group finds under it (S12)."""
+    holders: dict[str, str] = {}
+    for member_id, member in group.members.items():
+        if member.instance_id is not None:
+            other = holders.setdefault(member.instance_id, member_id)
+            if other != member_id:
+                raise Violation(
+                    "S12", f"{other} and {member_id} of {group.group_id} both have instance id {member.instance_id}"
+                )
+    if holders != group.static_ids:
+        raise Violation("S12", f"{group.group_id} finds {group.static_ids} by instance ids, but has {holders}")
+
+
 class ObservedGroups:
     """Observer of groups; the `check` methods compare a group with its observations."""
 

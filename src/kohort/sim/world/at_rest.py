@@ -100,7 +100,29 @@ def _comes_to_rest(world: WorldState) -> None:
     _until(world, _FAILOVER, "L6", lambda: "" if world.brokers.active is not None else "no broker serves")
     _until(world, _FAILOVER, "L6", lambda: _unfound(world))
     _until(world, bound, "L1", lambda: _restless(world))
+    _until(world, bound, "S12", lambda: _not_one_remains(world))
     _until(world, bound, "S3", lambda: _unassigned(world))
+
+
+def _not_one_remains(world: WorldState) -> str:
+    """Return an instance id of several processes of which not exactly one is left in the group, or "".
+
+    A process may end because of a join that it is not alone with; the last one that joined remains.
+    """
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for number, settings in enumerate(world.plan.members):
+        if settings.instance is not None and world.processes[number].starts:
+            numbers.setdefault((settings.group, settings.instance), []).append(number)
+    for place, sharing in numbers.items():
+        living = [one for number in sharing if (one := world.applications[number]) is not None]
+        joined = world.observations.joined.get(place, {})
+        last = max(joined, key=lambda client: joined[client], default="")
+        if len(living) > 1:
+            return f"{' and '.join(one.name for one in living)} both live with instance id {place[1]} of {place[0]}"
+        ended = {f"member-{number}.{world.processes[number].starts - 1}" for number in sharing}
+        if len(sharing) > 1 and not living and last in ended:
+            return f"no process with instance id {place[1]} of {place[0]} is left, although {last} joined last"
+    return ""
 
 
 def _unfound(world: WorldState) -> str:
