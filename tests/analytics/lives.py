@@ -15,14 +15,14 @@ RECORDS = 40
 
 @dataclass(frozen=True, slots=True)
 class Lived:
-    """Its names; all records of the topic are committed, and nobody is there any more."""
+    """Names of the group; all records of the topic are committed, and the group is empty."""
 
     group: str
     topic: str
 
 
 def live_twice(bootstrap: str, protocol: str) -> Lived:
-    """One member reads and commits all there is, leaves, and another comes for a moment."""
+    """One member reads and commits all records and leaves; another one joins for a moment."""
     lived = Lived(f"delays-{uuid.uuid4().hex[:8]}", f"flights-{uuid.uuid4().hex[:8]}")
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic(lived.topic, PARTITIONS, 1)]).values():
@@ -43,7 +43,7 @@ def live_twice(bootstrap: str, protocol: str) -> Lived:
 
 
 def _joined(bootstrap: str, lived: Lived, protocol: str) -> tuple[Consumer, Message | None]:
-    """A member that has partitions, and the record that came with them, if one did."""
+    """A member that has partitions, and the record that assigned them, if any."""
     member = Consumer(
         {
             "bootstrap.servers": bootstrap,

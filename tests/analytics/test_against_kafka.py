@@ -141,7 +141,7 @@ def _printed(bootstrap: str, formatter: str, shard: int, records: int) -> list[R
         *("--offset", "earliest", "--max-messages", str(records), "--timeout-ms", "50000"),
         *("--formatter", _FORMATTERS + formatter),
     )
-    # They stand one behind the other without a line's end between.
+    # They follow each other without line ends.
     found, at, decoder = [], 0, json.JSONDecoder()
     while (begin := out.find("{", at)) >= 0:
         row, at = decoder.raw_decode(out, begin)

@@ -27,12 +27,12 @@ STEADY = MemberFacts("steady-1", "steady", "/10.0.0.1")
 
 
 def _life(number: int) -> MemberFacts:
-    """One that comes back under a new id each time."""
+    """A member that returns under a new id each time."""
     return MemberFacts(f"nervous-{number}", "nervous", "/10.0.0.2")
 
 
 def _records() -> list[RebalanceRecord]:
-    """A member comes and goes four times; each time half of the partitions go to it and back."""
+    """A member joins and leaves four times; each time half of the partitions move to it and back."""
     made = []
     for n in range(8):
         at, comes, nervous = AT + n * 2 * MINUTE, n % 2 == 0, _life(n // 2)

@@ -24,7 +24,7 @@ def test_a_rebalance_without_a_change_stops_nothing() -> None:
 
 def test_a_rolling_restart_stops_what_each_member_had_and_gets_back() -> None:
     stops = replay(_rolls("abc", "bc", "bcd", "cd", "cde", "de", "def"), {"flights": 12})
-    # Four when a member goes, four when its successor comes, three times.
+    # Four when a member leaves, four when its successor joins, three times.
     assert (stops.changes, stops.cooperative, stops.consumer) == (7, 24, 24)
 
 

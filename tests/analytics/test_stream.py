@@ -91,7 +91,7 @@ def test_rebalances_and_members_that_return_come_out_of_the_stream(
     history = live(spark, any_broker.bootstrap, starting="earliest")
     _run(tmp_path, rebalanced=rebalances(history), lived=lives(history))
     for one in lived.values():
-        # Two members came, each of whom was alone.
+        # Two members joined, each of them alone.
         mine = spark.table("rebalanced").where(f"group_id = '{one.group}'").collect()
         assert sum(row["rebalances"] for row in mine) >= 2
         rows = spark.table("lived").where(f"group_id = '{one.group}'").collect()

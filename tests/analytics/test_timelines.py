@@ -185,7 +185,7 @@ def test_one_record_behind_is_behind() -> None:
 
 
 def test_a_group_that_is_ahead_of_an_end_that_was_seen_is_not_behind_in_time() -> None:
-    # The end was looked at before the records came that the group has read already.
+    # The end was queried before the arrival of the records that the group has already read.
     found = lag(end(1_000, 10), end(3_000, 20), committed(1_000, 15))
     assert [row[3:] for row in found] == [(15, 10, 0, 0), (15, 20, 5, 1_000)]
 

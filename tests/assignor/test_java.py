@@ -146,7 +146,7 @@ def test_stale_claims_of_different_generations_are_settled_as_java_settles_them(
     for _ in range(300):
         group = some_group("cooperative-sticky", dice, one_subscription=True)
         quota = sum(group.partitions.values()) // len(group.topics)
-        # Claims within the quota, so that nobody is overloaded and Java's hash order does not matter, and no partition
+        # Claims within the quota: no member is overloaded, and Java's hash order does not matter. No partition is
         # claimed three times: Java forgets what it knew of the first two.
         group.owned = {m: [] for m in group.topics}
         for partition in (TopicPartition(topic, n) for topic, count in group.partitions.items() for n in range(count)):

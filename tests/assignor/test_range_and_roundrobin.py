@@ -118,6 +118,6 @@ def test_copartitioned_topics_stay_together_though_one_is_far() -> None:
 
 def test_unknown_racks_leave_the_ranges_unchanged() -> None:
     plain = {"a": "t-0 t-1", "b": "t-2 t-3"}
-    assert near({"t": "CDCD"}, {"a": "A", "b": "B"}) == plain  # nobody is near anything
+    assert near({"t": "CDCD"}, {"a": "A", "b": "B"}) == plain  # no member is in the rack of a replica
     assert near({"t": "AAAA"}, {"a": "B", "b": "A"}) == plain  # everything is in one place
     assert near({"t": "BABA"}, {"a": "-", "b": "-"}) == plain

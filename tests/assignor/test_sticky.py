@@ -131,7 +131,7 @@ def test_user_data_has_the_last_assignment_and_its_generation() -> None:
 
 @pytest.mark.parametrize(("generation", "kept"), [(6, "orders-0 orders-3"), (5, "orders-0 orders-1")])
 def test_the_coordinators_record_of_owned_partitions_wins_if_it_is_newer(generation: int, kept: str) -> None:
-    # In a consumer group user data is of the member's last heartbeat: a has heard nothing of its target yet.
+    # In a consumer group, user data is that of the member's last heartbeat: a does not know its target yet.
     told = encode_claim(Claim(parts("orders-0 orders-1"), 5))
     members = {
         "a": Subscription(["orders"], told, parts("orders-0 orders-3"), generation_id=generation),

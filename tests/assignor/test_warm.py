@@ -94,10 +94,10 @@ def test_a_member_that_joins_first_gets_copies_and_then_its_share() -> None:
     group.rebalance()
     assert group.owned == {"a": parts("t-0 t-1 t-2 t-3"), "b": []}
     assert (group.plan.copies, group.plan.waiting) == ({"a": [], "b": parts("t-2 t-3")}, 2)
-    group.rebalance()  # nobody copied anything: nothing moves
+    group.rebalance()  # no member has copies: nothing moves
     assert group.owned["b"] == []
     group.copy()
-    group.rebalance()  # the moving partitions are nobody's until their owner has joined without them
+    group.rebalance()  # a moving partition has no owner until its owner has joined without it
     group.rebalance()
     assert group.owned == {"a": parts("t-0 t-1"), "b": parts("t-2 t-3")}
     assert group.plan.waiting == 0
@@ -112,7 +112,7 @@ def test_copied_partitions_move_although_others_are_not_copied() -> None:
     group.rebalance()
     group.rebalance()
     assert group.owned == {"a": parts("t-0 t-1 t-3"), "b": parts("t-2")}
-    assert group.plan.copies["b"] == parts("t-2 t-3")  # until it has heard that t-2 is its own it keeps the copy
+    assert group.plan.copies["b"] == parts("t-2 t-3")  # it keeps the copy until it learns that it owns t-2
 
 
 def test_a_lag_above_what_is_acceptable_moves_nothing() -> None:

@@ -124,7 +124,7 @@ class Faults:
         return read_image(self._data)
 
     def _is_broker(self, process_id: int, node: int) -> bool:
-        """Whether a signal to that process would meet the broker, and nobody who has its number by now."""
+        """Return whether the process id still belongs to the broker, so that a signal hits no other process."""
         try:
             words = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
         except FileNotFoundError:

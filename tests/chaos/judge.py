@@ -69,7 +69,7 @@ def inventions(history: History) -> Iterable[str]:
 
 
 def disorder(history: History) -> Iterable[str]:
-    """A producer's values stand in the order in which it sent them, and its acknowledgements came in that order."""
+    """A producer's values are in the log in the order of sending, and are acknowledged in that order."""
     excused = _excused(history)
     for partition, values in _logs(history).items():
         there = (value for offset, value in enumerate(values) if (partition, offset) not in excused)
@@ -202,7 +202,7 @@ def owned_twice(history: History) -> Iterable[str]:
 
 
 def stuck(history: History) -> Iterable[str]:
-    """When all faults are over, everything sent is acknowledged and every group comes to the end of the log."""
+    """After all faults, everything sent is acknowledged and every group reaches the end of the log."""
     for entry in history:
         if entry["kind"] in ("stuck", "failed"):
             yield f"{entry.get('group') or entry.get('producer') or 'the cluster'}: {entry['what']}"

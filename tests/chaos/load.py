@@ -225,7 +225,7 @@ class Committer:
                 if value % 10 == 0:
                     since = now_ms()
                     self._history.note("found", group=self._group, since=since, value=self._look())
-            except Exception as error:  # noqa: BLE001  # in or not: what comes next tells
+            except Exception as error:  # noqa: BLE001  # written or not: the next read shows it
                 self._history.note("unsure", group=self._group, what=repr(error))
                 time.sleep(0.1)
             value += 1

@@ -146,7 +146,7 @@ class PostgresSite:
             broker.wire.flow()
 
     def _break(self, broker: SupervisedBroker) -> None:
-        """Whatever is under way, a commit perhaps: nobody knows whether it arrived."""
+        """Cut the connection, perhaps during a commit, whose outcome is then unknown."""
         for _ in range(self._chance.randint(1, 5)):
             broker.wire.break_connections()
             time.sleep(self._chance.uniform(0.0, 0.1))

@@ -78,7 +78,7 @@ GROUPS = (
 
 
 class NotedMember(Member):
-    """One whose events stand in the history."""
+    """A member whose events are in the history."""
 
     def __init__(self, kind: Kind, place: Place, directory: Path, history: History) -> None:
         self._history = history
@@ -132,7 +132,7 @@ class Storm:
         self._committers = [Committer(number, self.bootstrap, TOPIC, self.history) for number in range(_COMMITTERS)]
 
     def churn(self) -> None:
-        """One member leaves or is killed, and another of its kind and group comes; who ended by itself is replaced."""
+        """End one member and start another of its kind and group; replace members that ended by themselves."""
         self._replace_ended()
         if self.chance.random() < 0.1 and self.members:
             member = self.chance.choice(self.members)
@@ -219,7 +219,7 @@ class Outcome:
 
 
 class Site(Protocol):
-    """A cluster and what goes wrong with it."""
+    """A cluster and its faults."""
 
     failovers: int
 

@@ -37,7 +37,7 @@ Run = Callable[..., Ran]
 
 
 def succeeded(ran: Ran) -> Ran:
-    """A step that others build on: without its records, what consumes them would wait for ever."""
+    """Run a step that others need: without its records, consumers would wait forever."""
     assert ran.code == 0, ran.err
     return ran
 
@@ -90,5 +90,5 @@ _names = count()
 
 @pytest.fixture
 def name() -> str:
-    """A topic or a group that nobody else uses on this broker."""
+    """Return a name for a topic or a group that is unique on this broker."""
     return f"cli-{os.getpid()}-{next(_names)}"

@@ -37,7 +37,7 @@ def topic(bootstrap: str, name: str) -> str:
 
 @contextlib.contextmanager
 def member(bootstrap: str, group: str, instance_id: str | None = None) -> Iterator[blocking.Consumer]:
-    """A consumer with an assignment, that goes on polling in the background."""
+    """A consumer with an assignment that keeps polling in the background."""
     done = threading.Event()
 
     def poll() -> None:

@@ -19,7 +19,7 @@ def test_a_groups_configs_are_set_shown_and_left_to_the_broker_again(run: Run, a
         return [line.split() for line in run(*config, "show", name, bootstrap=bootstrap).lines]
 
     assert run(*config, "set", name, f"{SESSION}=50000", bootstrap=bootstrap).lines == [f"{name}: {SESSION}=50000"]
-    # Apache Kafka's answer comes before the change is everywhere.
+    # Apache Kafka responds before all brokers have applied the change.
     until(20, "set", lambda: shown() == [["config", "value", "set", "by"], [SESSION, "50000", "group"]])
     told = json.loads(run(*config, "show", name, "--all", "--json", bootstrap=bootstrap).out)["configs"]
     assert told[SESSION] == {"value": "50000", "set_by": "group"}

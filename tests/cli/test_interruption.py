@@ -120,7 +120,7 @@ def mute() -> Iterator[Mute]:
 
     def listen(connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            if connection.recv(1):  # the first connection only looks whether somebody listens
+            if connection.recv(1):  # the first connection only tests whether the port is open
                 asked.set()
 
     thread = threading.Thread(target=serve, daemon=True)

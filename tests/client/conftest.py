@@ -25,7 +25,7 @@ async def admin(any_broker: Broker) -> AsyncIterator[Admin]:
 
 @pytest.fixture(params=["classic", "consumer"])
 def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The options of a member of either protocol that hears of changes soon and gives up only what moves."""
+    """Options of a member of either protocol that learns of changes soon and revokes only partitions that move."""
     if request.param == "classic":
         return {
             "partition_assignment_strategy": "cooperative-sticky",

@@ -128,5 +128,5 @@ def test_accepted_numbers_and_times() -> None:
     numpy = pytest.importorskip("numpy")
     assert (whole_number("n", 3), whole_number("n", numpy.int64(3)), whole_number("n", -3, None)) == (3, 3, -3)
     assert (seconds("t", 2), seconds("t", 0), seconds("t", 0.5)) == (2.0, 0.0, 0.5)
-    assert seconds("t", inf) < inf  # for ever is as long as a clock can be set
+    assert seconds("t", inf) < inf  # the longest time that a clock can represent
     assert partition_of(("t", numpy.int32(1))) == TopicPartition("t", 1)

@@ -1,4 +1,4 @@
-"""Brokers of a cluster die, stand still, stop and come back; groups, offsets and records stay as they were."""
+"""Brokers of a cluster die, are suspended, stop and return; groups, offsets and records stay as they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster over PostgreSQL: brokers die, stand still, lose the database; groups and records stay as they were."""
+"""A cluster over PostgreSQL: brokers die, are suspended, lose the database; groups and records stay as they were."""
 
 from __future__ import annotations
 

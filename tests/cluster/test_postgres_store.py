@@ -87,7 +87,7 @@ def test_only_one_of_two_supposed_leaders_is_acknowledged(join: Open) -> None:
     append(log, b"b")
     pending = first.take()
     assert pending is not None
-    take_over(second, 1)  # between what it took and its sync; nobody has told it
+    take_over(second, 1)  # between its take and its sync, without notice
     with pytest.raises(Fenced):
         first.sync(pending)
     with pytest.raises(ResultUnknown):  # the broker that took over closed the connection

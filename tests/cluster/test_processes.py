@@ -76,7 +76,7 @@ async def test_a_broker_does_not_end_unidentifiable_processes_and_logs_it_once(
     tmp_path: Path, process: subprocess.Popen[bytes], change: Change, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = BrokerOptions(port=0, data=tmp_path, shared=True, settings={"broker.session.timeout.ms": "100"})
-    # A broker of another container that stands still: its lock is held, its beat grows old, and its process id is
+    # A suspended broker of another container: its lock is held, its heartbeat is old, and its process id is
     # that of an innocent process here.
     still = ClusterDirectory(tmp_path, 2, process=change(identity(process)))
     try:
@@ -84,11 +84,11 @@ async def test_a_broker_does_not_end_unidentifiable_processes_and_logs_it_once(
             still.change(lambda image: image.joined(Node(2, "127.0.0.1", 1, None)))
             while not complaints(caplog):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(0.5)  # five times as long as a broker may stand still
+            await asyncio.sleep(0.5)  # five times the permitted suspension
             assert process.poll() is None
             (once,) = complaints(caplog)
             assert f"broker 2 (process {process.pid}) did not run for 100 ms and cannot be ended" in once
-            # That it can be ended ends it: the look goes on.
+            # It is ended as soon as that is possible: the check continues.
             still.process = identity(process)
             still.heartbeat()
             assert await asyncio.to_thread(process.wait, 30) == -9
@@ -97,7 +97,7 @@ async def test_a_broker_does_not_end_unidentifiable_processes_and_logs_it_once(
 
 
 class Watch:
-    """How broker 1 looks after broker 2, by a clock of the test's own; nobody is ended."""
+    """Broker 1 that watches broker 2, by the test's own clock; no process is ended."""
 
     LEASE_S = 1.0
 

@@ -376,7 +376,7 @@ async def test_a_partition_that_is_compacted_is_given_when_that_is_over_though_t
         await reassign(peer, "orders", {0: [2, 1]})
         assert await elect(peer, "orders", [0]) == [ErrorCode.NONE]
         await so(lambda: first.partition("orders", 0) is None)
-        first.leadership.look_every_s = 3_600  # as over a database, where nobody looks without news
+        first.leadership.look_every_s = 3_600  # as over a database, which is read only after a notification
         await asyncio.sleep(0.1)  # the look that is due
         log.compacting = False
         await so(lambda: leaders(second, "orders") == [2])
@@ -384,7 +384,7 @@ async def test_a_partition_that_is_compacted_is_given_when_that_is_over_though_t
 
 @pytest.mark.parametrize("how", ["called off", "the other died"])
 async def test_a_broker_leads_again_what_it_was_about_to_give(tmp_path: Path, how: str) -> None:
-    # Without that each group of such a coordinator is told NOT_COORDINATOR for ever.
+    # Without it, each group of such a coordinator gets NOT_COORDINATOR forever.
     async with brokers(tmp_path, 2) as (first, second), talking_to(first) as peer:
         await create(peer, assigned("orders", [1, 2]))
         assert isinstance(first.store, ClusterStore)

@@ -35,7 +35,7 @@ class Wire:
         self._lose = mark, answer
 
     def hold(self) -> None:
-        """Nothing passes any more, and nobody is told."""
+        """Pass no more data, without closing the connections."""
         self._flowing.clear()
 
     def flow(self) -> None:

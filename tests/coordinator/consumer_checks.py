@@ -25,7 +25,7 @@ class Epochs:
         """By group, partition and the epoch in which it was given: to whom."""
 
     def forget_all_but(self, group_ids: Collection[str]) -> None:
-        """A group that was empty and gave way to one of the other protocol is another when it comes back."""
+        """Forget all other groups: one that was replaced by a group of the other protocol is new when it returns."""
         self._groups = {key: epochs for key, epochs in self._groups.items() if key in group_ids}
         self._members = {key: epoch for key, epoch in self._members.items() if key[0] in group_ids}
         self._owned = {key: owner for key, owner in self._owned.items() if key[0] in group_ids}
@@ -99,7 +99,7 @@ def is_of_use(timer: Timer, group: ConsumerGroup | None) -> bool:
         case ExpressionRefresh():
             return bool(group.members)
         case TargetDue():
-            return True  # who was to hear of it may have heard of another before
+            return True  # the member may have learned of another change before
         case _:
             return False
 

@@ -207,7 +207,7 @@ class World:
         self._commits: dict[Hashable, OffsetCommitRequest] = {}
 
     def send(self, member: Member, request: Message, version: int) -> None:
-        """Send a request of that member, and let everybody hear what comes of it."""
+        """Send a request of that member, and deliver all responses that it causes."""
         token = (member.name, member.life, next(self._numbers))
         if isinstance(request, OffsetCommitRequest):
             self._commits[token] = request

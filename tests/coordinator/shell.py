@@ -114,7 +114,7 @@ class Shell:
         self._versions[token] = version
 
     def beat(self, request: HeartbeatRequest, token: Hashable) -> Effects:
-        """Send a heartbeat that may be held: then its answer comes later."""
+        """Send a heartbeat that may be held: then its answer follows later."""
         self.expect(token, 0)
         answer = self.shard.heartbeat(request, self.now, token)
         if isinstance(answer, HeldHeartbeat):
@@ -254,7 +254,7 @@ class Shell:
 
     def _is_of_use(self, timer: Timer) -> bool:
         if isinstance(timer, OffsetExpiry | HeldHeartbeatsDue):
-            return True  # who hears of something before the end of a hold leaves the timer to the others
+            return True  # a member that gets an answer before the end of a hold leaves the timer to the others
         group = self.shard.groups.get(timer.group_id)
         if group is None:
             return consumer_checks.is_of_use(timer, self.shard.consumer_groups.get(timer.group_id))

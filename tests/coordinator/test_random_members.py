@@ -147,7 +147,7 @@ def acknowledged_commits_are_there(world: World) -> None:
 
 
 def comes_to_rest(world: World) -> None:
-    """L1. One of the two that share an instance id must go, or they would fence each other for ever."""
+    """L1. One of the two with the same instance id must leave, or they would fence each other forever."""
     world.members = [member for member in world.members if member.name != "e"]
     for member in world.members:
         member.fenced = False

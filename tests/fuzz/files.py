@@ -66,7 +66,7 @@ def run_directory(data: bytes) -> object:
 def _use(store: FileStore, topic: Topic) -> list[int]:
     """Return the records of each partition, including those that are appended then."""
     counts = []
-    # A topic of a billion partitions opens none of them before somebody asks.
+    # A topic of a billion partitions opens none of them before a request needs it.
     for number in range(min(topic.partitions, 2)):
         log = store.partition(topic.topic_id, number)
         counts.append(_read(log))
@@ -138,7 +138,7 @@ def directory_seeds() -> list[bytes]:
 
 
 def mended(data: bytes, dice: Random) -> bytes:
-    """Sidecars and batches get the checksum that goes with their bytes; other files have none."""
+    """Give sidecars and batches the checksum of their bytes; other files have none."""
     which = data[0] % len(FILES) if data else 0
     if which == _SIDECAR and len(data) > 1 + _CHECKED_FROM and dice.random() < 0.9:
         body = data[1 + _CHECKED_FROM :]

@@ -27,7 +27,7 @@ assert scenes.__all__, "imported for what it registers"
 
 
 class Relay:
-    """Passes connections on to a broker and keeps what goes through them."""
+    """Proxy for connections to a broker that keeps all bytes."""
 
     def __init__(self, broker: tuple[str, int]) -> None:
         self._broker = broker

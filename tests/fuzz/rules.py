@@ -80,7 +80,7 @@ class Outcome:
 
 
 def check(target: Target, data: bytes) -> Outcome:
-    """One run under the rules of exceptions and time. `way` names the raising line, or the type that came out."""
+    """Run once under the rules of exceptions and time. `way` names the raising line, or the type of the result."""
     began = time.thread_time()
     outcome = _run(target, data, target.agrees)
     took = time.thread_time() - began
@@ -92,7 +92,7 @@ def check(target: Target, data: bytes) -> Outcome:
 def check_memory(target: Target, data: bytes) -> Outcome:
     """`check`, and the rule of memory: several times slower. What is compiled on first use should be by now."""
     outcome, peak = _traced(target, data)
-    # Each value took a byte at least; of refused input nobody knows how many there were.
+    # Each value took a byte at least; the number of values in refused input is unknown.
     values = len(data) if outcome.value is None else count_values(outcome.value)
     most = FLOOR_BYTES + BYTES_FACTOR * len(data) + VALUE_BYTES * values + target.grant(data)
     if peak > most:

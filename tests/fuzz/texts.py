@@ -39,7 +39,7 @@ def run_bound(data: bytes) -> object:
 
 
 def run_journal(data: bytes) -> RebalanceRecord:
-    """A record of the topic of rebalances, which anybody may write to; tools print what it says."""
+    """A record of the topic of rebalances, which any client can write to; tools print its contents."""
     record = RebalanceRecord.from_json(data)
     assert RebalanceRecord.from_json(record.to_json()) == record
     return record

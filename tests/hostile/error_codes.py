@@ -296,7 +296,7 @@ TOPICS = (
 CASES = GROUPS + RECORDS + TOPICS
 
 ELSEWHERE: Mapping[E, str] = {
-    # These need a broker in a state of its own: a full group, a coordinator that loads or goes, a disk that fails.
+    # These need a broker in a special state: a full group, a coordinator that loads or resigns, a disk that fails.
     E.GROUP_MAX_SIZE_REACHED: "tests/hostile/test_error_codes.py::test_a_join_of_a_full_group_gets_an_error",
     E.COORDINATOR_LOAD_IN_PROGRESS: "tests/broker/groups/test_coordinator_that_is_not_ready.py::"
     "test_while_a_group_loads_requests_wait_but_heartbeats_are_accepted",

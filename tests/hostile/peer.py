@@ -106,7 +106,7 @@ class Peer:
         return error, base_offset
 
     def log_end(self, topic: str) -> int:
-        """Where partition 0's next record will stand."""
+        """Return the offset of partition 0's next record."""
         error, offset = self._list_offsets(topic)
         assert error == 0
         return offset

@@ -101,7 +101,7 @@ needs_namespaces = pytest.mark.skipif(
 
 @needs_namespaces
 def test_a_disk_that_fills_up_is_an_error_to_producers_and_the_broker_keeps_running(tmp_path: Path) -> None:
-    # A file system of 8 MB that only this process sees; it goes with it.
+    # A file system of 8 MB that only this process sees; it disappears with the process.
     script = f'mount -t tmpfs -o size=8m none "{tmp_path}" && exec "$0" "$@"'
     command = kohort("broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
     process = ServerProcess(["unshare", "-rm", "sh", "-c", script, *command])

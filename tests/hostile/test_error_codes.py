@@ -1,4 +1,4 @@
-"""Each error code is earned on the wire by the input beside it in error_codes.py, which harms nobody else."""
+"""Each error code on the wire, for its input in error_codes.py; no input affects other clients."""
 
 from __future__ import annotations
 

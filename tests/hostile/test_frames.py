@@ -1,4 +1,4 @@
-"""Bytes that are no request: the connection is closed, one line says why, and nobody else notices."""
+"""Bytes that are no request: the connection is closed with one line in the log, and other clients notice nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_random_bytes_after_a_valid_size_never_end_the_broker(any_broker: Broker
     with Peer(any_broker.bootstrap) as neighbour:
         for size in (1, 8, 9, 64, 1_000, 100_000):
             with Peer(any_broker.bootstrap) as hostile:
-                # An API key of 30,000 and more is nobody's, whatever the rest says.
+                # No API has a key of 30,000 or more.
                 hostile.send(frame(b"\x7f" + os.urandom(size)))
                 assert hostile.is_closed()
         neighbour.ping()

@@ -143,7 +143,7 @@ def test_a_peer_that_never_reads_is_given_up_when_it_was_silent_for_too_long(tmp
             with contextlib.suppress(TimeoutError):
                 for _ in range(2_000):
                     of_memory.send(request(METADATA, 1, struct.pack(">i", -1)) * 100)
-            # Closing them is not enough: what they have not read would wait for them for ever.
+            # Closing them is not enough: their unread data would wait for them forever.
             until(15.0, "both are closed", lambda: open_sockets(broker.pid) == before)
             of_memory.socket.close()
 

@@ -1,4 +1,4 @@
-"""Names that nobody else uses."""
+"""Unique names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of classic members on a few connections, in lockstep: everybody asks, then everybody hears."""
+"""Thousands of classic members on a few connections, in lockstep: all send, then all receive."""
 
 from __future__ import annotations
 

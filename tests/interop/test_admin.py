@@ -32,7 +32,7 @@ Partition = confluent_kafka.TopicPartition
 
 
 def settled(what: str, reached: Callable[[], bool]) -> None:
-    """Apache Kafka answers a change before each of its parts has heard of it."""
+    """Wait until a change is applied: Apache Kafka responds before all of its parts have applied it."""
     until(SECONDS, what, reached)
 
 

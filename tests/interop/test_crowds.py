@@ -1,4 +1,4 @@
-"""Many members, many groups, and members that hold their group up: nobody else notices."""
+"""Many members, many groups, and members that delay their group: other groups notice nothing."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ KINDS = [
 
 
 class SeeingBroker(Broker):
-    """Production's broker, which counts what comes, and whose clock can be put forward."""
+    """The production broker, with a count of requests and a clock that can be advanced."""
 
     ahead_ms: Millis = 0
 
@@ -107,7 +107,7 @@ async def test_a_client_works_with_held_heartbeats(client: str, protocol: str, t
 
 
 def rebalance(group: LabGroup) -> None:
-    """Three come, and one goes."""
+    """Three members join, and one leaves."""
     group.begin_load()
     _, _, third = group.start(3)
     group.settle()

@@ -84,7 +84,7 @@ def test_members_of_four_clients_share_a_consumer_group(
     killed = sum(life.killed_at is not None for life in group.lives)
     print(f"seed {SEED}: {len(group.lives)} members, {killed} killed, {log.moves} moves, {group.partitions} partitions")
     found = violations(group, producer, log)
-    # Each member's own lines lie beside the steps, for who wants to know how it came to that.
+    # The members' own logs are stored beside the steps, to find the cause of a failure.
     (tmp_path / "steps").write_text("\n".join(group.steps))
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
     assert log.commits.keys() == producer.written.keys()

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.interop, patient]
 
 @dataclass
 class MigratingGroup(MixedGroup):
-    """Each member that comes speaks one of the protocols that its library knows; few speak KIP-848's."""
+    """Each new member uses one of the protocols of its library; few support KIP-848's."""
 
     spoken: list[str] = field(default_factory=list)
 

@@ -102,7 +102,7 @@ def test_members_of_seven_clients_share_a_group(
     log = read_group_log(any_broker.bootstrap, fresh)
     print(figures(group, producer, log))
     found = violations(group, producer, log, [*misassigned(log.generations, PARTITIONS), *refused_commits(group)])
-    # Each member's own lines lie beside the steps, for who wants to know how it came to that.
+    # The members' own logs are stored beside the steps, to find the cause of a failure.
     (tmp_path / "steps").write_text("\n".join(group.steps))
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
     assert log.commits.keys() == producer.written.keys()

@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _run(suite: str, broker: str, tests: Sequence[str]) -> int:
-    """Print each outcome as it comes and the table at the end; how many were not expected."""
+    """Print each result as it arrives and the table at the end; return the number of unexpected results."""
     outcomes: list[Outcome] = []
     reasons = EXPECTED[suite]
     unexpected = 0

@@ -117,7 +117,7 @@ def run_limited(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], lo
 
 @contextlib.contextmanager
 def fresh_broker(kind: str, node_id: int, settings: Mapping[str, str]) -> Iterator[Broker]:
-    """A broker that nobody used before: ours, or Apache Kafka's with the same settings."""
+    """A fresh broker: Kohort, or Apache Kafka with the same settings."""
     if kind == "kafka":
         with running_kafka({"node.id": str(node_id), **settings}) as kafka:
             yield kafka

@@ -118,7 +118,7 @@ def _dark_intervals(protocol: str) -> list[tuple[Interval, Interval]]:
 
 
 def _given_up(dark: Dark, events: Sequence[Event]) -> int:
-    """When the owner was through with flushing and committing: nobody outside can know that it stopped before that."""
+    """Return when the owner had flushed and committed: an observer cannot know that it stopped earlier."""
     return min(
         event.at
         for event in events

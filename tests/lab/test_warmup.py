@@ -37,7 +37,7 @@ def test_a_joining_member_restores_before_it_gets_its_share(protocol: str, broke
     measured = measure(outcome.events, outcome.triggers)
     assert measured.walls[0] is not None and measured.walls[0] > 2 * _LONG_MS * 1_000_000  # two partitions, one by one
     assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
-    # Its owner answers, and who has a copy while it has none; only what nobody ever copied is not answered.
+    # Its owner answers, and members with copies while there is no owner; only partitions without copies have gaps.
     assert outcome.answered is not None and outcome.answered.fresh > 10 * outcome.answered.none
     joined = [one for one in measured.dark if one.after == "m3"]
     assert len(joined) == 2

@@ -1,4 +1,4 @@
-"""Compaction: what stays, what goes and when, at which offsets; killed at any step; over memory and files."""
+"""Compaction: records that are kept and removed, when, and at which offsets; killed at any step; memory and files."""
 
 import shutil
 from collections.abc import Iterable

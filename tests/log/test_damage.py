@@ -69,7 +69,7 @@ def test_a_flipped_bit_is_reported_and_not_served_and_the_rest_is(
 def test_a_flipped_bit_where_no_checksum_looks_costs_no_more_than_is_near(
     tmp_path: Path, which: int, at: int, bit: int, lost: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In a batch's size or in its magic byte: without the size nobody knows where the next one begins."""
+    """In a batch's size or in its magic byte: without the size, the start of the next batch is unknown."""
     path = filled(tmp_path)[which]
     _, (second, header), *_ = batches(path.read_bytes())
     flip(path, second + at, bit)
@@ -119,7 +119,7 @@ def test_checked_batches_are_not_checked_again(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     log = the_log(store)
     before = values(log)
-    flip(path, 70)  # in the page cache, as no disk does it: who reads now sees that nobody looks
+    flip(path, 70)  # in the page cache, unlike on a disk: a read now shows that nothing checks it
     assert len(log.read(0, 100)) == 1
     assert len(before) == 20
     store.close()

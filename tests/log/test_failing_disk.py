@@ -178,5 +178,5 @@ def test_a_full_disk_is_made_room_on_while_appends_fail(tmp_path: Path, monkeypa
         patch.setattr(os, "pwritev", full)
         failed_flush(store)
     left = [path.name for path in (tmp_path / "orders-0").glob("*.deleted")]
-    assert left == [f"{10:020}.log.deleted"]  # the failed append's own, which came later
+    assert left == [f"{10:020}.log.deleted"]  # the failed append's own, which was later
     store.close()

@@ -241,7 +241,7 @@ def test_the_writer_thread_and_the_event_loop_do_not_disturb_each_other(data: Pa
             pending = store.take()
             assert pending is not None
             synced = writer.submit(store.sync, pending)
-            # Meanwhile the event loop goes on.
+            # Meanwhile the event loop continues.
             number = chance.randrange(8)
             log = logs[number]
             start = log.apply_retention(NOW) if round_number % 5 == 0 else log.start_offset

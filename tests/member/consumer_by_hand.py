@@ -96,7 +96,7 @@ class ConsumerByHand:
         return self.beat(error_code=code, error_message=message)
 
     def lose_heartbeat(self) -> Actions:
-        """No answer to the oldest heartbeat comes."""
+        """Let the oldest heartbeat fail without a response."""
         return self.handle(RequestFailed(self.heartbeats.popleft()[0]))
 
     def done(self) -> Actions:

@@ -193,7 +193,7 @@ def test_a_changed_subscription_revokes_unwanted_partitions() -> None:
 
 
 def test_an_eager_member_gives_up_what_it_wins_when_it_wants_other_topics_already() -> None:
-    # Found by the simulation: the wish came just before the assignment, and the member joined with both hands full.
+    # Found by the simulation: the request arrived just before the assignment, and the member kept its partitions.
     world = World({"a": 1, "b": 1})
     one = world.host("one", "a", assignors=EAGER, callback_ms=50)
     world.run_until(lambda: phase_of(one) is Phase.SYNCING)
@@ -476,7 +476,7 @@ def test_an_application_that_does_not_poll_makes_the_member_leave_at_once() -> N
     assert two.processing == tps("t", 0, 1)  # without waiting for the session to end
     number = one.commit(dict.fromkeys(one.member.owned, 5))
     assert set(one.settled[number].values()) == {ErrorCode.UNKNOWN_MEMBER_ID}
-    assert not any(line.startswith("lost") for line in one.told)  # it is told when it comes back
+    assert not any(line.startswith("lost") for line in one.told)  # it gets the error when it returns
     one.poll()
     one.wants_in = True
     world.settle()
@@ -487,7 +487,7 @@ def test_an_application_that_does_not_poll_makes_the_member_leave_at_once() -> N
 
 
 def test_a_callback_that_takes_longer_than_max_poll_interval_puts_a_cooperative_member_out() -> None:
-    # The coordinator would wait for ever: what a cooperative member gives up, it gives up after its rebalance.
+    # The coordinator would wait forever: a cooperative member revokes partitions after its rebalance.
     world = World({"t": 4})
     one = world.host("one", "t", max_poll_interval_ms=10_000)
     world.settle()

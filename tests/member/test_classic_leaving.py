@@ -99,7 +99,7 @@ def test_leaving_without_a_group_does_nothing() -> None:
 
 
 def test_the_id_that_a_leaving_member_is_handed_is_given_back() -> None:
-    # KIP-394: an id that nobody uses holds rebalances up until its session would have ended.
+    # KIP-394: an unused id delays rebalances until its session would have ended.
     hand = ByHand()
     hand.start("t")
     hand.handle(Leave())

@@ -136,7 +136,7 @@ def test_answers_by_topic_id_concern_the_topic_that_was_sent() -> None:
     ]
     topics = [
         OffsetCommitResponseTopic(topic_id=ID, partitions=partitions),
-        OffsetCommitResponseTopic(topic_id=UUID(int=8), partitions=partitions),  # nobody asked for it
+        OffsetCommitResponseTopic(topic_id=UUID(int=8), partitions=partitions),  # no caller waits for it
     ]
     assert queue.answered(1, OffsetCommitResponse(topics=topics)) == {T1: ErrorCode.UNKNOWN_TOPIC_ID}
     assert queue.partitions == {T1}

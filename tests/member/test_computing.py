@@ -114,7 +114,7 @@ def test_nonsense_is_refused_with_the_reason_and_the_last_good_target_stays(kind
     assert world.consumer_group.state is ConsumerGroupState.ASSIGNING
     assert reason in (world.consumer_group.why("one") or "")
     assert (owned(one), two.told) == ([{0, 1}], ["assigned -"])
-    # Nobody waits for ever: after the rebalance timeout the server's assignor computes.
+    # No member waits forever: after the rebalance timeout the server's assignor computes.
     world.run(30_000)
     assert two.processing
     assert not any("the last target stays in force" in (world.consumer_group.why(one) or "") for one in ("one", "two"))

@@ -368,7 +368,7 @@ def test_every_phase_can_be_left_and_entered(phase: Phase) -> None:
 
 
 def test_a_classic_member_keeps_its_partitions_while_its_group_migrates_repeatedly() -> None:
-    # The group is a classic one again before the classic member heard that it should give something up.
+    # The group is a classic one again before the classic member learned that it should revoke partitions.
     world = World({"t": 4})
     classic = world.host("classic", "t")
     world.settle()

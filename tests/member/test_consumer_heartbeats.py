@@ -1,4 +1,4 @@
-"""Heartbeats of a member of a consumer group: when one goes out, what it says, and what its answer changes."""
+"""Heartbeats of a member of a consumer group: when they are sent, their contents, and the effect of the responses."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def test_while_the_coordinator_loads_the_pauses_grow_until_it_answers() -> None:
         assert not hand.heartbeats
         assert actions.timers[MemberTimer.RETRY] == hand.now + pause
         hand.wait(pause, MemberTimer.RETRY)
-        assert owned_in(hand.heartbeat) == {T0}  # everything again: nobody knows what the coordinator took in
+        assert owned_in(hand.heartbeat) == {
+            T0
+        }  # all fields again: the member does not know what the coordinator received
     hand.beat()
     hand.wait(5_000)
     actions = hand.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -42,7 +42,7 @@ def test_after_a_rejection_nothing_is_assigned_before_a_complete_heartbeat() -> 
     hand.beat([])
     hand.done()
     hand.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert hand.last.assign is None  # the end of the rebalance is told when the coordinator has heard of it
+    assert hand.last.assign is None  # the end of the rebalance is reported when the coordinator knows it
     hand.now += 100
     hand.name_topics()
     assert owned_in(hand.heartbeat) == set()
@@ -88,7 +88,7 @@ def test_a_topic_without_a_name_is_waited_for_without_a_stream_of_heartbeats() -
 
 
 def test_a_target_of_nameless_topics_alone_is_acknowledged_once_and_ends_when_they_have_names() -> None:
-    # The coordinator may wait to hear that something is not owned any more.
+    # The coordinator may wait for the report that a partition is no longer owned.
     hand = ConsumerByHand()
     hand.start("t")
     hand.name_topics({})
@@ -151,7 +151,7 @@ def test_the_new_topic_of_a_name_waits_until_the_old_one_is_given_up() -> None:
 
 
 def losing_t_and_giving_u_up() -> ConsumerByHand:
-    """A member whose application hears that t, made anew, is lost; that it has to give up u waits behind it."""
+    """A member whose application is in a callback for the loss of t, recreated; the revocation of u waits behind it."""
     hand = ConsumerByHand()
     hand.start("t", "u")
     hand.beat([T0, U0])

@@ -70,7 +70,7 @@ class GivesNothing(FirstTakesAll):
         members: Mapping[str, Subscription],
         instance_ids: Mapping[str, str | None] | None = None,
     ) -> Mapping[str, Assignment]:
-        """Nothing to anybody."""
+        """Assign nothing to any member."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens to members and their coordinator, a group ends up balanced and nobody shares a partition."""
+"""Whatever happens to members and their coordinator, a group becomes balanced, and no two members share a partition."""
 
 from __future__ import annotations
 

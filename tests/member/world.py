@@ -197,11 +197,11 @@ class World:
         return groups[GROUP].offsets if GROUP in groups else self.consumer_group.offsets
 
     def check_exclusive(self) -> None:
-        """S1, for members that nobody stopped or cut off."""
+        """Check S1 for members that were neither suspended nor disconnected."""
         seen: dict[object, str] = {}
         for host in self.hosts:
             cut_off = self.now - host.heard_at > host.session_timeout_ms
-            # One that hears in a callback that it was thrown out ends that callback first.
+            # A member that learns in a callback that it was removed ends that callback first.
             thrown_out = host.member.generation is None
             if host.may_be_a_zombie or host.stopped or cut_off or thrown_out:
                 continue
@@ -215,12 +215,12 @@ class World:
         return {partition: host.name for host in self.hosts if not host.stopped for partition in host.processing}
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """The topic has that many partitions from now on, and everybody hears of it some time."""
+        """Set the topic's partition count; the members learn of it later."""
         self.partitions[topic] = partitions
         self._topics_changed()
 
     def delete_topic(self, topic: str) -> None:
-        """The topic is gone, and everybody hears of it some time."""
+        """Delete the topic; the members learn of it later."""
         del self.partitions[topic]
         self._topics_changed()
 
@@ -235,7 +235,7 @@ class World:
         self._deliver(self.shell.apply(shard.settings_changed(list(shard.consumer_groups), self.now)))
 
     def move_replicas(self, racks: Mapping[TopicPartition, frozenset[str]]) -> None:
-        """The partitions' replicas are in these racks from now on, and everybody hears of it some time."""
+        """Set the racks of the partitions' replicas; the members learn of it later."""
         self.racks |= racks
         self._tell_metadata()
 
@@ -244,7 +244,7 @@ class World:
             self.at(20, host.tell_metadata)
 
     def fail_over(self) -> None:
-        """The coordinator's broker goes; the next one loads the group from its log."""
+        """End the coordinator's broker; the next one loads the group from its log."""
         self._deliver(self.shell.fail_over())
 
     # -- the network
@@ -332,7 +332,7 @@ class Host:
 
     @property
     def session_timeout_ms(self) -> Millis:
-        """How long the coordinator counts a member that it does not hear."""
+        """Time after which the coordinator removes a silent member."""
         config = self.member.config
         return config.session_timeout_ms if isinstance(config, MemberConfig) else SESSION_MS
 
@@ -363,7 +363,7 @@ class Host:
         self.handle(Leave())
 
     def poll(self) -> None:
-        """The application polls, and goes to work at once."""
+        """Let the application poll and then process records at once."""
         self.handle(PollStarted())
         self.handle(PollEnded())
 

@@ -90,7 +90,7 @@ def facts(name: str) -> MemberFacts:
 
 
 def a_day(assignor: str = "cooperative-sticky") -> list[RebalanceRecord]:
-    """Two members, a third that comes, one that crashes."""
+    """Two members, a third that joins, one that crashes."""
     story = Story(assignor)
     story.joins("a")
     story.now += 1000

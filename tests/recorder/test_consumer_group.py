@@ -56,7 +56,7 @@ def test_the_first_member_gets_unowned_partitions() -> None:
 
 
 def test_a_partition_is_dark_from_the_report_to_the_first_read() -> None:
-    # Not from when its owner was told to give it up: it goes on with it until then.
+    # Not from the request to revoke it: its owner processes it until then.
     journal = Journal()
     first_member(journal)
     journal.observe(MemberCame("g", B), 2_000)

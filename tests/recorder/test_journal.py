@@ -116,7 +116,7 @@ def test_darkness_spans_the_two_generations_of_a_cooperative_rebalance() -> None
     told.join(1000, "b", "")
     told.join(1300, "a", "0 1 2")
     told.assign(1310, 2, a="0 1", b="")
-    # Nothing is dark: a goes on with orders-2 until it joins again without it.
+    # Nothing is dark: a keeps processing orders-2 until it joins again without it.
     [taking] = told.take()
     assert shown(taking.partitions) == ["2 a>- dark None"]
     assert (taking.moved, taking.follow_up_of) == ((), None)
@@ -141,7 +141,7 @@ def test_a_follow_up_that_came_too_early_for_one_member_has_a_follow_up_of_its_o
     told.join(1000, "a", "0 1 2")
     told.assign(1010, 2, a="0 1", b="")
     told.begin(1020, Cause.MEMBER_JOINED, "c", 2)
-    # a has not heard of generation 2 yet, so it still has everything.
+    # a does not know generation 2 yet, so it still has everything.
     told.join(1020, "c", "")
     told.join(1030, "b", "")
     told.join(1040, "a", "0 1 2")

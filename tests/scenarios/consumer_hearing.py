@@ -1,4 +1,4 @@
-"""How a transcript writes down what is heard of consumer groups (KIP-848)."""
+"""Lines of a transcript about consumer groups (KIP-848)."""
 
 from __future__ import annotations
 

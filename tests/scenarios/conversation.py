@@ -120,7 +120,7 @@ class Conversation:
         self._tokens = count()
 
     def play(self, command: str) -> list[str]:
-        """Do one command; returns what was heard."""
+        """Run one command; return its output."""
         name, *words = shlex.split(command)
         if name == "lost:":
             return [*self._lost(" ".join(words))]
@@ -139,7 +139,7 @@ class Conversation:
         return self._clients.setdefault(name, Client(name))
 
     def send(self, client: str, request: Message, version: int) -> Iterator[str]:
-        """Send a client's request; what is heard then."""
+        """Send a client's request; return the output."""
         token = (client, type(request).__name__.removesuffix("Request"), next(self._tokens))
         yield from self.heard(self._coordinator.handle(request, token, version, client))
         if token in self._coordinator.waiting:
@@ -208,7 +208,7 @@ class Conversation:
         return self._consumer.topics(targets, options)
 
     def _do_unseen(self, targets: list[str], options: dict[str, str]) -> Iterator[str]:
-        """`unseen topics orders=1`: topics change while the coordinator is down; `failover` comes next."""
+        """`unseen topics orders=1`: topics change while the coordinator is down; `failover` follows."""
         self._shell.is_down = True
         yield from self._consumer.topics([word for word in targets if word != "topics"], options)
         self._shell.is_down = False

@@ -1,4 +1,4 @@
-"""How a transcript writes down what is heard: answers, events, records and states, a line each."""
+"""Lines of a transcript: one for each response, event, record and state."""
 
 from __future__ import annotations
 

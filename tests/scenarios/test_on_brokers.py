@@ -89,14 +89,14 @@ def duration(name: str) -> int:
 
 
 def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The commands and what was heard, block by block."""
+    """The commands and their output, block by block."""
     for block in re.split(r"\n\n+", text.strip()):
         commands, _, heard = block.partition("\n----")
         yield [line for line in commands.splitlines() if not line.startswith("#")], heard.strip("\n").splitlines()
 
 
 class Ears:
-    """Makes what is heard of two brokers comparable."""
+    """Normaliser that makes the output of two brokers comparable."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -202,7 +202,7 @@ def play_all(bootstrap: str, chosen: set[str]) -> dict[str, Played]:
 
 
 def warm_up(setup: WireCoordinator) -> None:
-    """Wait until the group coordinator is there: Kafka makes its topic when somebody looks for it."""
+    """Wait until the group coordinator is there: Kafka creates its topic on the first lookup."""
     setup.handle(FindCoordinatorRequest(coordinator_keys=["g"]), "coordinator", 6)
     conversation = Conversation(setup)
     for _ in range(60):
@@ -227,7 +227,7 @@ def kafka_says(request: pytest.FixtureRequest) -> dict[str, Played]:
         pytest.skip(str(missing))
     config = {
         "group.initial.rebalance.delay.ms": "3000",
-        # Each partition hears of topics at a time of its own; of one, whatever group asks has heard of them for all.
+        # Each partition learns of topics at its own time; of one, a request by any group shows the state for all.
         "offsets.topic.num.partitions": "1",
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.migration.policy": "disabled",

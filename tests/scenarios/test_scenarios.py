@@ -18,7 +18,7 @@ SCENARIOS = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.tx
 
 
 def played(text: str) -> str:
-    """The same transcript with what is heard today."""
+    """Return the same transcript with the present output."""
     conversation = Conversation()
     out: list[str] = []
     commands: list[str] = []

@@ -171,7 +171,7 @@ class WireCoordinator:
     # Requests
 
     def handle(self, request: Message, token: Hashable, version: int, client_id: str = "") -> Effects:
-        """Send a request; returns what was answered to anybody until nothing more came."""
+        """Send a request; return all responses until no more arrive."""
         self._mark(request)
         self._send(request, token, version, client_id)
         if self._rehearsal is not None:

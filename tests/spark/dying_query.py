@@ -87,7 +87,7 @@ def losing(what: str, home: str) -> Callable[[Any], Any]:
 
 
 def first(mark: Path) -> bool:
-    """Whether nobody was here before."""
+    """Return whether this is the first run."""
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
@@ -132,7 +132,7 @@ def main() -> None:
         if now and step == "marked":
             threading.Thread(target=die_when, args=(Path(home, "checkpoint/commits", str(number)),)).start()
 
-    # Between two ticks the batch is marked as done, and nobody has asked for the next one yet.
+    # Between two ticks the batch is marked as done, and the next one has not been requested yet.
     trigger: dict[str, Any] = {"processingTime": "1 second"} if step == "marked" else {"availableNow": True}
     query = stream.writeStream.foreachBatch(batch).option("checkpointLocation", f"{home}/checkpoint")
     query.trigger(**trigger).start().awaitTermination()

@@ -161,7 +161,7 @@ class Query:
         self._run(batch, ledger.replay(start, end))
 
     def _may_come_back(self, tp: TopicPartition, name: str | None) -> bool:
-        """It is not ours, and nobody has claimed it since we planned to read it."""
+        """Return whether it is not ours, and no query has claimed it since the plan to read it."""
         ledger, known = self.ledger, self.group.committed.get(tp)
         assert ledger is not None
         return tp not in ledger.owned and (known is None or known.query == name)

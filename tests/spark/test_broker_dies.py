@@ -1,4 +1,4 @@
-"""A broker that is killed at each step of a micro-batch at which a query talks to it, and comes back."""
+"""A broker that is killed, and restarted, at each step of a micro-batch at which a query uses it."""
 
 from __future__ import annotations
 

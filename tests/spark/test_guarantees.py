@@ -84,7 +84,7 @@ def plain_files(home: Path) -> Store:
     return Store(lambda: pytest.fail("a query writes these"), read, lambda *_: pytest.fail("there are no fences"))
 
 
-STATIC = {"staticMembership": "true"}  # who comes back need not wait for its own session to end
+STATIC = {"staticMembership": "true"}  # a member that returns need not wait for its own session to end
 
 
 EVERY_STEP = ("planned", "reading", "copied", "written", "marked")
@@ -117,7 +117,7 @@ def test_a_driver_that_dies_at_every_step_loses_nothing(bootstrap: str, home: Pa
     found = (plain_files(home) if sink == "files" else stores.parquet(home)).read()
     assert found.keys() == topic.written.keys()
     twice = [times for times in found.values() if times > 1]
-    # The batch that was written and not marked as done came again into plain files, and nothing else did.
+    # Plain files got the batch that was written and not marked as done again, and nothing else.
     assert set(twice) <= {2}
     assert 0 < len(twice) <= 100 if sink == "files" else not twice
 

@@ -134,7 +134,7 @@ def test_available_now_ends_without_lag_and_a_restart_continues(
         assert topic.lag(group) == 0
         assert not topic.members(group), "it did not leave its group"
         topic.produce(rows(700, 5))
-    # Another checkpoint and the same group: it goes on where the group is.
+    # Another checkpoint and the same group: it continues at the group's offsets.
     other = tmp_path / "other"
     finish(start(spark, topic, group, other, available_now=True))
     assert counted(spark, tmp_path, other) == dict.fromkeys(topic.written, 1)

@@ -71,7 +71,7 @@ class Group:
         return changed
 
     def fail_over(self) -> None:
-        """Another coordinator goes on from the log."""
+        """Continue from the log with another coordinator."""
         self.plan = self.assignor.plan()
         for topic_id, shape in self.topics.items():
             self.plan.set_topic(topic_id, shape)
@@ -94,7 +94,7 @@ class Group:
         return any(topic(number) in target for target in self.targets.values())
 
     def check_complete(self) -> None:
-        """Every partition of a topic that somebody wants has one owner, who wants it (invariants S2 and S3)."""
+        """Check that each subscribed partition has one owner, which subscribes to its topic (S2 and S3)."""
         wanted = {topic_id for member_id in self.members for topic_id in self.wants(member_id)} & self.topics.keys()
         assert Counter(self.owned()) == Counter((t, n) for t in wanted for n in range(self.topics[t].partitions))
         for member_id, target in self.targets.items():
@@ -140,7 +140,7 @@ def changes(draw: st.DrawFn, group: Group, *, subscription: tuple[int, ...] | No
         case "leave" if someone:
             group.leave(someone)
         case "topic" if topic(number) not in group.topics and not group.is_owned(number):
-            # One that is made anew has another id: nobody has anything of it yet.
+            # A recreated topic has another id, so it has no owners yet.
             _place(draw, group, number, draw(st.integers(0, 12)), racks=racks)
         case "grow" if topic(number) in group.topics:
             _place(draw, group, number, group.topics[topic(number)].partitions + draw(st.integers(0, 9)), racks=racks)

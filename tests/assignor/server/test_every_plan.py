@@ -132,7 +132,7 @@ def test_a_static_member_may_come_back_under_an_id_that_another_had(assignor: Se
 
 @every_assignor
 def test_an_unknown_member_may_get_another_id(assignor: ServerAssignor) -> None:
-    # It came and came back before the next target was due (KIP-1263).
+    # It joined and returned before the next target was due (KIP-1263).
     group = Group(assignor)
     group.plan.rename_member("m", "n")
     group.set_topic(0, 1)

@@ -1,4 +1,4 @@
-"""`lag`, `rate` and `weighted`: even in what partitions cost, and quiet while nobody is far off."""
+"""`lag`, `rate` and `weighted` balance the load of partitions, and move nothing for small differences."""
 
 from __future__ import annotations
 

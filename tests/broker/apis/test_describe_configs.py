@@ -182,7 +182,7 @@ async def test_a_resource_without_configs_gets_a_reason(peer: Peer, kind: int, n
 
 @pytest.mark.parametrize("version", [5, 6, 7])
 async def test_a_created_topic_is_answered_with_its_configs(peer: Peer, version: int) -> None:
-    # KIP-525: a client need not ask again what its topic came out with.
+    # KIP-525: the response to CreateTopics contains the topic's configs.
     entry = CreatableTopicConfig(name="retention.ms", value="60000")
     wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=[entry])
     (made,) = (await peer.ask(CreateTopicsRequest(topics=[wanted]), version, CreateTopicsResponse)).topics

@@ -64,7 +64,7 @@ KAFKAS = {
 
 
 async def create(peer: Peer, **configs: str) -> int:
-    """The topic `orders`; the code of the answer. Underscores stand for dots."""
+    """Create the topic `orders`; return the error code. Underscores replace dots."""
     wanted = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
     topics = [CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=wanted)]
     answer = await peer.ask(CreateTopicsRequest(topics=topics), 6, CreateTopicsResponse)

@@ -21,7 +21,7 @@ async def broker(start_broker: MakeBroker) -> Broker:
 
 
 async def fetches(broker: Broker, peer: Peer, client_id: str, max_wait_ms: int = HOUR) -> None:
-    """It waits for records that nobody writes."""
+    """Send a fetch that waits for records."""
     place = FetchPartition(partition=0, partition_max_bytes=1_000)
     topics = [FetchTopic(topic="orders", partitions=[place])]
     before = broker.waiting_fetches.count

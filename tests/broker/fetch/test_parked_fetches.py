@@ -161,7 +161,7 @@ def test_a_client_that_is_kept_awake_is_answered_again_and_again(
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         parked, looks = WaitingFetches(ends_early=ends_early), Looks()
         parked.keep_awake(CLIENT)
-        for _ in range(200):  # its next fetch comes within a millisecond
+        for _ in range(200):  # its next fetch arrives within a millisecond
             if parked.count == 0:
                 watch = LogWatch(parked)
                 watch.add(logs[0])

@@ -1,4 +1,4 @@
-"""The collector is away while it is wanted away, by however many, and comes back."""
+"""The garbage collector is off while at least one part of the broker needs that, and is on again afterwards."""
 
 import gc
 import weakref

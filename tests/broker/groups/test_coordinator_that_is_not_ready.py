@@ -73,7 +73,7 @@ async def test_while_a_group_loads_requests_wait_but_heartbeats_are_accepted(
         peer.send(BEAT, 4)
         for request, version, _ in ASKED:
             peer.send(request, version)
-        # As Kafka: nobody knows better yet, and afterwards the member has a whole session.
+        # As in Kafka: the group is not loaded yet, and afterwards the member has a whole session.
         assert codes(await peer.answer(HeartbeatResponse)) == set()
         for _, _, kind in ASKED:
             assert codes(await peer.answer(kind)) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

@@ -43,7 +43,7 @@ def make_topics(broker: Broker) -> None:
 
 
 async def commit(peer: Peer, group: str, *topics: str) -> None:
-    """As nobody's member: offset 5 in partitions 0 and 1."""
+    """Commit without a member: offset 5 in partitions 0 and 1."""
     rows = [OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in (0, 1)]
     request = OffsetCommitRequest(
         group_id=group,

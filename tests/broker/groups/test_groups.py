@@ -184,7 +184,7 @@ async def test_groups_and_offsets_survive_a_restart_and_the_member_continues(
     second = await start_broker(options)
     peer = Peer(*await asyncio.open_connection("127.0.0.1", second.port))
     beat = HeartbeatRequest(group_id="g", member_id=member[0], generation_id=member[1])
-    # A heartbeat that comes while the group is being loaded is answered without an error too, as Kafka does.
+    # A heartbeat during a load is answered without an error too, as in Kafka.
     assert (await peer.ask(beat, 4, HeartbeatResponse)).error_code == ErrorCode.NONE
     await until(lambda: second.groups.shard("g").ready)
     assert (await peer.ask(beat, 4, HeartbeatResponse)).error_code == ErrorCode.NONE

@@ -297,7 +297,7 @@ async def test_a_removed_member_is_notified_while_others_are_awaited(
 async def test_a_first_heartbeat_that_comes_soon_does_not_make_its_member_overdue(
     broker: Broker, stable: Stable, peer: Peer
 ) -> None:
-    # librdkafka sends one as soon as it has its assignment. A commit releases it, and the next comes 3 s after it.
+    # librdkafka sends one as soon as it has its assignment. A commit ends its hold, and the next follows 3 s later.
     a, b, c = await stable("range", 3)
     await held(broker, a, b)
     b.peer.send(ListGroupsRequest(), 4)

@@ -63,7 +63,7 @@ class Member:
         return answer
 
     async def be_held(self, broker: Broker) -> None:
-        """Send heartbeats with nothing in them until one is held: before that there may be an epoch to hear of."""
+        """Send heartbeats without changes until one is held: earlier ones may return a new epoch."""
         while not await self._is_held(broker):
             await self.acknowledge(await self.hear())
 
@@ -76,7 +76,7 @@ class Member:
 
     @property
     def was_told(self) -> bool:
-        """Whether a heartbeat that the broker held was answered, and not heard yet."""
+        """Return whether a held heartbeat was answered and its answer was not received yet."""
         return self._answer is not None and self._answer.done()
 
     async def reconnect(self, peer: Peer, broker: Broker) -> None:

@@ -33,7 +33,7 @@ HOLD_S = 9.0
 
 
 async def lead_again(world: VirtualBroker, group: str) -> None:
-    """As when the group's partition goes to another broker and comes back."""
+    """Move the group's partition to another broker and back."""
     broker = world.broker
     (shard,) = {broker.groups.shard(group)}
     log = broker.partition("__consumer_offsets", shard.partition)

@@ -27,7 +27,7 @@ SETTINGS = {"group.consumer.assignment.interval.ms": "0", "group.consumer.load.i
 
 
 class LastOne:
-    """A user's assignor: everything to the member whose id comes last."""
+    """A user's assignor: everything to the member with the last id."""
 
     name = "last-one"
 
@@ -115,7 +115,7 @@ async def test_an_assignor_is_chosen_while_the_group_runs(start_broker: MakeBrok
 
 
 class Forgetful(LastOne):
-    """A user's assignor that leaves a partition to nobody once somebody has two."""
+    """A user's assignor that leaves a partition without an owner once a member has two."""
 
     name = "forgetful"
 

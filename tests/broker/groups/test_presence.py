@@ -54,7 +54,7 @@ def test_members_that_are_lost_one_after_the_other_are_not_taken_for_a_gateways(
 
 
 def test_members_of_few_groups_that_are_lost_at_once_are_not_taken_for_a_gateways() -> None:
-    # A machine that runs all instances of one application goes: others are to have its partitions soon.
+    # A machine that runs all instances of an application fails: other members must get its partitions soon.
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         async with AsyncExitStack() as open_ones:
             peers = [await open_ones.enter_async_context(connected(AT)) for _ in range(12)]

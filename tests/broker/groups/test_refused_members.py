@@ -52,7 +52,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_a_subscription_that_is_too_large(broker: Broker, peer: Peer, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(3):  # clients try again and again, and nobody reads the same line a thousand times
+    for _ in range(3):  # clients retry again and again, and the same line a thousand times helps no reader
         assert await join(peer, *TOPICS) == ErrorCode.UNKNOWN_SERVER_ERROR
     (warning,) = warnings(caplog)
     assert "group=g: client=peer host=/127.0.0.1 code=UNKNOWN_SERVER_ERROR: its subscription has 11" in warning

@@ -1,4 +1,4 @@
-"""Compaction by the broker: `__consumer_offsets` and tables shrink while it serves, and nobody reads anything else."""
+"""Compaction by the broker: `__consumer_offsets` and tables shrink while it serves, and readers notice nothing."""
 
 import logging
 from pathlib import Path

@@ -95,7 +95,7 @@ def test_large_parts_of_a_log_are_places_in_its_files(tmp_path: Path) -> None:
     flush(store)
     parts = [list(log.send(0, 1 << 20)) for log in logs]
     held = [one for one in parts if isinstance(one[0], FileSlice)]
-    # Never more descriptors than twice the limit; who comes then gets bytes.
+    # Never more descriptors than twice the limit; later requests get bytes.
     assert 2 <= len(held) <= 4
     assert len(store.files.readers) <= 2
     expected = [b"".join(map(bytes, log.read(0, 1 << 20))) for log in logs]

@@ -177,7 +177,7 @@ async def test_a_record_without_room_fails_and_the_next_one_is_tried() -> None:
         fifth = put(queue, b"y")
         here.release()
         assert [(await queue.decided(one)).offset for one in (first, second, fifth)] == [0, 1, 2]
-        with pytest.raises(DeliveryFailedError, match="1 record"):  # the one that nobody looked at
+        with pytest.raises(DeliveryFailedError, match="1 record"):  # the one that the application did not check
             await queue.flush(None)
 
 

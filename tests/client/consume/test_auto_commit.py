@@ -28,7 +28,7 @@ async def polls_until_committed(consumer: Consumer, partition: TopicPartition, o
 
 
 async def test_an_idle_consumer_writes_no_commits(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
-    # Each would be a record for each partition, for ever; Java's consumer writes them.
+    # Each would be a record per partition again and again; Java's consumer writes them.
     topic = await new_topic(3)
     here = TopicPartition(topic, 0)
     await fill(any_broker.bootstrap, topic, 5)

@@ -1,4 +1,4 @@
-"""Rebalance callbacks run inside poll, one at a time, and to their end; the member hears of the end in any case."""
+"""Rebalance callbacks run inside poll, one at a time and completely; the member always learns that they ended."""
 
 from __future__ import annotations
 

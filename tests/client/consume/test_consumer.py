@@ -168,7 +168,7 @@ async def test_callbacks_run_in_poll_with_moving_partitions_only(
     one.subscribe([topic], on_assigned=assigned, on_revoked=lambda gone: told.append(f"revoked {len(gone)}"))
     two = consumer_of(any_broker, topic, **options)
     await eventually(lambda: one.state is two.state is Phase.STABLE)
-    assert told == []  # nobody polled
+    assert told == []  # the application did not poll
     while len(one.assignment) != 2 or len(two.assignment) != 2:
         await one.poll(timeout=0.05)
         await two.poll(timeout=0.05)
@@ -230,7 +230,7 @@ async def test_processed_records_are_committed_automatically(
                 await consumer.poll(timeout=0.05)
     async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
         await fill(any_broker.bootstrap, topic, 5)
-        assert (await take(consumer, 5))[0].offset == 50  # the last commit came with the close
+        assert (await take(consumer, 5))[0].offset == 50  # close made the last commit
     async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
         await consumer.poll(timeout=0.5)
         committed = (await consumer.committed([here]))[here]
@@ -281,7 +281,7 @@ async def test_a_group_continues_when_its_broker_returns(tmp_path: Path) -> None
         await fill(again.bootstrap, "t", 300, 3)
         records += await take(consumer, 300)
         await consumer.commit()
-        assert consumer.generation == generation  # L2: no rebalance for a broker that comes back in time
+        assert consumer.generation == generation  # L2: a broker that returns in time causes no rebalance
         ends = await consumer.end_offsets(consumer.assignment)
         committed = await consumer.committed(consumer.assignment)
         assert {partition: at.offset for partition, at in committed.items() if at} == ends
@@ -450,7 +450,7 @@ async def test_prefetched_records_are_bounded_while_the_application_sleeps(
     any_broker: Broker, new_topic: NewTopicName
 ) -> None:
     topic = await new_topic(4)
-    # Small batches: one that is larger than the limits comes all the same (KIP-74).
+    # Small batches: one that is larger than the limits is returned all the same (KIP-74).
     async with Producer(bootstrap_servers=any_broker.bootstrap, max_request_size=50_000) as producer:
         for n in range(2_000):
             await producer.send(topic, bytes(10_000), partition=n % 4)
@@ -458,7 +458,7 @@ async def test_prefetched_records_are_bounded_while_the_application_sleeps(
         consumer.assign(TopicPartition(topic, n) for n in range(4))
         assert await consumer.poll(1, timeout=20)
         received = {one: one.received for one in consumer.cluster.connections}
-        while True:  # until nothing more comes though there is much more to have
+        while True:  # until no more records arrive although there are many more
             await asyncio.sleep(0.3)
             now = {one: one.received for one in consumer.cluster.connections}
             if now == received:

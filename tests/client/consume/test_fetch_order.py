@@ -166,7 +166,7 @@ async def test_a_partition_that_failed_is_fetched_when_its_pause_is_over() -> No
         (state,) = here.add(ZERO)
         state.retry_at = asyncio.get_running_loop().time() + 0.02
         assert here.fetched() == []
-        await eventually(lambda: state.failures == 1)  # nobody listens there
+        await eventually(lambda: state.failures == 1)  # no server listens there
 
 
 async def test_a_new_leader_is_checked_before_it_is_read_from() -> None:

@@ -82,7 +82,7 @@ def test_a_session_that_the_broker_lost_restarts() -> None:
     assert told(kept.request({ONE: at(5)})) == (0, 0, {ONE: 5}, [])
     kept.succeeded(78)
     assert kept.refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-    # The id goes along, so that the broker ends what it still has of it.
+    # The request contains the id, so that the broker ends the old session.
     assert told(kept.request({ONE: at(5)})) == (78, 0, {ONE: 5}, [])
 
 

@@ -63,7 +63,7 @@ async def test_a_damaged_batch_keeps_no_other_partition_from_being_read() -> Non
                 await consumer.poll()
             (record,) = await consumer.poll()
             assert (record.partition, record.value) == (1, b"value")
-            for _ in range(2):  # and the application hears of it as long as it does nothing about it
+            for _ in range(2):  # and the application gets the error as long as it does nothing about it
                 with pytest.raises(BatchError, match="seek past it"):
                     await consumer.poll()
 

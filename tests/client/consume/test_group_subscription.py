@@ -155,7 +155,7 @@ async def test_a_topic_that_is_refused_is_raised_once_for_each_answer() -> None:
             assert raised.value.sentence.startswith(told)
             here.group.raise_error()
         here.learn(other, MetadataResponseTopic(name="t", topic_id=UUID(int=1)))
-        here.group.raise_error()  # nobody subscribed to u
+        here.group.raise_error()  # no member subscribed to u
 
 
 async def test_closing_ends_the_callback_that_runs_and_the_member() -> None:
@@ -266,7 +266,7 @@ async def test_a_consumer_that_unsubscribed_has_left_and_may_subscribe_again() -
             requests: list[MetadataRequest] = []
             link.watch[METADATA] = requests.append
             await consumer.cluster.refresh(["t"])
-            assert all(request.topics is not None for request in requests)  # nobody looks for topics that match
+            assert all(request.topics is not None for request in requests)  # no pattern is subscribed
             assert (consumer.subscription, consumer.assignment) == (frozenset(), frozenset())
             consumer.subscribe(["t"], on_assigned=told.append)
             await eventually(lambda: consumer._group.rebalances.waiting)

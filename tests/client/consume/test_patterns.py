@@ -46,7 +46,7 @@ async def test_a_pattern_matches_the_clusters_own_topics_only_on_demand(
         internal = (
             {"__consumer_offsets", JOURNAL_TOPIC} if isinstance(any_broker, KohortBroker) else {"__consumer_offsets"}
         )
-        # A broker writes the first rebalance of its life when nobody waits for it any more.
+        # The broker writes its first rebalance when the members no longer wait for it.
         async with asyncio.timeout(20):
             while not internal <= set(await admin.list_topics(internal=True)):
                 await consumer.poll(timeout=0.05)

@@ -35,7 +35,7 @@ async def test_an_error_of_several_partitions_is_raised_once_and_again_while_it_
             await eventually(lambda at=round_: len(here.news) == at)  # type: ignore[misc]
             await eventually(lambda: all(here.pause_of(state) < 0 for state in states))
             here.positioner.find_positions()
-            assert not waiting()  # not before somebody has heard of it
+            assert not waiting()  # not before the application has got the error
             with pytest.raises(KafkaError) as raised:
                 here.positioner.raise_error()
             assert raised.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -166,7 +166,7 @@ def refuse(code: ErrorCode) -> Any:
 
 
 async def test_a_coordinator_that_does_not_know_the_id_of_an_existing_topic_is_asked_by_id_again() -> None:
-    # It has not heard of the new topic yet. By name it would answer with the offset of the topic before.
+    # It does not know the new topic yet. By name it would return the offset of the earlier topic.
     asked: list[bool] = []
 
     def by_id(request: OffsetFetchRequest) -> None:

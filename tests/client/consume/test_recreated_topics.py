@@ -90,14 +90,14 @@ async def test_nothing_is_committed_for_a_topic_that_is_gone(any_broker: Broker,
     await admin.alter_group_offsets(fresh, {here: 5, there: 7})
     ids = frozenset(one.topic_id for one in (await admin.describe_topics([here.topic, there.topic])).values())
     async with Cluster.of(any_broker.bootstrap) as cluster:
-        # As a member of a consumer group does: it hears of ids, and names no topic that would be looked up again.
+        # As a member of a consumer group: it knows ids, and names no topic that would be looked up again.
         cluster.watch(here, frozenset(), lambda *_: None, ids)
         await cluster.refresh()
         assert (await committed_offsets(cluster, fresh, [here]))[here] == OffsetAndMetadata(5)
         await admin.delete_topics([here.topic])
         async with asyncio.timeout(20):
             while (found := await committed_offsets(cluster, fresh, [here, there]))[here] is not None:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)  # until the coordinator has heard of it; nobody tells
+                await asyncio.sleep(0.05)  # until the coordinator knows it; there is no event for that
         assert found == {here: None, there: OffsetAndMetadata(7)}
 
 

@@ -56,7 +56,7 @@ async def test_by_duration_begins_that_far_back(any_broker: Broker, new_topic: N
     options = {"group_id": fresh, "auto_offset_reset": "by_duration:PT25M"}
     async with consumer_of(any_broker, topic, **options) as consumer:
         assert [record.value for record in await take(consumer, 2)] == [b"20", b"10"]
-        # All records of partition 1 are older, and partition 2 has none: from there on whatever comes.
+        # All records of partition 1 are older, and partition 2 has none: it begins with the next record.
         assert await consumer.position(TopicPartition(topic, 1)) == 1
         assert await consumer.position(TopicPartition(topic, 2)) == 0
         await fill(any_broker.bootstrap, topic, 6, 3)
@@ -80,7 +80,7 @@ async def test_none_leaves_it_to_the_application(any_broker: Broker, new_topic: 
     here = TopicPartition(topic, 0)
     await fill(any_broker.bootstrap, topic, 5)
     async with consumer_of(any_broker, topic, group_id=fresh, auto_offset_reset="none") as consumer:
-        for _ in range(2):  # it goes on saying so until somebody decides
+        for _ in range(2):  # it repeats the error until the application decides
             with pytest.raises(NoOffsetError, match="no committed offset"):
                 await take(consumer, 1)
         consumer.seek(here, 2)

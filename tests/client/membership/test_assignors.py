@@ -87,7 +87,7 @@ async def test_a_group_changes_from_eager_to_cooperative_without_stopping(
             members[who] = await join(who, assignors)
             await eventually(shared)
     assert (await admin.describe_groups([fresh]))[fresh].assignor == "cooperative-sticky"
-    # From now on one that comes takes only what it gets.
+    # From now on, a new member takes only its assignment.
     disturbed.clear()
     members[3] = await join(3, "cooperative-sticky")
     await eventually(lambda: len(owners) == 6 and members[3].state is Phase.STABLE and bool(members[3].assignment))

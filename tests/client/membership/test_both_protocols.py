@@ -279,7 +279,7 @@ async def test_a_changed_subscription_brings_and_takes_topics(
     member.subscribe([second])
     await eventually(lambda: {one.topic for one in member.assignment} == {second})
     await member.settled()
-    member.subscribe([second])  # which changes nothing, so that no callback comes
+    member.subscribe([second])  # which changes nothing, so that no callback is called
     async with asyncio.timeout(10):
         await member.settled()
     member.subscribe([first])
@@ -322,7 +322,7 @@ async def test_a_recreated_topic_is_read_from_its_beginning(
 async def test_a_member_that_left_does_not_create_its_deleted_topic_again(
     cluster: Cluster, admin: Admin, protocol: MembershipKeywords, new_topic: NewTopicName, fresh: str
 ) -> None:
-    # Its cluster goes on asking for metadata, and a broker creates the topics that a client asks for.
+    # Its cluster keeps requesting metadata, and a broker creates the topics that a client requests.
     topic = await new_topic()
     member = await Membership.join(cluster, fresh, [topic], protocol)
     await member.leave()

@@ -50,7 +50,7 @@ async def test_a_canary_takes_its_part_and_more_when_it_is_trusted(
 
 async def test_a_consumer_is_drained_and_comes_back(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
     if isinstance(any_broker, ApacheKafka):
-        return  # it drains nobody: see above for what is logged
+        return  # it drains no member: see above for the log message
     topic = await new_topic(4)
     options: dict[str, Any] = {"bootstrap_servers": any_broker.bootstrap, "group_id": fresh, **CONSUMER}
     async with Consumer(topic, **options) as one, Consumer(topic, **options) as two:

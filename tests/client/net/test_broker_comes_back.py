@@ -1,4 +1,4 @@
-"""A broker that is killed and comes back costs a group no rebalance while sessions hold, under either protocol."""
+"""A broker that is killed and restarted causes no rebalance while sessions last, under either protocol."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_a_connection_that_ended_is_replaced() -> None:
     async with peers() as (connections, [one]):
         first = await connections.get(KEY, HOST, one.port)
         first.abort("the test")
-        assert connections.usable(KEY) is None  # already before the loop has told anybody
+        assert connections.usable(KEY) is None  # already before the loop has called anything
         second = await connections.get(KEY, HOST, one.port)
         assert second.open
         one.writers[1].transport.abort()

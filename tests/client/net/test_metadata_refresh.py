@@ -177,7 +177,7 @@ async def test_only_a_new_topic_that_is_kept_causes_a_refresh() -> None:
     for kept in (topics("a", "b"), topics("b"), topics("b", "a"), topics(), topics("c")):
         brokers.refresher.keep("me", kept)
         await asyncio.sleep(1)
-    # `a` was not kept any more when it came back.
+    # `a` was no longer kept when the response arrived.
     assert brokers.names == [("a", "b"), ("a", "b"), ("c",)]
     await brokers.refresher.close()
 
@@ -335,7 +335,7 @@ async def test_an_error_of_the_whole_answer_is_raised() -> None:
 def test_a_client_that_must_rebootstrap_forgets_its_brokers_and_logs_it_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # KIP-1102. Without brokers, the next request goes to a bootstrap server.
+    # KIP-1102. Without brokers, the next request is sent to a bootstrap server.
     async def work() -> None:
         brokers = Answers()
         await brokers.refresher.refresh()
@@ -451,7 +451,7 @@ async def test_a_topic_added_during_a_request_is_part_of_the_next_one() -> None:
 
 
 async def test_a_watcher_that_fails_does_not_end_the_refreshes() -> None:
-    # In real time: a virtual loop ends at an error that nobody awaits.
+    # In real time: a virtual loop ends at an error that no task awaits.
     def broken(counts: Mapping[str, int], asked: frozenset[str]) -> None:
         raise ZeroDivisionError
 

@@ -62,7 +62,7 @@ NO_ID = UUID(int=0)
         (fetch([ID], [ID, ID]), False),
         (fetch([ID], [ID, NO_ID]), True),
         (fetch([NO_ID], [ID]), True),
-        (fetch(None), True),  # the answer would have ids that nobody knows
+        (fetch(None), True),  # the response would have unknown ids
         (MetadataRequest(), False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Flushing and closing a producer, and what becomes of one that nobody closes."""
+"""Flushing and closing a producer, and producers that are not closed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_closing_that_is_cancelled_ends_everything_all_the_same() -> None:
         assert producer.cluster.connections == []
 
 
-# Producers that nobody closes
+# Producers that are not closed
 
 
 async def test_a_producer_is_remembered_from_its_first_topic_until_it_is_closed() -> None:

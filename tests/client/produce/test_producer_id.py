@@ -65,7 +65,7 @@ def test_an_id_is_asked_for_once_and_another_one_when_it_is_discarded() -> None:
         assert await here.ask() == first
         assert (here.done, len(here.times), here.problems) == (1, 1, [])
         here.numbers.discard(ProducerId(7, 3))
-        assert here.numbers.current == first  # a batch with an earlier id came back
+        assert here.numbers.current == first  # a batch with an earlier id was returned
         here.numbers.discard(first)
         assert here.numbers.current is None
         assert await here.ask() == ProducerId(2, 3)

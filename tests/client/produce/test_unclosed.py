@@ -1,4 +1,4 @@
-"""A producer that nobody closes writes what it was given, or standard error says how much was lost."""
+"""A producer that is not closed writes its records, or standard error shows how many were lost."""
 
 from __future__ import annotations
 

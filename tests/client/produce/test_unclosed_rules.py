@@ -1,4 +1,4 @@
-"""Producers that nobody closes: when they are finished, and what standard error tells of them."""
+"""Producers that are not closed: when they are finished, and the message on standard error."""
 
 from __future__ import annotations
 

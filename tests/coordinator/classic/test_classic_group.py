@@ -30,7 +30,7 @@ def group_of(*members: Member) -> ClassicGroup:
         ([["range", "sticky"], ["sticky", "range"], ["sticky", "range"]], "sticky"),
         ([["sticky", "range"], ["range"]], "range"),  # the only one that all support, whatever most prefer
         ([["a", "b", "c"], ["b", "c"], ["c", "b"]], "b"),
-        ([["range", "sticky"], ["sticky", "range"]], "range"),  # a tie goes to the older member's choice
+        ([["range", "sticky"], ["sticky", "range"]], "range"),  # in a tie, the older member's choice wins
     ],
 )
 def test_the_vote(preferences: list[list[str]], winner: str) -> None:
@@ -89,7 +89,7 @@ def test_the_first_entry_of_a_repeated_assignor_is_used() -> None:
 
 
 def test_unreadable_subscriptions_count_as_subscribed_to_everything() -> None:
-    # KIP-496: or an admin could delete the offsets that a foreign client goes by.
+    # KIP-496: otherwise an admin could delete the offsets that a foreign client uses.
     readable = group_of(member("a", "range", topics=("orders",)), member("b", "range", topics=("payments",)))
     readable.protocol = "range"
     assert readable.subscribed_topics() == {"orders", "payments"}

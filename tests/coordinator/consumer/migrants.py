@@ -65,7 +65,7 @@ class Client:
         raise NotImplementedError
 
     def leaving(self) -> tuple[Message, int]:
-        """How it says that it goes."""
+        """Return its request to leave."""
         raise NotImplementedError
 
     def commit(self, place: TopicPartition, offset: int) -> OffsetCommitRequest:
@@ -128,7 +128,7 @@ class ClassicClient(Client):
         )
 
     def _shares(self) -> list[SyncGroupRequestAssignment]:
-        """Partitions in turn; what another still owns is given to nobody this time (KIP-429)."""
+        """Assign partitions in turn; a partition that another member still owns stays free this time (KIP-429)."""
         owner = {
             place: one.member_id
             for one in self.led

@@ -207,7 +207,7 @@ def one_computes_and_another_is_held() -> Shell:
 
 
 def test_while_one_member_computes_those_of_others_are_held_and_nothing_is_due() -> None:
-    # Were the target due at once, its timer would fire for ever at that moment; and a member that is told the short
+    # If the target were due at once, its timer would fire forever at that moment; and a member that is told the short
     # interval of those that are held, and is not, asks twenty times a second.
     shell = one_computes_and_another_is_held()
     list(shell.wait(61_000))

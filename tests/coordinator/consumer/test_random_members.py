@@ -239,7 +239,7 @@ class World:
         return all(m.epoch == group.target_epoch and m.owned == frozenset(group.target_of(m.member_id)) for m in living)
 
     def is_complete(self) -> bool:
-        """S3: every partition that somebody asks for has an owner."""
+        """S3: every subscribed partition has an owner."""
         group = self.shell.shard.consumer_groups[GROUP]
         wanted = {
             (topic.topic_id, number)

@@ -35,7 +35,7 @@ def group_of(client: ClientKind, members: int = 4) -> HeldGroup:
 
 def test_a_member_whose_hold_outlasted_its_rhythm_is_waited_for_until_its_client_sends_the_next() -> None:
     # librdkafka looks at its clock every 3 s and leaves out the heartbeat that is due while another is under way. So
-    # the member is not overdue though its last heartbeat came 4 s ago: the next one comes 6 s after that.
+    # the member is not overdue though its last heartbeat was 4 s ago: the next one is due 6 s after that.
     group = group_of(ClientKind.OTHER)
     late, leaver, *others = group.members
     group.wait(3_600)

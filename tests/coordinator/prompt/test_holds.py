@@ -104,7 +104,7 @@ def interval_of(effects: Effects) -> int:
 
 
 def release(shell: Shell, held: HeldHeartbeat) -> int:
-    """A commit comes behind it; the interval that its member is told."""
+    """Let a commit follow it; return the interval in the member's response."""
     return interval_of(shell.shard.release(held.token, WaitingRequest.REQUEST, shell.now))
 
 

@@ -39,7 +39,7 @@ def test_two_that_join_a_tenth_of_a_second_apart_are_one_rebalance(group: HeldGr
 
 
 def test_a_client_that_asked_for_a_member_id_is_awaited(group: HeldGroup) -> None:
-    # KIP-394: the id is handed out first, and the client comes back with it.
+    # KIP-394: the coordinator returns the id first, and the client joins again with it.
     group.join()
     group.wait(MOMENT - 1)
     group.join(version=4)
@@ -99,7 +99,7 @@ def test_a_leave_during_the_wait_notifies_the_others_at_once() -> None:
 
 
 def test_a_returning_member_is_announced_at_once() -> None:
-    # A restart: nobody else comes with it.
+    # A restart: no other member joins with it.
     group = HeldGroup("cooperative-sticky").at_rest()
     group.leave(group.members[0])
     group.share()
@@ -184,7 +184,7 @@ def rest(group: HeldGroup, milliseconds: int) -> None:
 
 
 def waits_for_more(group: HeldGroup) -> bool:
-    """Whether a newcomer is taken for one of several, and not for one that comes back."""
+    """Return whether a new member counts as one of several, and not as one that returns."""
     group.join()
     return not group.told()
 

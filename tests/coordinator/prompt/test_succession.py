@@ -1,4 +1,4 @@
-"""An eager group whose leavers have been coming back hears of a leave and of the join that follows it as of one."""
+"""An eager group whose members have been restarting learns of a leave and of the next join at once."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_if_one_member_must_be_notified_all_are(group: HeldGroup) -> None:
 
 
 def test_a_member_is_notified_with_the_others_by_its_next_heartbeat(group: HeldGroup) -> None:
-    # The Java client sends them by the clock, answered or not: with ten members somebody always does.
+    # The Java client sends them by the clock, answered or not: of ten members, one always does.
     leaver, punctual, other = group.members
     group.leave(leaver)
     group.release(punctual, WaitingRequest.OWN_HEARTBEAT)

@@ -125,7 +125,7 @@ class ConsumerMember(Client):
 
 
 async def topic(stage: Stage, suffix: str, partitions: int = 1) -> str:
-    """Make a topic and wait until groups get its partitions: Kafka's coordinators hear of it later than clients."""
+    """Make a topic and wait until groups get its partitions: Kafka's coordinators know it later than clients."""
     name = await stage.topic(suffix, partitions)
     probe = ConsumerMember(stage, "probe", group=f"{stage.group}-probe-{suffix}")
     for _ in range(PATIENCE_ROUNDS):

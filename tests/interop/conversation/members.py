@@ -154,7 +154,7 @@ class Member(Client):
         return await self.ask(name, request, v)
 
     async def commit(self, name: str, offsets: Mapping[tuple[str, int], int], v: int = 9, **changes: Any) -> Any:
-        """OffsetCommit: offsets by topic and partition; `metadata` and `epoch` stand for every one of them."""
+        """OffsetCommit: offsets by topic and partition; `metadata` and `epoch` apply to all of them."""
         metadata, epoch = changes.pop("metadata", ""), changes.pop("epoch", -1)
         topics = {
             name: OffsetCommitRequestTopic(name=name, topic_id=self.stage.ids.get(name, UNKNOWN_ID))

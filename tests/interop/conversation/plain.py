@@ -73,7 +73,7 @@ class Names:
     counts: dict[str, int] = field(default_factory=dict)
 
     def of(self, kind: str, value: Any) -> str:
-        """`kind#1` for the first such value heard of, and so on."""
+        """Return `kind#1` for the first value of its kind, and so on."""
         if (kind, value) not in self.known:
             self.counts[kind] = self.counts.get(kind, 0) + 1
             self.known[kind, value] = f"{kind}#{self.counts[kind]}"

@@ -42,7 +42,7 @@ async def play(bootstrap: str, scenes: Mapping[str, Scene]) -> dict[str, list[Ex
 
 
 async def warm_up(stage: Stage, groups: Iterable[str]) -> None:
-    """Wait until each group has its coordinator: Kafka makes the topic for it when somebody first looks for one."""
+    """Wait until each group has its coordinator: Kafka creates its topic on the first lookup."""
     for group in groups:
         for _ in range(500):
             found = await stage.admin.quietly(FindCoordinatorRequest(key=group), 2)

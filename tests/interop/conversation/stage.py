@@ -75,7 +75,7 @@ class Stage:
         return name
 
     async def settled(self, name: str, *, gone: bool = False) -> None:
-        """Wait until the broker knows the topic, or no longer knows it: Kafka's brokers hear of it a little later."""
+        """Wait until the broker knows the topic, or no longer knows it: Kafka's brokers do so a little later."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         for _ in range(200):
             answer = await self.admin.quietly(request, 12)
@@ -222,7 +222,7 @@ class Client:
         return await self._read(connection, APIS[request.KEY].response, v)
 
     async def waits(self, name: str, request: Message, v: int) -> bool:
-        """One exchange that waits, and whether it does; `hears` gets its answer."""
+        """Record one exchange that waits, and whether it does; `hears` gets its answer."""
         connection = await self._send(request, v)
         return await self._is_parked(name, request, v, connection)
 

@@ -72,7 +72,7 @@ def misassigned(generations: Iterable[Generation], partitions: int) -> list[str]
 
 
 def given_twice(generations: Iterable[Generation]) -> list[str]:
-    """By the coordinator's records: what a cooperative generation leaves out, somebody is still giving up (KIP-429)."""
+    """By the coordinator's records: a partition left out of a cooperative generation is being revoked (KIP-429)."""
     problems = []
     for generation in generations:
         owned = sorted(partition for _, given in generation.owners for partition in given)

@@ -72,7 +72,7 @@ class MixedGroup:
                 self._join(kind, strategy)
 
     def settle(self) -> None:
-        """Wait until the group is Stable with everybody in it and nobody else, each with what it says it has."""
+        """Wait until the group is Stable with exactly its members, each with the partitions that it reports."""
 
         def settled() -> bool:
             self._look()

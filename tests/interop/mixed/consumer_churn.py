@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848) that never comes to rest: also regular expressions, static members, more partitions."""
+"""A consumer group (KIP-848) that never settles: with regular expressions, static members, new partitions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConsumerGroupChurn(MixedGroup):
             super()._kill(member)
 
     def _restart(self, member: Member, strategy: str) -> None:
-        """A static member goes, and comes back with its instance id before its session ends."""
+        """A static member leaves, and returns with its instance id before its session ends."""
         self._leave(member)
         until(SETTLED_S, f"{member.name} has ended", lambda: member.ended)
         self._join(member.kind, strategy, member.place.choices)

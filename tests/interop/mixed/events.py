@@ -82,7 +82,7 @@ def value_of(partition: int, offset: int) -> str:
 
 
 def parse(line: str) -> Event | None:
-    """None for what nobody asks: the start, the end, a record as it should be."""
+    """Parse a line; return None if no check needs it: the start, the end, an expected record."""
     said = json.loads(line)
     at = int(said["timestamp"])
     match said["name"]:

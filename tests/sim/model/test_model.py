@@ -1,4 +1,4 @@
-"""The exhaustive model, to a depth that a test can afford; `kohort sim --model` goes to eight events."""
+"""The exhaustive model, to a depth that a test can afford; `kohort sim --model` explores eight events."""
 
 from __future__ import annotations
 

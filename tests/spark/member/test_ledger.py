@@ -28,12 +28,12 @@ def ledger_at(start: Offset, end: Offset | None = None) -> Ledger:
 
 
 def told(ledger: Ledger) -> dict[TopicPartition, int]:
-    """The offsets that the group should hear."""
+    """Offsets that should be committed to the group."""
     return {tp: commit.offset for tp, commit in ledger.commits().items()}
 
 
 def hear(ledger: Ledger) -> None:
-    """The group hears all that it should."""
+    """Commit all pending offsets to the group."""
     ledger.committed(ledger.commits())
 
 
@@ -62,7 +62,7 @@ def test_only_what_latest_offset_proves_is_committed() -> None:
 
 
 def test_a_partition_without_an_offset_gets_one_at_once() -> None:
-    # Else `latest` would be asked for again after a crash, and what came in between would be lost.
+    # Otherwise `latest` would be looked up again after a crash, and the records in between would be lost.
     ledger = ledger_at(Offset())
     ledger.grant(A, None, first=7)
     assert told(ledger) == {A: 7}
@@ -100,7 +100,7 @@ def test_a_checkpoint_of_spark_sql_kafka_is_taken_over() -> None:
 
 
 def test_a_checkpoint_precedes_the_groups_starting_offset() -> None:
-    # startingOffsets=latest would be behind what came while the query was down.
+    # startingOffsets=latest would skip the records that arrived while the query was down.
     ledger = ledger_at(Offset({A: 25}))
     ledger.grant(A, None, first=90)
     assert ledger.owned == {A: 25}
@@ -124,7 +124,7 @@ def test_a_replay_reads_only_ranges_that_this_query_still_owns() -> None:
 
 
 def test_a_replay_takes_only_what_the_plan_went_on_from_as_done() -> None:
-    # At `start` B was claimed, and the plan that followed dropped it: somebody else had it.
+    # B was claimed at `start`, and the plan that followed dropped it: another member had it.
     start, end = ours({A: 10, B: 10}), ours({A: 20})
     ledger = ledger_at(start, end)
     ledger.grant(B, GroupCommit(4, US), first=0)
@@ -484,7 +484,7 @@ def run(seed: int, *, crash_rate: float, stop_rate: float) -> tuple[list[Query],
 
 
 def assert_all_delivered(queries: list[Query], group: Group) -> int:
-    """How many records came more than once."""
+    """Return the number of records that were read more than once."""
     found = deliveries(queries)
     wanted = {(tp, offset) for tp, end in group.ends.items() for offset in range(end)}
     assert wanted == found.keys()

@@ -36,7 +36,7 @@ class Query:
         await self.stay.join(["t"])
 
     async def begin(self, end: int = 10) -> Offset:
-        """Plan a batch up to this offset of each partition; what came before is done."""
+        """Plan a batch up to this offset of each partition; earlier batches are done."""
         await self.stay.grant(await self.stay.boundary(self.done), dict.fromkeys(TWO, 0))
         return await self.stay.plan(self.done, dict.fromkeys(TWO, end), None)
 

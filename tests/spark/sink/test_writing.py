@@ -153,7 +153,7 @@ def test_an_attempt_after_a_failed_one_continues_behind_it(new_topic: NewTopic, 
 
 
 def test_two_attempts_at_once_write_each_row_once(new_topic: NewTopic, number: ProducerId) -> None:
-    # The first one goes on after the second has begun: the sequence shows the broker which of them is late.
+    # The first one continues after the second has begun: the sequence shows the broker which of them is late.
     topic = new_topic(1)
     second = iter([numbered(10), numbered(10, 10)])
 

@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md, as they stand there, apart from names and addresses."""
+"""The examples of docs/spark.md, unchanged apart from names and addresses."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path: Path) -> None:
         disconnect()
 
     reading = threading.Thread(target=waiting, daemon=True)
-    reading.start()  # while nobody listens
+    reading.start()  # while no broker listens
     with running_kohort("--data", str(tmp_path), "--listen", topic.bootstrap):
         reading.join(30)
         assert found == [40]

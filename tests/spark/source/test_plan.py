@@ -1,4 +1,4 @@
-"""How far a batch goes and how its ranges share tasks."""
+"""The end of a batch, and the distribution of its ranges over tasks."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ def test_a_stop_in_the_middle_of_a_batch_leaves_it_to_the_others(
 def test_a_stop_that_meets_a_revocation_commits_the_batch_that_is_done(
     new_topic: NewTopic, member: Member, group: str, tmp_path: Path
 ) -> None:
-    # A revocation that comes between Spark's signal and the leave waits for nothing: the checkpoint must speak first.
+    # A revocation between Spark's signal and the leave waits for nothing: the checkpoint decides first.
     topic = new_topic(2)
     topic.produce(rows(20, 2))
     home = tmp_path / "first"

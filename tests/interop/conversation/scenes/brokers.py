@@ -11,7 +11,7 @@ from tests.interop.conversation.stage import Stage, scene
 
 @scene
 async def api_versions(s: Stage) -> None:
-    """In every version, and in ones that nobody has (KIP-511)."""
+    """ApiVersions in every version, and in unknown ones (KIP-511)."""
     software = {"client_software_name": "conversation", "client_software_version": "1.0"}
     for v in range(5):
         await s.admin.ask(f"version {v}", ApiVersionsRequest(**software), v)

@@ -57,7 +57,7 @@ async def bad_consumer_joins(s: Stage) -> None:
 
 @consumer
 async def consumer_joins_that_are_odd_and_taken(s: Stage) -> None:
-    """Subscriptions to nothing, to what is not there, to what nobody may call a topic."""
+    """Subscriptions to nothing, to missing topics, and to invalid names."""
     orders = await topic(s, "orders", 2)
     odd: dict[str, dict[str, Any]] = {
         "nothing": {"subscribed_topic_names": []},

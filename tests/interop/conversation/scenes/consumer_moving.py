@@ -23,7 +23,7 @@ _GROUP, _SET = 32, 0
 
 @consumer
 async def partitions_change_hands(s: Stage) -> None:
-    """By range, whose outcome nobody can choose: give up, report it, take."""
+    """Move partitions with the range assignor, whose result is fixed: revoke, report it, take."""
     orders = await topic(s, "orders", 4)
     a, b, c = (ConsumerMember(s, name) for name in "abc")
     await a.joins("a joins", [orders], server_assignor="range")
@@ -197,4 +197,4 @@ async def _configure(s: Stage, configs: dict[str, str]) -> None:
         if configs.items() <= {(one.name, one.value) for one in told.results[0].configs}:
             break
         await asyncio.sleep(0.05)
-    await asyncio.sleep(0.2)  # Kafka's coordinator hears of it by way of the controller, a little later than admins
+    await asyncio.sleep(0.2)  # Kafka's coordinator learns of it from the controller, a little later than admins

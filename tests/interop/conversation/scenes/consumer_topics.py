@@ -96,7 +96,7 @@ async def expressions(s: Stage) -> None:
 
 @consumer
 async def two_members_of_two_expressions(s: Stage) -> None:
-    """Each gets of its own; what nobody matches any more is forgotten."""
+    """Each member gets its own topics; a topic that no pattern matches any more is dropped."""
     await topic(s, "a1", 2)
     await topic(s, "b1", 2)
     a, b = ConsumerMember(s, "a"), ConsumerMember(s, "b")

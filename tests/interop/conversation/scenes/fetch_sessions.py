@@ -50,7 +50,7 @@ class Session:
         self._follow(await self._client.ask(name, self._request(places, forget, changes), self._v))
 
     async def waits(self, name: str, places: Places = NOTHING, **changes: Any) -> None:
-        """Fetch, and be answered later, by `hears`."""
+        """Send a fetch; `hears` returns its response."""
         await self._client.waits(name, self._request(places, (), {"max_wait_ms": 5_000, **changes}), self._v)
 
     async def hears(self, name: str) -> None:

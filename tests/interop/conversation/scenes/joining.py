@@ -9,7 +9,7 @@ from tests.interop.conversation.stage import Stage, scene
 
 @scene
 async def life_in_every_version(s: Stage) -> None:
-    """One member comes, works and goes, in each version of each request."""
+    """One member joins, works and leaves, in each version of each request."""
     for v in range(10):
         one = Member(s, f"v{v}", group=f"{s.group}-{v}")
         await one.enters(v)
@@ -22,7 +22,7 @@ async def life_in_every_version(s: Stage) -> None:
 
 @scene
 async def bad_joins(s: Stage) -> None:
-    """Each reason for which a JoinGroup is refused, and which of two comes first."""
+    """Each reason to reject a JoinGroup, and which of two is reported."""
     one = Member(s, "one")
     for v in (0, 1, 2, 4, 6, 9):
         await one.join(f"no group id {v}", v, group_id="")

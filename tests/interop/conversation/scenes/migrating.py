@@ -140,7 +140,7 @@ async def classic_members_join_a_consumer_group(s: Stage) -> None:
     """And what they may not do there."""
     orders = await topic(s, "orders", 4)
     c = ConsumerMember(s, "c")
-    c.member_id = "~c"  # behind any id that a coordinator makes up: range goes by them
+    c.member_id = "~c"  # after any id that a coordinator generates: range orders members by id
     await c.joins("c joins", [orders], server_assignor="range")
     a = Migrating(s, "a", orders)
     await a.join("of another type", protocol_type="connect")

@@ -1,4 +1,4 @@
-"""Produce, Fetch, ListOffsets and InitProducerId: what goes in, what comes out, and what is refused."""
+"""Produce, Fetch, ListOffsets and InitProducerId: valid requests, their responses, and rejected requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def produce(
 async def fetch(
     s: Stage, name: str, places: Mapping[tuple[str, int], int], v: int = 12, *, by: Client | None = None, **changes: Any
 ) -> Any:
-    """Fetch from offsets by topic and partition; `epoch` and `room` stand for every one of them."""
+    """Fetch from offsets by topic and partition; `epoch` and `room` apply to all of them."""
     epoch, room, start = changes.pop("epoch", -1), changes.pop("room", 1 << 20), changes.pop("start", -1)
     last = changes.pop("last_epoch", -1)
     topics = {topic: FetchTopic(topic=topic, topic_id=s.ids.get(topic, UNKNOWN_ID)) for topic, _ in places}
@@ -92,7 +92,7 @@ async def records_in_and_out(s: Stage) -> None:
 
 @scene
 async def refused_batches(s: Stage) -> None:
-    """Malformed, too large, of another format, for nobody; each for a partition of its own."""
+    """Malformed and too large batches, other formats, and missing topics; each for a partition of its own."""
     orders = await s.topic("orders", partitions=64)
     places = itertools.count()
     mended = []

@@ -40,7 +40,7 @@ async def a_static_member_restarts(s: Stage) -> None:
 
 @scene
 async def a_static_member_changes(s: Stage) -> None:
-    """It comes back with another subscription, or with another assignor."""
+    """A static member that returns with another subscription, or with another assignor."""
     a, b = Member(s, "a", instance="a"), Member(s, "b", instance="b")
     await running(a, b)
     changed = {"range": encode_subscription(Subscription(["payments"]), 1)}

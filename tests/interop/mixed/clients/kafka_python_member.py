@@ -51,7 +51,7 @@ def run(place: Place, said: Said) -> None:
             owed.forget(spots(revoked))
             said.revoked(spots(revoked))
             if place.strategy != "cooperative-sticky":
-                # Version 3.0.12 keeps its position in what it has given up, and goes on from there if it gets it back:
+                # Version 3.0.12 keeps its position of a revoked partition, and continues there if it gets it back:
                 # what another member read in between it reads again. Java forgets all of it here, as this does.
                 consumer._subscription.assign_from_subscribed([])
 

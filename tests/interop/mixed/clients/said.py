@@ -83,7 +83,7 @@ class Said:
 
     def assigned(self, partitions: Iterable[Spot]) -> None:
         if self._left:
-            return  # aiokafka ends a rebalance before it leaves: nobody processes what this gives
+            return  # aiokafka ends a rebalance before it leaves: no member processes these partitions
         given = set(partitions)
         self._owned |= given
         self._say("partitions_assigned", partitions=self._places(given))
