@@ -217,6 +217,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.wire",
         "kohort.wire.api",
         "kohort.wire.batches",
+        "kohort.wire.batches.scanning",
         "kohort.wire.codec",
         "kohort.wire.group_log",
         "pyspark_kohort",

@@ -14,8 +14,8 @@ from kohort.model import TopicPartition
 from kohort.wire.batches import Record, decode_records, encode_batch
 from kohort.wire.batches.batch import HEADER_SIZE, batches, check_batches, read_header, seal
 from kohort.wire.batches.compression import FREE_INFLATED_BYTES, MAX_RATIO, BatchError, Codec, compress, decompress
-from kohort.wire.batches.record_filter import scan_records, with_records
-from kohort.wire.batches.record_pairs import decode_pairs
+from kohort.wire.batches.scanning.record_filter import scan_records, with_records
+from kohort.wire.batches.scanning.record_pairs import decode_pairs
 from tests.fuzz.rules import Target
 
 _TP = TopicPartition("orders", 3)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from kohort.log.newest import NewestOffsets
 from kohort.model import Millis
-from kohort.wire.batches import BatchHeader, Buffer, Scanned, decode_pairs, scan_records, with_records
+from kohort.wire.batches import BatchHeader, Buffer
+from kohort.wire.batches.scanning import Scanned, decode_pairs, scan_records, with_records
 
 
 @dataclass(frozen=True, slots=True)

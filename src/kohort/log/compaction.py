@@ -22,7 +22,8 @@ from kohort.log.newest import NewestOffsets
 from kohort.log.producers import Producer, ProducerStates
 from kohort.log.segment import Segment
 from kohort.model import Millis
-from kohort.wire.batches import HEADER_SIZE, BatchHeader, Buffer, decode_pairs, read_header, scan_records
+from kohort.wire.batches import HEADER_SIZE, BatchHeader, Buffer, read_header
+from kohort.wire.batches.scanning import decode_pairs, scan_records
 
 _WINDOW = 1 << 20
 _MOST_IN_A_SWAP = 200

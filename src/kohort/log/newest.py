@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from kohort.wire.batches import Pair
+from kohort.wire.batches.scanning import Pair
 
 _LONGEST_KEY = 64
 """Maximum length of a key that is stored itself. A longer key's digest is longer than this, so they never collide."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.log import MemoryStore, PartitionLog
 from kohort.wire.batches import encode_pairs
-from kohort.wire.batches.record_pairs import Pair
+from kohort.wire.batches.scanning.record_pairs import Pair
 from kohort.wire.group_log.group_bytes import decode_key, decode_value
 from tests.coordinator.shell import durable
 from tests.coordinator.test_random_members import act, actions, world

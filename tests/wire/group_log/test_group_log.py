@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.model import NO_TOPIC_ID, UUID
-from kohort.wire.batches.record_pairs import Pair
+from kohort.wire.batches.scanning.record_pairs import Pair
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.group_log.decoding import decode_group_records
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_value

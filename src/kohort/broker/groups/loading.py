@@ -12,7 +12,8 @@ from itertools import islice
 from kohort.broker.garbage_collection import without_collector
 from kohort.coordinator import Record
 from kohort.log import CorruptBatch, PartitionLog
-from kohort.wire.batches import BatchError, Pair, batches, decode_pairs
+from kohort.wire.batches import BatchError, batches
+from kohort.wire.batches.scanning import Pair, decode_pairs
 from kohort.wire.codec import DecodeError
 from kohort.wire.group_log import decode_group_records
 

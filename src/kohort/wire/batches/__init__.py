@@ -1,9 +1,9 @@
 """Record batches v2: their headers, and their records one by one, as pairs, or packed in columns.
 
-A log uses `read_header`, `crc_matches` and `place`, and `scan_records` to compact. A broker checks
-(`check_batches`) and changes (`stamp`, `recompress`) what it receives. Clients build batches
-(`BatchBuilder`) and read them (`decode_records`). Keys and values alone are `encode_pairs` and
-`decode_pairs`. Bad bytes raise BatchError.
+A log uses `read_header`, `crc_matches` and `place`. A broker checks (`check_batches`) and changes
+(`stamp`, `recompress`) what it receives. Clients build batches (`BatchBuilder`) and read them
+(`decode_records`); `encode_pairs` encodes keys and values alone. Bad bytes raise BatchError. Brokers
+scan their own log with the room `scanning`, which clients do not load.
 """
 
 from kohort.wire.batches.batch import (
@@ -18,8 +18,6 @@ from kohort.wire.batches.batch import (
     stamp,
 )
 from kohort.wire.batches.compression import BatchError, Buffer, Codec, decompress
-from kohort.wire.batches.record_filter import Scanned, scan_records, with_records
-from kohort.wire.batches.record_pairs import Pair, decode_pairs
 from kohort.wire.batches.record_reader import MOST_OFFSET_DELTA, MOST_TIME, Header, Record, decode_records
 from kohort.wire.batches.record_writer import (
     BatchBuilder,
@@ -41,13 +39,10 @@ __all__ = [
     "Buffer",
     "Codec",
     "Header",
-    "Pair",
     "Record",
-    "Scanned",
     "batches",
     "check_batches",
     "crc_matches",
-    "decode_pairs",
     "decode_records",
     "decompress",
     "encode_batch",
@@ -57,7 +52,5 @@ __all__ = [
     "place",
     "read_header",
     "recompress",
-    "scan_records",
     "stamp",
-    "with_records",
 ]

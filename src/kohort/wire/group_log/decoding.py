@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TypeVar
 
 from kohort.model import NO_TOPIC_ID, UUID
-from kohort.wire.batches import Pair
+from kohort.wire.batches.scanning import Pair
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue

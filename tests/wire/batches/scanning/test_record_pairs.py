@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kohort.wire.batches import HEADER_SIZE, Record, decode_records, encode_batch, encode_pairs, stamp
 from kohort.wire.batches.batch import seal
 from kohort.wire.batches.compression import BatchError, Codec
-from kohort.wire.batches.record_filter import scan_records, with_records
-from kohort.wire.batches.record_pairs import decode_pairs
+from kohort.wire.batches.scanning.record_filter import scan_records, with_records
+from kohort.wire.batches.scanning.record_pairs import decode_pairs
 
 NOW = 1_700_000_000_000
 steady = settings(deadline=None, derandomize=True, database=None)
