@@ -21,6 +21,7 @@ from tests.broker.virtual import PORT, VirtualBroker
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
 
+METADATA = 3
 OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, CONSUMER_HEARTBEAT = 8, 10, 11, 12, 13, 68
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BOTH = frozenset({T0, T1})
@@ -131,6 +132,22 @@ async def test_a_join_returns_when_its_callback_has_ended(cluster: Cluster, opti
     await within(member.leave())
     assert told.calls == [("assigned", BOTH), ("revoked", BOTH)]
     assert changes[-1].value == Phase.UNSUBSCRIBED.value
+
+
+async def test_a_join_does_not_return_before_the_names_of_the_assigned_topics_are_known(
+    cluster: Cluster, link: Link
+) -> None:
+    # The coordinator of a consumer group assigns topic IDs.
+    await cluster.refresh()
+    link.held[METADATA] = asyncio.Event()
+    joining = asyncio.ensure_future(join(cluster, CONSUMER))
+    await eventually(lambda: link.asked[CONSUMER_HEARTBEAT] > 0 and link.asked[METADATA] > 1, within=5)
+    done, _ = await asyncio.wait([joining], timeout=0.1)
+    assert not done
+    link.held[METADATA].set()
+    member = await within(joining)
+    assert member.assignment == BOTH
+    await within(member.leave())
 
 
 async def test_a_topic_may_be_given_as_a_text(cluster: Cluster) -> None:
@@ -348,6 +365,27 @@ async def test_closing_fails_commits_and_cancels_what_runs(cluster: Cluster, lin
         await within(waiting)
     running = {task.get_name() for task in asyncio.all_tasks()}
     assert not [name for name in running if name.startswith("kohort-revoke")]
+
+
+async def test_no_callback_begins_after_a_leave_that_was_cancelled(cluster: Cluster) -> None:
+    began, told = asyncio.Event(), Told()
+
+    async def assigned(partitions: frozenset[TopicPartition]) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    given = GroupOptions.read({"bootstrap_servers": "b:1", "group_id": "g", **CLASSIC})
+    member = Membership(cluster, given, on_assigned=assigned, on_revoked=told.note("revoked"))
+    member.subscribe(["t"])
+    await within(began.wait())
+    leaving = asyncio.ensure_future(member.leave())
+    await asyncio.sleep(0)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await within(leaving)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not told.calls
 
 
 async def test_those_who_wait_for_a_member_are_told_that_it_left(cluster: Cluster, link: Link) -> None:

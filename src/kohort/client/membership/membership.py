@@ -118,7 +118,6 @@ class Membership:
         self._loop = asyncio.get_running_loop()
         self._callback: asyncio.Task[None] | None = None
         self._settled: asyncio.Future[None] | None = None
-        self._was_assigned = False
         self._left = False
         self._closing = False
         self.failure: Exception | None = None
@@ -317,13 +316,12 @@ class Membership:
         finally:
             # Run this however the callback ended: a member that waited for it forever could not
             # even leave.
-            self._was_assigned |= kind is CallbackKind.ASSIGN
             self._callback = None
             if not self._closing:
                 self._driver.callback_done()
 
     def _is_settled(self) -> bool:
-        return self._driver.member.is_answered and self._was_assigned and not self._driver.callback_runs
+        return self._driver.member.is_answered and not self._driver.callback_runs
 
     def _changed(self) -> None:
         if self._is_settled() or self.error is not None:
