@@ -93,7 +93,7 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
     """Set SPARK_HOME while the JVM starts, which is when the JVM reads it."""
-    if "SPARK_HOME" in os.environ or (chosen := worker_environment.made()) is None:
+    if "SPARK_HOME" in os.environ or (chosen := worker_environment.environment_directory()) is None:
         yield
         return
     os.environ["SPARK_HOME"] = str(chosen)

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 
-def made() -> Path | None:
+def environment_directory() -> Path | None:
     """Return the directory, which is created in the user's cache at its first use.
 
     Returns None if Spark was not installed by pip, or if the cache cannot be written.

@@ -176,7 +176,7 @@ def test_a_sidecar_knows_nothing_of_appends_that_a_crash_took_back(tmp_path: Pat
     append(log, b"waits", producer_id=2, producer_epoch=0, base_sequence=0)
     store.sync(pending)
     store.settle(pending)
-    store.files.do_chores()
+    store.files.run_cleanup_tasks()
     shutil.copytree(tmp_path / "data", tmp_path / "crash")
     assert log.producers.get(2) is not None
     flush(store)
@@ -214,7 +214,7 @@ def test_a_cut_log_keeps_no_sidecar_of_what_is_gone(tmp_path: Path, often: None)
         append(log, b"new %02d" % number * 25)
     pending = store.take()
     assert pending is not None
-    store._write(pending)  # and the process dies before its chores
+    store._write(pending)  # and the process dies before its clean-up tasks
     shutil.copytree(tmp_path / "data", tmp_path / "crash")
     store.settle(pending)
     expected = values(log)

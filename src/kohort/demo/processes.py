@@ -20,13 +20,13 @@ _STOP_TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class Child:
-    """Child process, with its stderr in a log file and the JSON lines of its stdout in `told`."""
+    """Child process, with its stderr in a log file and the JSON lines of its stdout in `reports`."""
 
     name: str
     process: asyncio.subprocess.Process
     log_path: Path
-    told: list[Mapping[str, Any]] = field(default_factory=list)
-    _news: asyncio.Queue[Mapping[str, Any] | None] = field(default_factory=asyncio.Queue)
+    reports: list[Mapping[str, Any]] = field(default_factory=list)
+    _unread: asyncio.Queue[Mapping[str, Any] | None] = field(default_factory=asyncio.Queue)
     _log: IO[bytes] | None = None
     _reader: asyncio.Task[None] | None = None
 
@@ -58,15 +58,15 @@ class Child:
         except TimeoutError:
             line = ""
         if not line:
-            raise KohortError(f"{self.name} did not start; its last output is in {self.log_path}:\n{self.last_words()}")
+            raise KohortError(f"{self.name} did not start; its last output is in {self.log_path}:\n{self.log_end()}")
         return line
 
-    def say(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         """Write a line to its stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n".encode())
 
-    def listen(self) -> None:
+    def start_reading(self) -> None:
         """Start to collect the JSON lines of its stdout."""
         self._reader = asyncio.create_task(self._read())
 
@@ -74,13 +74,13 @@ class Child:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             if line.startswith(b"{"):
-                self.told.append(json.loads(line))
-                self._news.put_nowait(self.told[-1])
-        self._news.put_nowait(None)
+                self.reports.append(json.loads(line))
+                self._unread.put_nowait(self.reports[-1])
+        self._unread.put_nowait(None)
 
-    async def hear(self) -> Mapping[str, Any] | None:
+    async def next_report(self) -> Mapping[str, Any] | None:
         """Return the next JSON line of its stdout; None after its end."""
-        return await self._news.get()
+        return await self._unread.get()
 
     async def finished(self) -> int:
         """Wait for its end; return the exit code, negative for a signal."""
@@ -108,7 +108,7 @@ class Child:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def last_words(self) -> str:
+    def log_end(self) -> str:
         """Return the end of its log."""
         return self.log_path.read_text(errors="replace")[-2_000:]
 
@@ -125,5 +125,5 @@ async def start_broker(data: Path, logs: Path, port: int = 0) -> tuple[Child, st
         await broker.finished()
         raise
     assert word == "ready"
-    broker.listen()
+    broker.start_reading()
     return broker, address

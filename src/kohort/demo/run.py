@@ -139,7 +139,7 @@ async def _start_spark(demo: Demo) -> Child:
     command = ["-m", "kohort.demo.spark_job", "--bootstrap", demo.address, "--group", SPARK_GROUP, "--topic", TOPIC]
     command += ["--airlines", str(data_directory() / "airlines.csv"), "--directory", str(demo.directory / "lake")]
     child = await Child.start("spark", command, demo.directory, SPARK_LOCAL_IP="127.0.0.1")
-    child.listen()
+    child.start_reading()
     return child
 
 
@@ -185,7 +185,7 @@ async def _start_member(demo: Demo, name: str) -> None:
     command = ["-m", "kohort.demo.member", "--bootstrap", demo.address, "--group", GROUP]
     command += ["--client-id", name, "--topic", TOPIC, "--rate", str(RATE)]
     child = await Child.start(name, command, demo.directory)
-    child.listen()
+    child.start_reading()
     demo.members[name] = child
 
 
@@ -193,7 +193,7 @@ async def _end_member(demo: Demo, name: str) -> None:
     child = demo.members.pop(name)
     code = await child.stop()
     demo.ended.append(child)
-    demo.check(code == 0, f"{name} ended with exit code {code}: {child.last_words()[-300:]}")
+    demo.check(code == 0, f"{name} ended with exit code {code}: {child.log_end()[-300:]}")
 
 
 async def _until_lag(demo: Demo, most: int, progress: Progress, bar: TaskID, end: int) -> None:
@@ -240,11 +240,11 @@ async def _spark(demo: Demo, expected: int) -> None:
 async def _ask_spark(demo: Demo) -> dict[str, Tally] | None:
     """Run the query once; return its totals by carrier, or None if it failed."""
     assert demo.spark is not None
-    demo.spark.say("go")
+    demo.spark.send_line("go")
     with demo.console.status("Spark is running"):
-        told = await demo.spark.hear()
+        told = await demo.spark.next_report()
     if told is None:
-        demo.check(False, f"Spark failed; its last output: {demo.spark.last_words()[-600:]}")
+        demo.check(False, f"Spark failed; its last output: {demo.spark.log_end()[-600:]}")
         demo.spark = None
         return None
     return {carrier: Tally(*line) for carrier, line in told["carriers"].items()}
@@ -313,10 +313,10 @@ async def _compare(demo: Demo) -> None:
     draw(await read_journal(demo.address, GROUP), picture)
     for name in list(demo.members):
         await _end_member(demo, name)
-    read = sum(told["read"] for child in demo.ended for told in child.told)
+    read = sum(report["read"] for child in demo.ended for report in child.reports)
     expected = tally(rows())
     group = await _group_result(demo)
-    spark = None if demo.spark is None else {c: Tally(*line) for c, line in demo.spark.told[-1]["carriers"].items()}
+    spark = None if demo.spark is None else {c: Tally(*line) for c, line in demo.spark.reports[-1]["carriers"].items()}
     table = results_table(expected, group, spark)
     demo.console.print(table)
     with (demo.out / "results.txt").open("w") as file:

@@ -84,11 +84,11 @@ def main() -> int:
         began = time.monotonic()
         land(spark, given.bootstrap, given.group, given.topic, given.airlines, given.directory)
         totals = summarise(spark, given.directory).groupBy("carrier").agg(f.sum("flights"), f.sum("arrival_delay"))
-        told = {
+        report = {
             "seconds": round(time.monotonic() - began, 1),
             "carriers": {carrier: [flights, delay] for carrier, flights, delay in totals.collect()},
         }
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(report) + "\n")
         sys.stdout.flush()
     spark.stop()
     return 0

@@ -41,7 +41,7 @@ class FileStore(PartitionFiles):
         self._present = {entry.name for entry in os.scandir(self.path) if entry.is_dir()}
         for name in self._present:
             if name.endswith("-delete"):
-                self.files.chores.append(partial(shutil.rmtree, self.path / name))
+                self.files.cleanup_tasks.append(partial(shutil.rmtree, self.path / name))
 
     @property
     def cluster_id(self) -> str:

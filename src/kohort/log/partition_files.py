@@ -1,7 +1,7 @@
 """Partitions of a store in local files: segments of raw batches, and one sync for all pending appends.
 
 Everything runs on the event loop except `sync`, which the broker calls in its single writer thread.
-The two threads share what `take` returned, and the deferred clean-up tasks ("chores"). Deletion of
+The two threads share what `take` returned, and the deferred clean-up tasks. Deletion of
 a topic waits for a sync in progress.
 """
 
@@ -101,7 +101,7 @@ class PartitionFiles(ABC):
         """Rename a deleted topic's directory; the writer thread frees its bytes later."""
         gone = _unused(directory)
         directory.rename(gone)
-        self.files.chores.append(partial(shutil.rmtree, gone))
+        self.files.cleanup_tasks.append(partial(shutil.rmtree, gone))
 
     # Partitions
 
@@ -157,14 +157,14 @@ class PartitionFiles(ABC):
     # Durability
 
     def take(self) -> PendingAppends | None:
-        return self._queue.take() if self._queue.waits or self.files.chores else None
+        return self._queue.take() if self._queue.waits or self.files.cleanup_tasks else None
 
     def sync(self, pending: Pending) -> None:
         assert isinstance(pending, PendingAppends)
         try:
             self._write(pending)
         finally:
-            self.files.do_chores()  # on a full disk, chores free space
+            self.files.run_cleanup_tasks()  # on a full disk, they free space
 
     def _write(self, pending: PendingAppends) -> None:
         with self.files.writing:
@@ -208,7 +208,7 @@ class PartitionFiles(ABC):
             self._sync_what_waits()
             for partition_log in self._logs.values():
                 self._finish(partition_log)
-            self.files.do_chores()
+            self.files.run_cleanup_tasks()
         except BaseException:
             self._release(clean=False)
             raise
@@ -235,7 +235,7 @@ class PartitionFiles(ABC):
     def _keep_sidecar(self, segment: Segment) -> None:
         assert segment.producers_at_end is not None
         content = encode_sidecar(segment, segment.producers_at_end)
-        self.files.chores.append(partial(_write_sidecar, _file(segment), content))
+        self.files.cleanup_tasks.append(partial(_write_sidecar, _file(segment), content))
         segment.has_sidecar = True
         segment.in_sidecar = segment.size
         segment.producers_at_end = None

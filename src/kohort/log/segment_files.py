@@ -42,7 +42,7 @@ class FileMedium:
         """Do nothing: the writer thread has written them."""
 
     def create(self) -> None:
-        self._files.chores.append(partial(self._files.create, self.file))
+        self._files.cleanup_tasks.append(partial(self._files.create, self.file))
 
     def truncate(self, size: int) -> None:
         self.file.cut_to = size
@@ -62,18 +62,18 @@ class FileMedium:
         if self.file.exists:
             sidecar_path(path).unlink(missing_ok=True)  # first, so that it is not used for a later file of that name
             path.replace(gone)
-            self._files.chores.append(partial(_unlink, gone))
+            self._files.cleanup_tasks.append(partial(_unlink, gone))
 
 
 class SegmentFiles:
-    """State that all segments of a store share: open files of both threads, and the writer thread's chores."""
+    """State that all segments of a store share: open files of both threads, and the writer thread's clean-up tasks."""
 
     def __init__(self, root: Path, max_open: int, *, durable: bool = True) -> None:
         self.readers = Descriptors(max_open, os.O_RDONLY)
         self.disk = Disk(root, max_open, durable=durable)
         self.writing = threading.Lock()
         """Held while `disk` is used."""
-        self.chores: deque[Callable[[], None]] = deque()
+        self.cleanup_tasks: deque[Callable[[], None]] = deque()
         """Clean-up tasks that the writer thread runs after its next sync, in this order."""
         self._root = root
 
@@ -85,18 +85,18 @@ class SegmentFiles:
     def forget(self, file: SegmentFile) -> None:
         """Close a removed segment's file; a chore closes it for writing."""
         self.readers.forget(file)
-        self.chores.append(partial(self._close_for_writing, file))
+        self.cleanup_tasks.append(partial(self._close_for_writing, file))
 
     def close_file(self, file: SegmentFile) -> None:
         """Close a file at once; the caller holds `writing`."""
         self.readers.forget(file)
         self.disk.forget(file)
 
-    def do_chores(self) -> None:
-        """Run the chores. An error is only logged, because the write itself succeeded."""
-        while self.chores:
+    def run_cleanup_tasks(self) -> None:
+        """Run the clean-up tasks. An error is only logged, because the write itself succeeded."""
+        while self.cleanup_tasks:
             try:
-                self.chores.popleft()()
+                self.cleanup_tasks.popleft()()
             except OSError as error:
                 log.warning("clean-up in %s: %s", self._root, error)
 

@@ -13,7 +13,7 @@ from concurrent.futures import CancelledError, Future
 import pytest
 
 from kohort.client import ClosedError, ConcurrentUseError, KohortError
-from kohort.client.blocking.loop import BlockingClient, LoopThread, made
+from kohort.client.blocking.loop import BlockingClient, LoopThread, call_in_loop
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_work_runs_in_the_loop_and_its_result_is_returned(thread: LoopThread) ->
         return asyncio.get_running_loop(), threading.current_thread().name
 
     assert thread.call(where()) == (thread.loop, "test")
-    assert thread.call(made(threading.get_ident)) != threading.get_ident()
+    assert thread.call(call_in_loop(threading.get_ident)) != threading.get_ident()
 
 
 def test_a_call_that_takes_too_long_is_cancelled(thread: LoopThread) -> None:

@@ -14,7 +14,7 @@ from kohort.client.admin import (
     MemberDescription,
     NewTopic,
 )
-from kohort.client.blocking.loop import BlockingClient, made
+from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.keywords import AdminKeywords
 from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode
@@ -33,7 +33,7 @@ class Admin(BlockingClient):
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         super().__init__("kohort-admin")
         try:
-            self._admin = self._call(made(lambda: AsyncioAdmin(**options)))
+            self._admin = self._call(call_in_loop(lambda: AsyncioAdmin(**options)))
         except BaseException:
             self._stop()
             raise

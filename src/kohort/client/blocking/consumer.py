@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kohort.client.arguments import seconds
-from kohort.client.blocking.loop import BlockingClient, T, made
+from kohort.client.blocking.loop import BlockingClient, T, call_in_loop
 from kohort.client.consume import Consumer as AsyncioConsumer
 from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions
 from kohort.client.failures import ClosedError, ConcurrentUseError
@@ -68,7 +68,7 @@ class Consumer(BlockingClient):
                 "on_revoked": self._relayed(on_revoked),
                 "on_lost": self._relayed(on_lost),
             }
-            self._consumer = self._call(made(lambda: AsyncioConsumer(*topics, **callbacks, **options)))
+            self._consumer = self._call(call_in_loop(lambda: AsyncioConsumer(*topics, **callbacks, **options)))
         except BaseException:
             self._stop()
             raise
@@ -393,4 +393,4 @@ class Consumer(BlockingClient):
             self._leave()
 
     def _do(self, action: Callable[[], T]) -> T:
-        return self._call(made(action))
+        return self._call(call_in_loop(action))

@@ -166,6 +166,6 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-async def made(make: Callable[[], T]) -> T:
+async def call_in_loop(make: Callable[[], T]) -> T:
     """Call `make` in the event loop, because an asyncio client belongs to the loop that creates it."""
     return make()

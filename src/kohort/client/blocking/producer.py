@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from kohort.client.arguments import names_of, seconds
-from kohort.client.blocking.loop import BlockingClient, made
+from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.produce import (
@@ -72,7 +72,7 @@ class Producer(BlockingClient):
         read = producer_options(options)
         super().__init__("kohort-producer")
         try:
-            self._core = self._call(made(lambda: ProducerCore(read, keep=False)))
+            self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False)))
         except BaseException:
             self._stop()
             raise

@@ -100,7 +100,7 @@ class SharedStore(PartitionFiles):
                 self._finish(log)
                 with self.files.writing:
                     self._close(log)
-        self.files.do_chores()
+        self.files.run_cleanup_tasks()
 
     @property
     def kept(self) -> list[PartitionId]:

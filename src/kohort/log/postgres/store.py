@@ -212,7 +212,7 @@ class PostgresStore(SharedStore):
 
     def remove_deleted(self) -> None:
         super().remove_deleted()
-        self.files.chores.append(self._forget_deleted)
+        self.files.cleanup_tasks.append(self._forget_deleted)
 
     # Durability
 
@@ -220,7 +220,9 @@ class PostgresStore(SharedStore):
         while self._moved:
             partition_id = self._moved.pop()
             if (log := self._logs.get(partition_id)) is not None:
-                self.files.chores.append(partial(self._move_start, partition_id, log.leader_epoch, log.start_offset))
+                self.files.cleanup_tasks.append(
+                    partial(self._move_start, partition_id, log.leader_epoch, log.start_offset)
+                )
         return super().take()
 
     def _write(self, pending: PendingAppends) -> None:

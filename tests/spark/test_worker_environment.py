@@ -18,8 +18,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_pyspark_is_imported_from_the_directory_with_bytecode() -> None:
-    made = worker_environment.made()
+def test_pyspark_is_imported_from_the_directory_with_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    made = worker_environment.environment_directory()
     assert made is not None
     path = [str(made / "python/lib/pyspark.zip"), *map(str, (made / "python/lib").glob("py4j-*-src.zip"))]
     show = "import pyspark, py4j; print(pyspark.__file__, py4j.__file__, pyspark.__cached__)"
@@ -33,12 +34,14 @@ def test_pyspark_is_imported_from_the_directory_with_bytecode() -> None:
 
 def test_programs_that_start_at_once_share_it(cache: Path) -> None:
     with ThreadPoolExecutor(4) as programs:
-        found = {future.result() for future in [programs.submit(worker_environment.made) for _ in range(8)]}
-    assert found == {worker_environment.made()}
-    assert list((cache / "kohort").iterdir()) == [worker_environment.made()], "drafts are left"
+        found = {
+            future.result() for future in [programs.submit(worker_environment.environment_directory) for _ in range(8)]
+        }
+    assert found == {worker_environment.environment_directory()}
+    assert list((cache / "kohort").iterdir()) == [worker_environment.environment_directory()], "drafts are left"
 
 
 def test_without_a_writable_directory_there_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cache / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "file"))
-    assert worker_environment.made() is None
+    assert worker_environment.environment_directory() is None
