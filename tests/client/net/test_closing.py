@@ -44,3 +44,20 @@ async def test_an_error_of_the_work_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         await run_to_end(work())
+
+
+async def test_an_error_of_the_work_precedes_a_cancellation_at_the_same_moment() -> None:
+    may_end = asyncio.Event()
+
+    async def work() -> None:
+        await may_end.wait()
+        raise ZeroDivisionError
+
+    caller = asyncio.ensure_future(run_to_end(work()))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(ZeroDivisionError):
+        await caller

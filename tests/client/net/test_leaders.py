@@ -72,7 +72,7 @@ async def asking() -> AsyncIterator[Asking]:
 
 async def test_leaders_that_are_not_known_are_looked_up_and_asked_at_once() -> None:
     async with asking() as here:
-        assert await here.results({ZERO: "a", ONE: "b"}) == {ZERO: "A", ONE: "B"}
+        assert await here.results({ZERO: "a", ONE: "b"}, timeout_ms=0) == {ZERO: "A", ONE: "B"}
         assert here.asked == [{ZERO: "a", ONE: "b"}]
         lookups = len(here.looked_up)
         assert await here.results({ZERO: "c"}) == {ZERO: "C"}
