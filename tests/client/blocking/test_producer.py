@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +16,7 @@ from kohort import ErrorCode, KafkaError
 from kohort.blocking import Producer
 from kohort.client import ClosedError, ConfigError, DeliveryFailedError, InvalidRecordError
 from kohort.client.blocking import producer as blocking_producer
+from kohort.client.produce import unclosed
 from tests.client.conftest import eventually
 from tests.client.producing import METADATA, PRODUCE, Producing, producing
 
@@ -181,3 +183,20 @@ async def test_a_producer_that_cannot_be_made_leaves_no_thread(monkeypatch: pyte
     with pytest.raises(ZeroDivisionError):
         await in_thread(lambda: Producer(bootstrap_servers="127.0.0.1:1"))
     assert "kohort-producer" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_a_producer_that_is_dropped_warns_writes_what_it_has_and_ends_its_thread() -> None:
+    async with producing() as here:
+
+        def drop() -> None:
+            producer = Producer(**here.options)
+            producer.send("t", b"x").result()
+            assert producer._records in unclosed._open and producer._core not in unclosed._open  # counted once
+            producer.send("t", b"y")
+            with pytest.warns(ResourceWarning, match="unclosed"):
+                del producer
+                gc.collect()
+
+        await in_thread(drop)
+        await eventually(lambda: [record.value for _, record in here.records] == [b"x", b"y"])
+        await eventually(lambda: "kohort-producer" not in [thread.name for thread in threading.enumerate()])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
+from kohort.client.consume import read_replicas
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.client.conftest import eventually
@@ -126,6 +127,24 @@ async def test_an_error_of_the_follower_leads_back_to_the_leader(
     assert [record.getMessage() for record in caplog.records] == [
         f"fetched from the leader again: broker 7 answered {code.name}: {code.sentence}: t-0"
     ]
+
+
+async def test_some_time_after_an_error_the_leader_is_told_the_rack_again_even_while_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(answer: FetchResponse, client: str | None) -> None:
+        for topic in answer.responses:
+            for one in topic.partitions:
+                one.error_code, one.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
+
+    monkeypatch.setattr(read_replicas, "_AVOIDS_S", 0.2)
+    async with two_racks() as racks, racks.consumer() as consumer:
+        racks.follower.change[FETCH] = refuse
+        consumer.assign([HERE])
+        assert len(await take(consumer, 5)) == 5
+        del racks.follower.change[FETCH]
+        await eventually(lambda: racks.racks.count("b") > 1)
+        assert racks.racks.count("") > 1
 
 
 async def test_a_follower_that_dies_is_one_line_whatever_is_read_from_it(caplog: pytest.LogCaptureFixture) -> None:

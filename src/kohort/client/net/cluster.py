@@ -233,7 +233,7 @@ class Cluster:
         response = await self.ask_any(question, FindCoordinatorResponse)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
-            raise KafkaError(error_code(found.error_code), found.error_message or None)
+            raise KafkaError(error_code(found.error_code), found.error_message)
         return await self._connections.get((found.node_id, purpose), found.host, found.port)
 
     async def retrying(self, attempt: Callable[[], Awaitable[_T]], timeout_ms: Millis | None = None) -> _T:
