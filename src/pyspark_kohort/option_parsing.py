@@ -9,12 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
+if TYPE_CHECKING:
+    from kohort.client.security import SecurityOptions
+
 T = TypeVar("T")
+
+_SECURITY = ("kafka.security.protocol", "kafka.ssl.", "kafka.sasl.", "kafka.enable.ssl.")
+"""Beginnings of the names of options for TLS and SASL, which Kohort's client checks."""
 
 _UNITS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -25,6 +31,32 @@ class OptionNames:
 
     known: Iterable[str]
     refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Security:
+    """Options for TLS and SASL as the user gave them, such as `kafka.sasl.jaas.config`.
+
+    The repr shows none of them. The pickle, which Spark sends to its tasks, contains them.
+    """
+
+    given: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return "Security([hidden])" if self.given else "Security()"
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+    def by_name(self) -> dict[str, str]:
+        """Return the options for Kohort's client."""
+        return {name.removeprefix("kafka."): text for name, text in self.given}
+
+    def options(self) -> "SecurityOptions":
+        """Return the options in the form of Kohort's client. Raises ConfigError."""
+        from kohort.client import ClientOptions  # most clusters of tests have no security, and need no client here
+
+        return ClientOptions.read({"bootstrap_servers": "localhost:9092", **self.by_name()})
 
 
 class GivenOptions:
@@ -63,17 +95,19 @@ class GivenOptions:
         return self._read(name, default, choices, lambda text: kind(text.lower()))
 
     def bootstrap(self) -> tuple[tuple[str, int], ...]:
-        """Return the bootstrap brokers as (host, port) pairs.
-
-        Checks the security protocol, too; only PLAINTEXT is supported yet.
-        """
+        """Return the bootstrap brokers as (host, port) pairs."""
         servers = self.text("kafka.bootstrap.servers")
         if not servers:
             raise ConfigError("Option kafka.bootstrap.servers is missing: host:port of one or more brokers.")
-        protocol = self.text("kafka.security.protocol") or "PLAINTEXT"
-        if protocol.upper() != "PLAINTEXT":
-            raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet; only PLAINTEXT is.")
         return tuple(_address(server) for server in servers.split(","))
+
+    def security(self) -> Security:
+        """Return the options for TLS and SASL, checked."""
+        given = tuple(sorted((name, text) for name, text in self._values.items() if name.startswith(_SECURITY)))
+        security = Security(given)
+        if security:
+            security.options()
+        return security
 
     def _read(self, name: str, default: T, what: str, read: Callable[[str], T]) -> T:
         text = self._values.get(name)
@@ -87,6 +121,8 @@ class GivenOptions:
 
 def _known(name: str, by_lowered: Mapping[str, str], refused: Mapping[str, str]) -> str:
     lowered = name.lower()
+    if lowered.startswith(_SECURITY):
+        return lowered
     if lowered in by_lowered:
         return by_lowered[lowered]
     if lowered in refused:

@@ -3,14 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kohort.errors import ConfigError
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort import offsets
 from pyspark_kohort.offsets import AtTime, Bound, Earliest, Exact, Latest
-from pyspark_kohort.option_parsing import GivenOptions, OptionNames
+from pyspark_kohort.option_parsing import GivenOptions, OptionNames, Security
 
 
 class GroupMode(Enum):
@@ -68,6 +68,7 @@ class Broker:
     retry_interval_ms: Millis = 10
     metadata_age_ms: Millis = 5_000
     """Interval between checks for new topics and partitions, in milliseconds. Kafka's consumer uses 300,000."""
+    security: Security = field(default_factory=Security)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ _NAMES = (
     " kafka.bootstrap.servers kafka.client.id kafka.request.timeout.ms kafka.isolation.level kafka.fetch.max.bytes"
     " kafka.max.partition.fetch.bytes kafka.group.id kafka.group.instance.id kafka.session.timeout.ms"
     " kafka.heartbeat.interval.ms kafka.max.poll.interval.ms kafka.partition.assignment.strategy"
-    " kafka.group.protocol kafka.group.remote.assignor kafka.metadata.max.age.ms kafka.security.protocol"
+    " kafka.group.protocol kafka.group.remote.assignor kafka.metadata.max.age.ms"
     " staticMembership onCorrupt importOffsets filterPushdown"
 )
 _WITHOUT_EFFECT = (
@@ -231,6 +232,7 @@ def _broker(given: GivenOptions) -> Broker:
         poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs", default.poll_timeout_ms),
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", default.retry_interval_ms),
         metadata_age_ms=given.number("kafka.metadata.max.age.ms", default.metadata_age_ms),
+        security=given.security(),
     )
 
 

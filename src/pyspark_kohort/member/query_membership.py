@@ -296,6 +296,7 @@ class QueryMembership:
 def _group_options(broker: Broker, group: Group) -> dict[str, Any]:
     """Return the client's options for a member. Each protocol has options that the other rejects."""
     given: dict[str, Any] = {
+        **broker.security.by_name(),
         "bootstrap_servers": [f"{host}:{port}" for host, port in broker.bootstrap],
         "client_id": broker.client_id,
         "request_timeout_ms": broker.request_timeout_ms,

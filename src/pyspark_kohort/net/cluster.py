@@ -15,6 +15,7 @@ from kohort.requests import ClusterMetadata, list_offsets_request, metadata_requ
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
 from pyspark_kohort.net.connection import BlockingConnection
+from pyspark_kohort.net.login import Login
 from pyspark_kohort.offsets import EARLIEST, LATEST, AtTime, Bound, Exact, text_of_topic_id, wanted
 from pyspark_kohort.options import Broker, Topics, parse
 
@@ -29,6 +30,7 @@ class BlockingCluster:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self._secured: Login | None = None
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
         self._leaders: dict[TopicPartition, tuple[str, int]] = {}
         self._topic_ids: dict[str, UUID] = {}
@@ -222,15 +224,24 @@ class BlockingCluster:
                 return self._connection(address)
             except KafkaError as error:
                 last = error
+                if error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+                    break  # the other brokers would count another failure of the same account
         assert last is not None
         raise last
 
     def _connection(self, address: tuple[str, int]) -> BlockingConnection:
         known = self._connections.get(address)
         if known is None:
-            known = BlockingConnection(*address, self.broker.client_id, self._timeout_ms)
+            known = BlockingConnection(*address, self.broker.client_id, self._timeout_ms, self._login())
             self._connections[address] = known
         return known
+
+    def _login(self) -> Login | None:
+        """Return what TLS and SASL need; None for a cluster without them. Raises ConfigError."""
+        if self._secured is None and self.broker.security:
+            addresses = ",".join(f"{host}:{port}" for host, port in self.broker.bootstrap)
+            self._secured = Login(self.broker.security.options(), addresses)
+        return self._secured
 
     @property
     def _timeout_ms(self) -> Millis:

@@ -1,7 +1,11 @@
 """Blocking connection to one broker. Responses arrive in the order of the requests."""
 
 import socket
+import ssl
 import struct
+import time
+from collections import deque
+from math import inf
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -12,6 +16,7 @@ from kohort.wire.codec import DecodeError, Message, decoder, encode
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.produce import ProduceRequest
+from pyspark_kohort.net.login import Login
 
 M = TypeVar("M", bound=Message)
 
@@ -20,33 +25,46 @@ _NEWEST = {ProduceRequest.KEY: 12}
 _FETCH_BY_NAME = 12
 """Last version of Fetch that names topics; later ones use topic ids (KIP-516)."""
 _LARGEST_ANSWER = 1 << 30
+_AGAIN = 0.85
+"""Fraction of a session's lifetime after which the connection authenticates again (KIP-368)."""
 
 
 class BlockingConnection:
     """One socket. After an error the caller must close it, because the state of the stream is unknown."""
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_ms: Millis) -> None:
+    def __init__(self, host: str, port: int, client_id: str, timeout_ms: Millis, login: Login | None = None) -> None:
         self._peer = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._awaited: list[tuple[int, int, int]] = []
+        self._early: deque[bytes] = deque()
+        """Responses that were read before they were asked for, because the connection authenticated again."""
+        self._login = login
+        self._again_at = inf
+        self._versions: dict[int, tuple[int, int]] = {ApiVersionsRequest.KEY: (0, 0)}
         try:
-            self._socket = socket.create_connection((host, port), timeout=timeout_ms / 1000)
+            plain = socket.create_connection((host, port), timeout=timeout_ms / 1000)
         except OSError as error:
             raise self._lost(error) from None
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket: socket.socket = plain if login is None else login.wrap(plain, host, self._peer)
+        self._encrypted = self._socket is not plain
+        if not self._encrypted:
+            self._use_timeouts_of_the_kernel(timeout_ms)
+        try:
+            answer = self.call(ApiVersionsRequest(), ApiVersionsResponse)
+            self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+            self._authenticate()
+        except KafkaError:
+            self.close()
+            raise
+
+    def _use_timeouts_of_the_kernel(self, timeout_ms: Millis) -> None:
         # Use the kernel's timeouts. Python's make a socket non-blocking, and MSG_WAITALL would not wait.
         self._socket.settimeout(None)
         limit = struct.pack("ll", timeout_ms // 1000, timeout_ms % 1000 * 1000)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._versions: dict[int, tuple[int, int]] = {ApiVersionsRequest.KEY: (0, 0)}
-        try:
-            answer = self.call(ApiVersionsRequest(), ApiVersionsResponse)
-        except KafkaError:
-            self.close()
-            raise
-        self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +80,15 @@ class BlockingConnection:
 
     def send(self, request: Message) -> None:
         """Send a request. `receive` returns the responses in the order of the requests."""
-        version = self._version_of(request)
+        if time.monotonic() >= self._again_at:
+            # A broker accepts no other request meanwhile, so those under way are answered first.
+            while len(self._early) < len(self._awaited):
+                self._early.append(self._read_frame())
+            self._authenticate()
+        self._awaited.append(self._write(request, self._version_of(request)))
+
+    def _write(self, request: Message, version: int) -> tuple[int, int, int]:
+        """Send a request, and return what identifies its response."""
         self._correlation_id += 1
         body = encode(request, version)
         header = request_header(request.KEY, version, self._correlation_id, self._client_id)
@@ -70,16 +96,32 @@ class BlockingConnection:
             self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         except OSError as error:
             raise self._lost(error) from None
-        self._awaited.append((request.KEY, version, self._correlation_id))
+        return request.KEY, version, self._correlation_id
+
+    def _authenticate(self) -> None:
+        if self._login is None:
+            return
+        lifetime_ms = self._login.authenticate(self._peer, self._versions, self._ask_now)
+        self._again_at = time.monotonic() + _AGAIN * lifetime_ms / 1000 if lifetime_ms > 0 else inf
+
+    def _ask_now(self, request: Message, version: int, answer: type[M]) -> M:
+        """Send a request of the authentication, and return its response."""
+        return self._decoded(self._write(request, version), self._read_frame(), answer)
 
     def receive(self, answer: type[M]) -> M:
         """Return the response to the oldest pending request; its record batches point into the bytes received."""
-        key, version, expected = self._awaited.pop(0)
-        assert key == answer.KEY
+        awaited = self._awaited.pop(0)
+        return self._decoded(awaited, self._early.popleft() if self._early else self._read_frame(), answer)
+
+    def _read_frame(self) -> bytes:
         (size,) = struct.unpack(">i", self._read(4))
         if not 4 <= size <= _LARGEST_ANSWER:
             raise self._malformed(f"an answer of {size} bytes")
-        frame = self._read(size)
+        return self._read(size)
+
+    def _decoded(self, awaited: tuple[int, int, int], frame: bytes, answer: type[M]) -> M:
+        key, version, expected = awaited
+        assert key == answer.KEY
         try:
             correlation_id, position = read_response_header(frame, key, version)
             if correlation_id != expected:
@@ -111,6 +153,8 @@ class BlockingConnection:
     def _read(self, size: int) -> bytes:
         """Read exactly `size` bytes into one object, so that large responses are not copied."""
         try:
+            if self._encrypted:
+                return self._read_encrypted(size)
             data = self._socket.recv(size, socket.MSG_WAITALL)
             while len(data) < size:  # a signal interrupted the call, or the peer closed
                 more = self._socket.recv(size - len(data), socket.MSG_WAITALL)
@@ -121,7 +165,20 @@ class BlockingConnection:
             raise self._lost(error) from None
         return data
 
+    def _read_encrypted(self, size: int) -> bytes:
+        data = bytearray(size)
+        view, at = memoryview(data), 0
+        while at < size:  # TLS has no MSG_WAITALL
+            count = self._socket.recv_into(view[at:])
+            if not count:
+                raise ConnectionResetError("the broker closed the connection")
+            at += count
+        return bytes(data)
+
     def _lost(self, error: OSError) -> KafkaError:
+        ended = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        if isinstance(error, ssl.SSLError) and not ended and self._login is not None:
+            return self._login.tls_error(self._peer, error)
         if isinstance(error, (TimeoutError, BlockingIOError)):
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._peer} did not answer in time")
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._peer}: {error.strerror or error}")

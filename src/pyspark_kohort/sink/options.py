@@ -27,7 +27,7 @@ class SinkOptions:
 
 _NAMES = (
     "topic includeHeaders checkpointLocation kafka.bootstrap.servers kafka.client.id kafka.request.timeout.ms"
-    " kafka.security.protocol kafka.acks kafka.compression.type kafka.enable.idempotence kafka.max.request.size"
+    " kafka.acks kafka.compression.type kafka.enable.idempotence kafka.max.request.size"
     " kafka.buffer.memory kafka.delivery.timeout.ms"
 )
 _WITHOUT_EFFECT = (
@@ -76,6 +76,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(
         broker=Broker(
             bootstrap=given.bootstrap(),
+            security=given.security(),
             client_id=given.text("kafka.client.id") or default.client_id,
             request_timeout_ms=given.number("kafka.request.timeout.ms", default.request_timeout_ms),
         ),

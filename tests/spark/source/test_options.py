@@ -109,7 +109,7 @@ def test_limits_are_numbers_and_durations() -> None:
         ({"kafka_auto_offset_reset": "earliest"}, "not supported: set startingOffsets instead"),
         ({"kafka_bootstrap_servers": ""}, "kafka.bootstrap.servers is missing"),
         ({"kafka_bootstrap_servers": "localhost"}, "must be host:port"),
-        ({"kafka_security_protocol": "SSL"}, "only PLAINTEXT"),
+        ({"kafka_security_protocol": "SASL_SSL"}, "needs sasl_mechanism"),
         ({"subscribe": ""}, "Exactly one of subscribe, subscribePattern and assign"),
         ({"subscribePattern": "("}, "is not a regular expression"),
         ({"assign": '{"a": ["x"]}'}, "Option assign must be like"),

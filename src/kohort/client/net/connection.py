@@ -345,7 +345,8 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._lost.done():
             self._lost.set_result(None)
-        if isinstance(exc, SSLError):  # with TLS 1.3, a broker rejects a certificate after the handshake
+        if isinstance(exc, SSLError) and self._never_answered:
+            # With TLS 1.3, a broker rejects a certificate after the handshake.
             self._break(tls_error(self.address, exc))
             return
         why = f": {exc}" if exc else ""
