@@ -18,7 +18,7 @@ def a_live_broker_is_declared_dead(patch: MonkeyPatch) -> None:
     patch.setattr(ClusterDirectory, "is_alive", lambda self, node_id: False)
 
 
-@plant("S9", "S7", "S10", "S13", "L2", hint=16)
+@plant("S7", "S9", "S10", "S13", "L2", hint=16)
 def a_shard_keeps_serving_after_it_is_handed_over(patch: MonkeyPatch) -> None:
     def keep(self: GroupCoordinator, partitions: Iterable[int]) -> None:
         pass

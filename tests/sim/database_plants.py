@@ -11,7 +11,7 @@ from kohort.log.cluster.database_errors import Writer
 from tests.sim.planting import plant
 
 
-@plant("S7", "S10", "S8", hint=10)
+@plant("S10", "S7", "S8", hint=10)
 def a_lost_response_counts_as_a_rejection(patch: MonkeyPatch) -> None:
     def not_in(self: object) -> Generator[float, None, int]:
         yield 0.1
@@ -20,7 +20,7 @@ def a_lost_response_counts_as_a_rejection(patch: MonkeyPatch) -> None:
     patch.setattr(Writer, "_find_out", not_in)
 
 
-@plant("S7", "S10", hint=87)
+@plant("S7", "S10", hint=109)
 def a_lost_response_counts_as_a_success(patch: MonkeyPatch) -> None:
     def is_in(self: Writer[object]) -> Generator[float, None, int]:
         yield 0.1

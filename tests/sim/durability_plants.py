@@ -25,12 +25,12 @@ def an_answer_does_not_wait_for_the_disk(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_answer", lambda self, waiter, response: waiter.reply(response))
 
 
-@plant("S10", "S7", "S8", "S13", "S4", hint=8)
+@plant("S13", "S10", "S7", "S8", "S4", hint=8)
 def a_shard_is_not_reloaded_after_a_failed_append(patch: MonkeyPatch) -> None:
     patch.setattr(Shard, "_lost", lambda self, commit: None)
 
 
-@plant("S10", "S7", hint=1)
+@plant("S7", "S10", hint=1)
 def a_load_forgets_committed_offsets(patch: MonkeyPatch) -> None:
     real = coordinator_shard.GroupShard.loaded
 

@@ -36,7 +36,7 @@ def a_commit_of_an_old_generation_is_accepted(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "_commit_refusal", lambda group, request, context: ErrorCode.NONE)
 
 
-@plant("S11", "S14")
+@plant("S14", "S11")
 def a_commit_before_the_rebalance_is_refused(patch: MonkeyPatch) -> None:
     real = commit_fetch._commit_refusal
 
@@ -240,7 +240,7 @@ def a_load_rebalances_every_group(patch: MonkeyPatch) -> None:
 
 @plant("L6", hint=1)
 def no_coordinator_is_ever_found(patch: MonkeyPatch) -> None:
-    def nobody(broker: Any, key: str, key_type: int) -> Coordinator:
+    def nobody(broker: Any, key: str, key_type: int, listener: Any) -> Coordinator:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     patch.setattr(find_coordinator, "_find", nobody)

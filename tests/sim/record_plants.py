@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -18,6 +19,9 @@ from kohort.client.net.failure_log import FailureLog
 from kohort.errors import ErrorCode
 from kohort.log.producers import Accepted, ProducerStates
 from kohort.model import UUID
+from kohort.sim import Plan, Step
+from kohort.sim.plans import ApplicationSettings
+from kohort.sim.steps import DiskFull, MemberStart, Produce
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest
 from tests.sim.planting import plant
 
@@ -30,12 +34,12 @@ def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
     patch.setattr(produce, "_answer_when_durable", at_once)
 
 
-@plant("L7", "L5", hint=4)
+@plant("L5", "L7", hint=4)
 def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
     patch.setattr(FetchSession, "_moved", lambda self, log: None)
 
 
-@plant("L7", "L5", "L1", hint=30)
+@plant("L1", "L7", "L5", hint=30)
 def leaders_of_known_topics_are_not_looked_up_again(patch: MonkeyPatch) -> None:
     def unknown_only(self: Cluster, _who: object, topics: set[str]) -> None:
         self.want_metadata(topics - self.metadata.topics.keys())
@@ -97,6 +101,56 @@ def a_seek_is_overwritten_by_an_earlier_lookup(patch: MonkeyPatch) -> None:
 @plant("S19", hint=0)
 def a_consumer_does_not_report_errors(patch: MonkeyPatch) -> None:
     patch.setattr(FailureLog, "failed", lambda self, subjects, code, why: None)
+
+
+def two_outages() -> Plan:
+    """A consumer commits automatically while a disk is full, and again much later."""
+    member = ApplicationSettings("g", ("orders",), session=30_000, heartbeat=3_000, commit_every=5_000, poll_every=500)
+    outages = ((15.0, 40.0), (230.0, 60.0))
+    steps: list[Step] = [MemberStart(1.0, 0)]
+    for at, seconds in outages:
+        steps += [Produce(at, "orders", 30), DiskFull(at + 0.4, seconds)]
+    return Plan(
+        9,  # one of the seeds in which the consumer commits automatically
+        300.0,
+        brokers=1,
+        records=True,
+        settings={"group.initial.rebalance.delay.ms": "0", "log.message.timestamp.after.max.ms": str(2**63 - 1)},
+        topics={"orders": 2, "vault": 1},
+        members=[member],
+        rates=[1.0],
+        steps=steps,
+    )
+
+
+@plant("S19", plan=two_outages)
+def a_consumer_says_nothing_of_commits_that_fail(patch: MonkeyPatch) -> None:
+    _ignore(patch, lambda log, code: True)
+
+
+@plant("S19", plan=two_outages)
+def a_consumer_reports_commits_that_fail_only_the_first_time(patch: MonkeyPatch) -> None:
+    first: dict[tuple[int, ErrorCode], float] = {}
+
+    def repeated(log: FailureLog, code: ErrorCode) -> bool:
+        return log._clock() - first.setdefault((id(log), code), log._clock()) > _LATER
+
+    _ignore(patch, repeated)
+
+
+_LATER = 100.0
+"""Seconds after which the second outage begins, and the first one has ended."""
+
+
+def _ignore(patch: MonkeyPatch, ignores: Callable[[FailureLog, ErrorCode], bool]) -> None:
+    """Ignore some failures of a coordinator, and of commits, which the client reports separately."""
+    real = FailureLog.failed
+
+    def failed(self: FailureLog, subjects: Any, code: ErrorCode, why: str) -> None:
+        if self._begins not in ("no coordinator", "auto commit failed") or not ignores(self, code):
+            real(self, subjects, code, why)
+
+    patch.setattr(FailureLog, "failed", failed)
 
 
 @plant("S14")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kohort.errors import ErrorCode, KohortError
@@ -29,6 +29,11 @@ _TIMES = 4
 """Minimum number of responses with the error in that time."""
 _ENDS = 30.0
 """Seconds without the error after which it counts as a new one."""
+_BEFORE = 120.0
+"""Seconds before the first response with an error in which a report of it counts: the client told of it earlier.
+
+A client reports a lasting failure once, and again if it had ended for this long.
+"""
 _WORDS = {ErrorCode.OFFSET_OUT_OF_RANGE: "out of range"}
 """Texts by which the log refers to an error, where it does not use the error's name."""
 
@@ -37,21 +42,25 @@ Met = tuple[str, object, ErrorCode]
 
 
 @dataclass(slots=True)
-class _Silence:
-    """Error that a broker returned and that the client has not reported yet."""
+class _LastingError:
+    """Error that a broker returns."""
 
     began: float
     latest: float
     times: int = 0
+    is_reported: bool = False
+    """Whether the client has reported it; that counts for as long as the error lasts."""
 
 
 class ErrorChecks:
-    """Check of the clients that `watches` names. The event loop identifies each run of a client's process."""
+    """Check of the clients that `begins` names. The event loop identifies each run of a client's process."""
 
     def __init__(self) -> None:
-        self.reported: dict[object, str] = {}
-        """Everything logged or raised in a run, by event loop."""
-        self._unreported: dict[object, dict[Met, _Silence]] = {}
+        self.now: Callable[[], float] = float
+        """Time of the world."""
+        self.reported: dict[object, list[tuple[float, str]]] = {}
+        """Everything logged or raised in a run, with its time, by event loop."""
+        self._met: dict[object, dict[Met, _LastingError]] = {}
         self._lasts: dict[object, float] = {}
 
     def begins(self, loop: object, waits: float) -> None:
@@ -59,13 +68,13 @@ class ErrorChecks:
 
         The client waits that many seconds for the result of a commit or a record before it reports an error.
         """
-        self.reported[loop], self._unreported[loop], self._lasts[loop] = "", {}, waits + _LATER
+        self.reported[loop], self._met[loop], self._lasts[loop] = [], {}, waits + _LATER
 
     def logged(self, text: str) -> None:
         """Record text that the current process logged as a warning or at a higher level."""
         loop = asyncio.get_running_loop()
         if loop in self.reported:
-            self.reported[loop] += text + "\n"
+            self.reported[loop].append((self.now(), text))
 
     def raised(self, problem: KohortError) -> None:
         """Record an error that the client of the current process raised."""
@@ -74,35 +83,36 @@ class ErrorChecks:
 
     def waits(self, loop: object) -> bool:
         """Return whether a response without an error matters: it ends the errors of what it answers."""
-        return any(name in WAITED_FOR for name, _, _ in self._unreported.get(loop, ()))
+        return any(name in WAITED_FOR for name, _, _ in self._met.get(loop, ()))
 
     def answered(self, loop: object, name: str, response: Message, now: float) -> None:
         """Record a response to a client.
 
         Raises Violation if the client repeatedly receives an error that it does not report.
         """
-        unreported = self._unreported.get(loop)
-        if unreported is None:
+        met = self._met.get(loop)
+        if met is None:
             return
         for place, code in _places(response):
             if code is ErrorCode.NONE and name in WAITED_FOR:
-                for met in [met for met in unreported if met[:2] == (name, place)]:
-                    del unreported[met]
-            if code is ErrorCode.NONE or self._is_told(loop, code):
+                for ended in [error for error in met if error[:2] == (name, place)]:
+                    del met[ended]
+            if code is ErrorCode.NONE:
                 continue
-            silence = unreported.get((name, place, code))
-            if silence is None or now - silence.latest > _ENDS:
-                silence = unreported[name, place, code] = _Silence(now, now)
-            silence.latest, silence.times = now, silence.times + 1
+            error = met.get((name, place, code))
+            if error is None or now - error.latest > _ENDS:
+                error = met[name, place, code] = _LastingError(now, now)
+            error.latest, error.times = now, error.times + 1
+            error.is_reported = error.is_reported or self._is_reported(loop, code, error.began - _BEFORE)
             lasts = self._lasts[loop] if name in WAITED_FOR else _LASTS
-            if now - silence.began > lasts and silence.times >= _TIMES:
+            if not error.is_reported and now - error.began > lasts and error.times >= _TIMES:
                 raise Violation(
-                    "S19", f"{name} gets {code.name} for {place} since {silence.began:.3f} and does not report it"
+                    "S19", f"{name} gets {code.name} for {place} since {error.began:.3f} and does not report it"
                 )
 
-    def _is_told(self, loop: object, code: ErrorCode) -> bool:
-        reported = self.reported[loop]
-        return code.name in reported or _WORDS.get(code, code.name) in reported
+    def _is_reported(self, loop: object, code: ErrorCode, since: float) -> bool:
+        word = _WORDS.get(code, code.name)
+        return any(at >= since and (code.name in text or word in text) for at, text in reversed(self.reported[loop]))
 
 
 def _places(response: Message) -> Iterator[tuple[object, ErrorCode]]:

@@ -42,6 +42,11 @@ class RecordWorld(Protocol):
     applications: list[Application | None]
     resting: bool
 
+    @property
+    def now(self) -> float:
+        """Time in seconds since the start."""
+        ...
+
     def new_process(self, name: str) -> Process:
         """Return a process that is not started yet."""
         ...
@@ -68,6 +73,7 @@ class RecordClients:
         plan = world.plan
         deleted = frozenset(step.topic for step in plan.steps if isinstance(step, TopicDelete))
         self.records = Records(lambda: world.brokers.disk.topics, deleted)
+        self.records.errors.now = lambda: world.now
         names = [f"writer-{number}" for number in range(plan.writers)]
         names += [f"reader-{number}" for number in range(len(plan.readers))]
         self.processes = [world.new_process(name) for name in names]
