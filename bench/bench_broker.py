@@ -190,7 +190,7 @@ def main() -> int:
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
         store = ("--data", str(Path(scratch, "data")))
         ours = measure(
-            # The load waits for each answer; what held heartbeats cost stands in bench_prompt.py.
+            # The load waits for each answer; bench_prompt.py measures the cost of held heartbeats.
             lambda: running_kohort(*store, group_initial_rebalance_delay_ms="0", group_heartbeat_hold_ms="0"),
             server_core(),
             load,

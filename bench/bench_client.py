@@ -51,7 +51,7 @@ Figures = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a figure of ours is to be: so many times that of another client, or so much by itself."""
+    """Goal for a figure: a multiple of the figure of another client, or a value."""
 
     what: str
     kind: str

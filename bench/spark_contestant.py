@@ -117,7 +117,7 @@ def latency(spark: SparkSession, form: str, options: dict[str, str], seconds: in
 
 
 def sink(spark: SparkSession, form: str, options: dict[str, str], rows: int) -> dict[str, Any]:
-    """Write so many rows of 100 bytes with 8-byte keys."""
+    """Write that many rows of 100 bytes with 8-byte keys."""
     frame = spark.range(rows).selectExpr(
         "cast(lpad(cast(id as string), 8, '0') as binary) key", "cast(repeat('v', 100) as binary) value"
     )

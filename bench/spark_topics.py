@@ -16,7 +16,7 @@ _PATIENCE_S = 30
 
 
 def create(bootstrap: str, name: str) -> str:
-    """A topic with a name that nobody has; its partitions answer when this returns."""
+    """Create a topic with a unique name, and wait until its partitions have leaders."""
     topic = f"{name}-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():

@@ -1,9 +1,9 @@
-"""Records one by one with `async for`, and others written for them, in one event loop.
+"""Read records one by one with `async for`, and write a record for each of them, in one event loop.
 
     python examples/async_iteration.py orders invoices billing [--bootstrap HOST:PORT] [--max N]
 
-A record is committed when what was made of it is on the brokers' disks. Partitions that a rebalance takes away are
-committed in `revoked`, which runs while nobody else may have them yet.
+A record is committed when its result is on the brokers' disks. Partitions that a rebalance revokes are committed in
+`revoked`, which runs before another member gets them.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("target")
     parser.add_argument("group")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-    parser.add_argument("--max", type=int, help="end after so many records")
+    parser.add_argument("--max", type=int, help="number of records after which the program ends")
     options = parser.parse_args()
     asyncio.run(run(options.source, options.target, options.group, options.bootstrap, options.max))
 

@@ -1,9 +1,9 @@
-"""Columns into Parquet files: no Python object per record on the way.
+"""Write Parquet files from columns, without a Python object per record.
 
     python examples/batch_to_parquet.py flights lake/ [--bootstrap HOST:PORT] [--rows N] [--max N]
 
-A file is named after the partition and the offsets that it holds. Positions are committed when a file is complete: a
-crash in between writes the same records again, from the same offset on. Needs the extra `fast`.
+The name of a file contains the partition and its offsets. Positions are committed when a file is complete: after a
+crash in between, the same records are written again, from the same offset. Needs the extra `fast`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from kohort.blocking import Consumer
 
 
 class Pending:
-    """Batches of one partition that wait for their file."""
+    """Batches of one partition that are not written yet."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -28,7 +28,7 @@ class Pending:
         return sum(batch.num_rows for batch in self.batches)
 
     def write(self, directory: Path) -> int:
-        """Write one file, whole or not at all; returns the offset behind it."""
+        """Write one file completely or not at all; return the offset after its last record."""
         table = pa.Table.from_batches(self.batches)
         first, last = table["offset"][0].as_py(), table["offset"][-1].as_py()
         name = f"{self.partition.topic}-{self.partition.partition:05d}-{first:020d}.parquet"
@@ -44,9 +44,9 @@ def run(topic: str, directory: Path, bootstrap: str, rows: int, most: int | None
     pending: dict[TopicPartition, Pending] = {}
 
     def write(least: int, partitions: frozenset[TopicPartition]) -> None:
-        """Write files of those of these partitions that have at least so many rows, and commit behind them."""
-        full = [one for one in pending.values() if one.partition in partitions and one.rows >= least]
-        consumer.commit({one.partition: one.write(directory) for one in full})
+        """Write files for the partitions with at least `least` rows, and commit their ends."""
+        full = [batches for batches in pending.values() if batches.partition in partitions and batches.rows >= least]
+        consumer.commit({batches.partition: batches.write(directory) for batches in full})
 
     def forget(partitions: frozenset[TopicPartition]) -> None:
         for partition in partitions:
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
     parser.add_argument("--rows", type=int, default=100_000, help="of a file, at least")
-    parser.add_argument("--max", type=int, help="end when so many records were read")
+    parser.add_argument("--max", type=int, help="number of records after which the program ends")
     options = parser.parse_args()
     run(options.topic, options.directory, options.bootstrap, options.rows, options.max)
 

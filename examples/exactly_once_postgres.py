@@ -1,10 +1,10 @@
-"""Exactly once into PostgreSQL: the offsets are stored in the transaction that stores what was made of the records.
+"""Exactly once into PostgreSQL: the offsets are stored in the same transaction as the results.
 
     python examples/exactly_once_postgres.py payments "dbname=shop" [--bootstrap HOST:PORT] [--max N]
 
-The database decides where to go on, not the group: a new owner of a partition seeks to what is stored there. A former
-owner that has not noticed yet that it lost the partition finds another offset than the one that it counts on, and
-its transaction is rolled back. Needs psycopg.
+The offset in the database counts, not the group's: a new owner of a partition seeks to it. If a former owner has not
+noticed yet that it lost the partition, it finds another offset than it expects, and its transaction is rolled back.
+Needs psycopg.
 """
 
 import argparse
@@ -24,11 +24,11 @@ CREATE TABLE IF NOT EXISTS positions (
 
 
 class Stale(KohortError):
-    """Another member has gone on with the partition."""
+    """Another member has continued with the partition."""
 
 
 def position(database: psycopg.Connection, partition: TopicPartition) -> int:
-    """The offset to go on from, from the database."""
+    """Return the offset at which to continue, from the database."""
     row = database.execute(
         "SELECT next_offset FROM positions WHERE (topic, partition) = (%s, %s)", partition
     ).fetchone()
@@ -36,7 +36,7 @@ def position(database: psycopg.Connection, partition: TopicPartition) -> int:
 
 
 def store(database: psycopg.Connection, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
-    """Add the records' amounts to their accounts, and move the partition on, together or not at all."""
+    """Add the records' amounts to their accounts and advance the offset, in one transaction."""
     first, last = records[0].offset, records[-1].offset
     with database.transaction():
         database.execute("INSERT INTO positions VALUES (%s, %s, 0) ON CONFLICT DO NOTHING", partition)
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("topic", help="records of account (key) and cents (value)")
     parser.add_argument("dsn", help="of the database, as psycopg takes it")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-    parser.add_argument("--max", type=int, help="end when so many records are stored")
+    parser.add_argument("--max", type=int, help="number of records after which the program ends")
     options = parser.parse_args()
     run(options.topic, options.dsn, options.bootstrap, options.max)
 

@@ -1,4 +1,4 @@
-"""Exactly once into SQLite, with nothing but the standard library: see exactly_once_postgres.py.
+"""Exactly once into SQLite, with only the standard library: see exactly_once_postgres.py.
 
 python examples/exactly_once_sqlite.py payments balances.db [--bootstrap HOST:PORT] [--max N]
 """
@@ -19,17 +19,17 @@ CREATE TABLE IF NOT EXISTS positions (
 
 
 class Stale(KohortError):
-    """Another member has gone on with the partition."""
+    """Another member has continued with the partition."""
 
 
 def position(database: sqlite3.Connection, partition: TopicPartition) -> int:
-    """The offset to go on from, from the database."""
+    """Return the offset at which to continue, from the database."""
     row = database.execute("SELECT next_offset FROM positions WHERE topic = ? AND part = ?", partition).fetchone()
     return row[0] if row else 0
 
 
 def store(database: sqlite3.Connection, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
-    """Add the records' amounts to their accounts, and move the partition on, together or not at all."""
+    """Add the records' amounts to their accounts and advance the offset, in one transaction."""
     first, last = records[0].offset, records[-1].offset
     with database:
         database.execute("INSERT INTO positions VALUES (?, ?, 0) ON CONFLICT DO NOTHING", partition)
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("topic", help="records of account (key) and cents (value)")
     parser.add_argument("path", help="of the database")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-    parser.add_argument("--max", type=int, help="end when so many records are stored")
+    parser.add_argument("--max", type=int, help="number of records after which the program ends")
     options = parser.parse_args()
     run(options.topic, options.path, options.bootstrap, options.max)
 

@@ -2,7 +2,7 @@
 
     python examples/simple_loop.py orders billing [--bootstrap HOST:PORT] [--max N]
 
-What was printed is committed; after a crash, what was not committed comes again (at least once).
+Printed records are committed; after a crash, uncommitted records are printed again (at least once).
 """
 
 import argparse
@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument("topic")
     parser.add_argument("group")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-    parser.add_argument("--max", type=int, help="end after so many records")
+    parser.add_argument("--max", type=int, help="number of records after which the program ends")
     options = parser.parse_args()
 
     left = options.max

@@ -1,9 +1,9 @@
-"""Counts per key, in memory, restored from a topic: what a member wins it restores, what it gives up it has written.
+"""Count records per key, in memory. A member restores the counts of a new partition from a topic.
 
     python examples/stateful_counter.py orders orders-counts [--bootstrap HOST:PORT] [--max N]
 
 The counts of partition p are the records of partition p of the second topic, which has as many partitions and is
-compacted. Cooperative rebalances leave all other partitions' counts where they are.
+compacted. A member writes its counts before it releases a partition. Cooperative rebalances keep all other partitions.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from kohort import Consumer, Producer, TopicPartition
 
 
 class Counts:
-    """The counts of one partition, and which of them changed since they were written."""
+    """Counts of one partition, and the keys whose counts changed since they were written."""
 
     def __init__(self) -> None:
         self.of: Counter[bytes] = Counter()
@@ -26,7 +26,7 @@ class Counts:
 
 
 class StatefulCounter:
-    """`run` counts until it has counted `most` records."""
+    """Counter of the records of a topic; `run` ends after `most` records."""
 
     def __init__(self, source: str, changelog: str, bootstrap: str) -> None:
         self.source, self.changelog, self.bootstrap = source, changelog, bootstrap
@@ -54,7 +54,7 @@ class StatefulCounter:
                         await self.write(frozenset(self.counts))
 
     async def restore(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read the counts of what was won; its records wait until that is done."""
+        """Read the counts of new partitions; their records wait until that is done."""
         self.counts.update((partition, Counts()) for partition in partitions)
         if not partitions:
             return
@@ -69,7 +69,7 @@ class StatefulCounter:
                 behind = {partition for partition in behind if changes.positions()[partition] < ends[partition]}
 
     async def write(self, partitions: frozenset[TopicPartition]) -> None:
-        """Write what changed, then commit: a crash in between counts some records twice, never too few."""
+        """Write the changed counts, then commit: a crash in between counts some records twice and loses none."""
         positions = self.consumer.positions()
         for partition in partitions:
             counts = self.counts[partition]
@@ -78,7 +78,9 @@ class StatefulCounter:
                 await self.producer.send(self.changelog, value, key=key, partition=partition.partition)
             counts.changed.clear()
         await self.producer.flush()
-        await self.consumer.commit({one: positions[one] for one in partitions if one in positions})
+        await self.consumer.commit(
+            {partition: positions[partition] for partition in partitions if partition in positions}
+        )
 
     async def give_up(self, partitions: frozenset[TopicPartition]) -> None:
         await self.write(partitions)
@@ -94,7 +96,7 @@ def main() -> None:
     parser.add_argument("source")
     parser.add_argument("changelog", help="with as many partitions as the source, cleanup.policy=compact")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-    parser.add_argument("--max", type=int, help="end when so many records are counted")
+    parser.add_argument("--max", type=int, help="number of records after which the program ends")
     options = parser.parse_args()
     asyncio.run(StatefulCounter(options.source, options.changelog, options.bootstrap).run(options.max))
 

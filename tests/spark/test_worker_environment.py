@@ -19,7 +19,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_pyspark_is_imported_from_the_directory_with_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"):
+        monkeypatch.delenv(name, raising=False)
     made = worker_environment.environment_directory()
     assert made is not None
     path = [str(made / "python/lib/pyspark.zip"), *map(str, (made / "python/lib").glob("py4j-*-src.zip"))]
