@@ -302,3 +302,24 @@ def test_the_journal_names_the_servers_assignor_once_no_member_computes() -> Non
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
     events = shell.handle(request, "settles", 1).events
     assert [event.assignor for event in events if isinstance(event, GroupSettled)] == ["uniform"]
+
+
+def test_the_server_computes_as_long_as_one_member_offers_nothing() -> None:
+    shell, _ = group_of(OfferedAssignor(name="a"))
+    join(shell, "n")
+    group = shell.shard.consumer_groups["g"]
+    assert group.target_epoch == group.epoch
+    assert len(group.target_of("m")) == len(group.target_of("n")) == 1
+
+
+def test_news_of_a_member_that_computes_an_older_epoch_need_no_epoch_of_their_own() -> None:
+    shell, joined = group_of(OfferedAssignor(name="a", user_data=b"before"))
+    assert beat(shell, member_epoch=joined.member_epoch).computation is not None
+    join(shell, "n", "a")
+    before = shell.shard.consumer_groups["g"].epoch
+    offers = [OfferedAssignor(name="a", user_data=b"after")]
+    epoch = shell.shard.consumer_groups["g"].members["m"].epoch
+    asked = beat(shell, member_epoch=epoch, offered_assignors=offers, asks_anew="it has changed").computation
+    assert asked is not None
+    assert (asked.group_epoch, shell.shard.consumer_groups["g"].epoch) == (before, before)
+    assert {member.member_id: member.user_data for member in asked.members} == {"m": b"after", "n": None}

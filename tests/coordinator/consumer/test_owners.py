@@ -32,6 +32,8 @@ def test_unassigned_partitions_have_no_owner() -> None:
     owners.release("a", some(U, 1))
     owners.release("a", some(T, 7))
     assert set(owners) == {(T, 1)}
+    owners.release("a", Partitions({U: frozenset({1}), T: frozenset({1})}))
+    assert not list(owners)
 
 
 def test_a_topic_without_owners_takes_no_memory() -> None:
