@@ -286,9 +286,10 @@ RULES: dict[str, Callable[[Source], Iterator[str]]] = {
 
 
 def sources() -> Iterator[Source]:
-    """Every text file that we write: code, tests, benchmarks, documents and the files at the root."""
+    """Every text file that we write: code, tests, benchmarks, examples, documents and the files at the root."""
     suffixes = {".py", ".md", ".toml", ".txt", ".c", ".h", ".sh", ".yml", ""}
-    folders = [ROOT / folder for folder in ("src", "tests", "bench", "docs", ".ci") if (ROOT / folder).is_dir()]
+    names = ("src", "tests", "bench", "examples", "docs", ".ci")
+    folders = [ROOT / name for name in names if (ROOT / name).is_dir()]
     inside = [path for folder in folders for path in sorted(folder.rglob("*"))]
     for path in [*inside, *sorted(ROOT.iterdir())]:
         if path.is_file() and path.suffix in suffixes and path.name != "LICENSE" and not path.name.startswith("."):
