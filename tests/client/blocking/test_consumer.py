@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import threading
 import warnings
@@ -176,13 +177,40 @@ async def test_a_callback_closes_the_consumer_when_it_has_ended() -> None:
 
         def steps() -> None:
             consumer.subscribe(["t"], on_assigned=assigned, on_revoked=lambda partitions: told.append("gave up"))
-            while not told:
-                consumer.poll(timeout=0.1)
+            with contextlib.suppress(ClosedError):  # the poll ends at once
+                while not told:
+                    consumer.poll(timeout=60.0)
+            assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
             with pytest.raises(ClosedError):
                 consumer.poll()
 
         await in_thread(steps)
         assert told[1:] == ["gave up"]
+
+
+async def test_a_consumer_without_a_group_has_nothing_to_tell_it() -> None:
+    async with reading() as (_, _, consumer):
+        for use in (consumer.tell_user_data, consumer.enforce_rebalance, lambda: consumer.set_weight(2)):
+            with pytest.raises(KohortError, match="only a consumer that subscribed has"):
+                await in_thread(use)
+        with pytest.raises(ConfigError, match="timeout"):
+            consumer.close(timeout=-1.0)
+
+
+async def test_a_consumer_that_is_dropped_warns_and_disconnects() -> None:
+    async with linked_broker() as (broker, link):
+        broker.topics.create("t", 1)
+
+        def drop() -> None:
+            consumer = Consumer(bootstrap_servers=f"127.0.0.1:{link.port}", group_id="g")
+            consumer.assign([ZERO])
+            assert consumer.partitions_for("t") == 1
+            with pytest.warns(ResourceWarning, match="unclosed"):
+                del consumer
+                gc.collect()
+
+        await in_thread(drop)
+        await eventually(lambda: "kohort-consumer" not in [thread.name for thread in threading.enumerate()])
 
 
 async def test_closing_waits_no_longer_than_it_is_told() -> None:

@@ -140,11 +140,9 @@ class Consumer(BlockingClient):
         self._check_process()
         unread = self._consumer.next_unread
         while (record := unread()) is None:
-            if self._stopped:
-                raise StopIteration
             try:
                 self._pump(self._consumer.read_ahead())
-            except ClosedError:  # a signal handler closed it meanwhile
+            except ClosedError:  # before, or meanwhile by a signal handler
                 raise StopIteration from None
         return record
 
