@@ -18,6 +18,9 @@ from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
 from tests.last_lines import LastLines
+from tests.spark_session import spark
+
+__all__ = ["spark"]
 
 QUICK_CONSUMER_GROUPS = {
     "group.consumer.heartbeat.interval.ms": "200",

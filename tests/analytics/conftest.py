@@ -1,6 +1,5 @@
-"""The Spark session of the source's tests serves these too, and the command line's way to run a command."""
+"""The command line's way to run a command serves these, too."""
 
 from tests.cli.conftest import run
-from tests.spark.conftest import spark
 
-__all__ = ["run", "spark"]
+__all__ = ["run"]

@@ -1,13 +1,12 @@
-"""One Spark session per test process, and topics to read."""
+"""Topics to read, and members that read them."""
 
 from __future__ import annotations
 
 import itertools
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 import pytest
@@ -22,58 +21,8 @@ from pyspark_kohort.net.connection import BlockingConnection
 from tests.examples.postgres import Unavailable, running_postgres
 from tests.interop.process import until
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 Rows = list[tuple[int, bytes | None, bytes | None]]
 Member = Callable[..., Any]
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, no page, everything it writes below a temporary directory."""
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17, and there is no java on the PATH")
-    from pyspark_kohort import session
-
-    home = tmp_path_factory.mktemp("spark")
-    made = session(
-        "local[2]",
-        "kohort tests",
-        {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.driver.memory": "1g",
-            # Small jobs, each run once: the second compiler and planning anew cost more than they bring.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.sql.adaptive.enabled": "false",
-            # Each query runs over few rows, once: to compile it costs more than to interpret it.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.driver.host": "127.0.0.1",
-            "spark.local.dir": str(home),
-            "spark.sql.warehouse.dir": str(home / "warehouse"),
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.shuffle.partitions": "2",
-        },
-    )
-    made.sparkContext.setLogLevel("OFF")
-    yield made
-    for query in made.streams.active:
-        query.stop()
-    made.stop()
-    _end_the_jvm()
-
-
-def _end_the_jvm() -> None:
-    """Close the connections to it: a stopped session keeps them, and Python would end with a warning for each."""
-    from pyspark import SparkContext
-
-    gateway: Any = SparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)
-    SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture

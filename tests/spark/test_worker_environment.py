@@ -15,6 +15,7 @@ from pyspark_kohort import worker_environment
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)  # Python would look for bytecode there alone
     return tmp_path
 
 
