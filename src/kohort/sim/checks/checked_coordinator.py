@@ -346,7 +346,9 @@ class CheckedCoordinator:
     def loads_measured(self, extents: Mapping[str, Sequence[PartitionExtent]], now: Millis) -> Effects:
         """Apply measured extents: they concern only groups that subscribe to one of these topics."""
         effects = self.machine.loads_measured(extents, now)
-        concerned = [one for one in _groups_of(effects) if _may_subscribe(self.group(one), extents.keys())]
+        concerned = [
+            group_id for group_id in _groups_of(effects) if _may_subscribe(self.group(group_id), extents.keys())
+        ]
         return self._take(effects, concerned, now)
 
     def fire(self, timer: Timer, now: Millis) -> Effects:
@@ -525,7 +527,9 @@ def _may_subscribe(group: AnyGroup | None, topics: Collection[str]) -> bool:
     """Return whether a member may subscribe to one of the topics; expressions are not evaluated."""
     if isinstance(group, ConsumerGroup):
         asked = [member.subscription for member in group.members.values()]
-        return any(one.expression is not None or not one.names.isdisjoint(topics) for one in asked)
+        return any(
+            subscription.expression is not None or not subscription.names.isdisjoint(topics) for subscription in asked
+        )
     if group is None:
         return False
     return any(

@@ -21,7 +21,7 @@ ACCEPTED = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 def codes(reply: Message) -> list[ErrorCode]:
     """Return every error code in the response."""
     if isinstance(reply, LeaveGroupResponse) and reply.members and not reply.error_code:
-        return [ErrorCode(one.error_code) for one in reply.members]
+        return [ErrorCode(member.error_code) for member in reply.members]
     code = getattr(reply, "error_code", None)
     if code is not None:
         return [ErrorCode(code)]

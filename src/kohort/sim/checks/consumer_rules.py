@@ -33,7 +33,7 @@ def is_stale_in_consumer_group(group: ConsumerGroup, request: Message) -> bool:
         case LeaveGroupRequest():
             if not request.members:  # before version 3
                 return request.member_id not in group.members
-            return all(_leaves(group, one.member_id, one.group_instance_id) is None for one in request.members)
+            return all(_leaves(group, member.member_id, member.group_instance_id) is None for member in request.members)
         case _:
             return False
 
@@ -132,8 +132,8 @@ def must_refuse_commit(
     if epoch == member.epoch:
         return False
     for topic in request.topics:
-        for one in topic.partitions:
-            place = ids.get(topic.name, topic.topic_id), one.partition_index
+        for partition in topic.partitions:
+            place = ids.get(topic.name, topic.topic_id), partition.partition_index
             holder = past.holders.get(place)
             had = holder is not None and holder.member_id == request.member_id
             if not had and place not in places_of(member):  # no history of a group just loaded

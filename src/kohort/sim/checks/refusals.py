@@ -53,7 +53,7 @@ def names_replaced_member(group: ClassicGroup | ConsumerGroup | None, request: M
     if group is None or not group.static_ids:
         return False
     if isinstance(request, LeaveGroupRequest):
-        senders = [(one.member_id, one.group_instance_id) for one in request.members]
+        senders = [(member.member_id, member.group_instance_id) for member in request.members]
     else:
         instance_id = getattr(request, "group_instance_id", None) or getattr(request, "instance_id", None)
         senders = [(getattr(request, "member_id", ""), instance_id)]

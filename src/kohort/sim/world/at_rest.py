@@ -114,11 +114,12 @@ def _not_one_remains(world: WorldState) -> str:
         if settings.instance is not None and world.processes[number].starts:
             numbers.setdefault((settings.group, settings.instance), []).append(number)
     for place, sharing in numbers.items():
-        living = [one for number in sharing if (one := world.applications[number]) is not None]
+        living = [application for number in sharing if (application := world.applications[number]) is not None]
         joined = world.observations.joined.get(place, {})
         last = max(joined, key=lambda client: joined[client], default="")
         if len(living) > 1:
-            return f"{' and '.join(one.name for one in living)} both live with instance id {place[1]} of {place[0]}"
+            names = " and ".join(application.name for application in living)
+            return f"{names} both live with instance id {place[1]} of {place[0]}"
         ended = {f"member-{number}.{world.processes[number].starts - 1}" for number in sharing}
         if len(sharing) > 1 and not living and last in ended:
             return f"no process with instance id {place[1]} of {place[0]} is left, although {last} joined last"
