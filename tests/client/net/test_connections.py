@@ -139,6 +139,16 @@ async def test_closing_ends_every_connection_also_one_that_is_being_opened(caplo
     assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
+async def test_closing_waits_for_the_end_of_what_was_being_opened() -> None:
+    async with peer() as silent:
+        connections = made()
+        opening = asyncio.ensure_future(connections.get(KEY, HOST, silent.port))
+        await eventually(lambda: bool(silent.asked))
+        await connections.close()
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("kohort-connect")]
+        await asyncio.wait([opening])
+
+
 async def test_a_connection_that_opens_while_the_client_closes_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     connect, closing = BrokerConnection.connect, []
 
