@@ -21,6 +21,8 @@ from tests.hostile.error_inputs import (
     another_member_under_its_instance_id,
     batch_over_the_topics_own_limit,
     commit_before_the_assignment_is_there,
+    credential_deleted,
+    credentials_set,
     delete_a_tables_records,
     during_a_rebalance,
     gap_in_a_producers_numbers,
@@ -33,6 +35,7 @@ from tests.hostile.error_inputs import (
     offsets_deleted,
     old_epoch_of_a_producer,
     records_deleted,
+    users_named,
 )
 from tests.hostile.peer import Batch, old_message
 from tests.interop.conversation.members import SUBSCRIPTION
@@ -293,7 +296,16 @@ TOPICS = (
     ),
 )
 
-CASES = GROUPS + RECORDS + TOPICS
+USERS = (
+    Case(E.RESOURCE_NOT_FOUND, "describe a user that nobody knows", lambda w: w.ask(users_named("nobody"), 0)),
+    Case(E.RESOURCE_NOT_FOUND, "delete a credential that nobody has", lambda w: w.ask(credential_deleted(), 0)),
+    Case(E.DUPLICATE_RESOURCE, "describe a user twice", lambda w: w.ask(users_named("nobody", "nobody"), 0)),
+    Case(E.DUPLICATE_RESOURCE, "set two credentials of a user", lambda w: w.ask(credentials_set(4096, 4096), 0)),
+    Case(E.UNACCEPTABLE_CREDENTIAL, "4095 iterations", lambda w: w.ask(credentials_set(4095), 0)),
+    Case(E.UNSUPPORTED_SASL_MECHANISM, "a third mechanism", lambda w: w.ask(credential_deleted(3), 0)),
+)
+
+CASES = GROUPS + RECORDS + TOPICS + USERS
 
 ELSEWHERE: Mapping[E, str] = {
     # These need a broker in a special state: a full group, a coordinator that loads or resigns, a disk that fails.
@@ -337,7 +349,7 @@ LATER: Mapping[str, frozenset[E]] = {
         }
     ),
     "transactions": frozenset({E.UNSTABLE_OFFSET_COMMIT}),
-    "authentication": frozenset({E.UNSUPPORTED_SASL_MECHANISM, E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED}),
+    "authentication": frozenset({E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED}),
     "access control": frozenset(
         {E.TOPIC_AUTHORIZATION_FAILED, E.GROUP_AUTHORIZATION_FAILED, E.CLUSTER_AUTHORIZATION_FAILED}
     ),

@@ -15,6 +15,11 @@ from kohort.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from kohort.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -24,6 +29,7 @@ from kohort.wire.messages.create_partitions import (
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest
@@ -249,3 +255,22 @@ def codes(answer: object) -> set[int]:
         return set()
     own = {getattr(answer, "error_code", 0)} - {0}
     return own.union(*(codes(getattr(answer, one.name)) for one in answer.FIELDS))
+
+
+def users_named(*names: str) -> DescribeUserScramCredentialsRequest:
+    """Describe the credentials of these users."""
+    return DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names])
+
+
+def credential_deleted(mechanism: int = 1) -> AlterUserScramCredentialsRequest:
+    """Delete a credential of a user who has none."""
+    return AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="nobody", mechanism=mechanism)])
+
+
+def credentials_set(*iterations: int) -> AlterUserScramCredentialsRequest:
+    """Set one credential of a user for each number of iterations."""
+    upsertions = [
+        ScramCredentialUpsertion(name="nobody", mechanism=1, iterations=each, salt=b"salt", salted_password=b"salted")
+        for each in iterations
+    ]
+    return AlterUserScramCredentialsRequest(upsertions=upsertions)

@@ -14,6 +14,9 @@ from kohort.client.admin import (
     LogDirectory,
     MemberDescription,
     NewTopic,
+    ScramCredentialInfo,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 from kohort.client.consume import Consumer, ConsumerRecord, PartitionBatch, Partitions
 from kohort.client.failures import (
@@ -39,6 +42,7 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import TopicPartition
 from kohort.requests import ActiveProducer, Broker, ClusterMetadata, FoundOffset, Leader, TopicMetadata
+from kohort.security.sasl import ScramMechanism
 
 __all__ = [
     "ActiveProducer",
@@ -93,7 +97,11 @@ __all__ = [
     "ProducerKeywords",
     "ProducerOptions",
     "RecordMetadata",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "SubscriptionPattern",
     "TopicMetadata",
     "TopicPartition",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]

@@ -314,6 +314,10 @@ Kafka adds one for the id.""",
 # Operators
 
 _IN_MEMORY = "In these tests the broker's log is in memory, so it has no directory and no disk that could be full."
+_UNUSABLE = """\
+A SCRAM credential without a salt or a salted password is answered with UNACCEPTABLE_CREDENTIAL.
+Kafka stores it without a salt, although no client can use it, and fails with an internal error
+without a password."""
 
 _ADMIN = (
     Expected(
@@ -321,6 +325,8 @@ _ADMIN = (
         "alter-configs",
         "an operation that is none",
     ),
+    Expected(_UNUSABLE, "refused-scram-credentials", "no salt", "*error_code", 0, 93),
+    Expected(_UNUSABLE, "refused-scram-credentials", "no password", "*error_code", -1, 93),
     Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*log_dir"),
     Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*_bytes"),
 )

@@ -52,6 +52,9 @@ _SORTED = {
     "ReplicaElectionResult.partition_result": "partition_id",
     "OffsetForLeaderEpochResponse.topics": "topic",
     "DescribeProducersResponse.topics": "name",
+    "AlterUserScramCredentialsResponse.results": "user",
+    "DescribeUserScramCredentialsResponse.results": "user",
+    "DescribeUserScramCredentialsResult.credential_infos": "mechanism",
 }
 _SETS = {"Member.subscribed_topic_names"}
 # Told apart by name, so that one that only one broker has does not move all others.

@@ -16,6 +16,7 @@ from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest
+from kohort.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse
 from kohort.wire.messages.list_config_resources import ListConfigResourcesResponse
 from kohort.wire.messages.list_groups import ListGroupsResponse
@@ -126,6 +127,8 @@ class Stage:
             answer.config_resources = [
                 one for one in resources if one.resource_type != _GROUP or one.resource_name.startswith(self.scene)
             ]
+        if isinstance(answer, DescribeUserScramCredentialsResponse):
+            answer.results = [one for one in answer.results if one.error_code or one.user.startswith(self.scene)]
         if isinstance(answer, FetchResponse):
             answer.responses = _by_topic(answer.responses)
         return self.names.plain(answer)

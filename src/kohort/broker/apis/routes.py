@@ -29,6 +29,7 @@ from kohort.broker.apis import (
     produce,
     reassignments,
     sasl,
+    scram_credentials,
 )
 from kohort.broker.net import Call, Route, Served
 from kohort.wire.api import APIS, flexible_header, flexible_response
@@ -62,6 +63,7 @@ class Dependencies(
     produce.Dependencies,
     reassignments.Dependencies,
     sasl.Dependencies,
+    scram_credentials.Dependencies,
     Protocol,
 ):
     """The parts of the broker that all handlers together use."""
@@ -103,6 +105,8 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.OFFSET_DELETE: (delete_groups.offsets, 0),
     ApiKey.DESCRIBE_CLUSTER: (describe_cluster.handle, 2),
     ApiKey.DESCRIBE_PRODUCERS: (describe_producers.handle, 0),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (scram_credentials.describe, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (scram_credentials.alter, 0),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (consumer_groups.heartbeat, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (consumer_groups.describe, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (list_config_resources.handle, 1),

@@ -1,10 +1,16 @@
-"""Administration of topics, groups, offsets, configs and logs."""
+"""Administration of topics, groups, offsets, configs, logs and users."""
 
 from kohort.client.admin.admin import Admin, NewTopic
 from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.admin.groups import GroupListing, GroupOffset
 from kohort.client.admin.logs import LogDirectory
+from kohort.client.admin.users import (
+    ScramCredentialInfo,
+    UserScramCredentialAlteration,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 __all__ = [
     "Admin",
@@ -17,4 +23,8 @@ __all__ = [
     "LogDirectory",
     "MemberDescription",
     "NewTopic",
+    "ScramCredentialInfo",
+    "UserScramCredentialAlteration",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]

@@ -1,4 +1,4 @@
-"""Admin client for topics, groups, offsets, configs and logs."""
+"""Admin client for topics, groups, offsets, configs, logs and users."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +20,12 @@ from kohort.client.admin.groups import (
 )
 from kohort.client.admin.logs import LogDirectory, delete_records, describe_log_dirs
 from kohort.client.admin.producers import describe_producers
+from kohort.client.admin.users import (
+    ScramCredentialInfo,
+    UserScramCredentialAlteration,
+    alter_user_scram_credentials,
+    describe_user_scram_credentials,
+)
 from kohort.client.arguments import whole_number
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
@@ -213,6 +219,26 @@ class Admin:
     async def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs, or reset them to their defaults (None). Other configs remain unchanged."""
         await alter_configs(self._cluster, kind, name, changes)
+
+    # -- users
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, list[ScramCredentialInfo]]:
+        """Return the SCRAM mechanisms and iterations of these users, or of all.
+
+        Raises RESOURCE_NOT_FOUND for a user without credentials.
+        """
+        return await describe_user_scram_credentials(self._cluster, users)
+
+    async def alter_user_scram_credentials(self, alterations: Iterable[UserScramCredentialAlteration]) -> None:
+        """Set and delete SCRAM credentials. The broker never receives a password.
+
+        Raises the first error of a request, such as RESOURCE_NOT_FOUND, after its other users are
+        changed. A broker takes one alteration of a user in a request, so further ones are sent
+        afterwards.
+        """
+        await alter_user_scram_credentials(self._cluster, alterations)
 
     # -- groups
 

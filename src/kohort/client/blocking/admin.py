@@ -13,6 +13,8 @@ from kohort.client.admin import (
     LogDirectory,
     MemberDescription,
     NewTopic,
+    ScramCredentialInfo,
+    UserScramCredentialAlteration,
 )
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.keywords import AdminKeywords
@@ -66,6 +68,16 @@ class Admin(BlockingClient):
     ) -> dict[TopicPartition, FoundOffset | None]:
         """See `kohort.Admin.list_offsets`."""
         return self._call(self._admin.list_offsets(wanted, read_committed=read_committed))
+
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, list[ScramCredentialInfo]]:
+        """See `kohort.Admin.describe_user_scram_credentials`."""
+        return self._call(self._admin.describe_user_scram_credentials(users))
+
+    def alter_user_scram_credentials(self, alterations: Iterable[UserScramCredentialAlteration]) -> None:
+        """See `kohort.Admin.alter_user_scram_credentials`."""
+        self._call(self._admin.alter_user_scram_credentials(alterations))
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""
