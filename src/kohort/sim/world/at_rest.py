@@ -120,7 +120,9 @@ def _not_one_remains(world: WorldState) -> str:
         if len(living) > 1:
             names = " and ".join(application.name for application in living)
             return f"{names} both live with instance id {place[1]} of {place[0]}"
-        ended = {f"member-{number}.{world.processes[number].starts - 1}" for number in sharing}
+        # A process that leaves as planned is not wanted any more.
+        wanted = [number for number in sharing if world.wanted[number]]
+        ended = {f"{world.processes[number].name}.{world.processes[number].starts - 1}" for number in wanted}
         if len(sharing) > 1 and not living and last in ended:
             return f"no process with instance id {place[1]} of {place[0]} is left, although {last} joined last"
     return ""
