@@ -17,7 +17,7 @@ from tests.client.security.secured_kafka import PASSWORD, USER, SecuredKafka
 def run(*arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
     command = [sys.executable, "-m", "kohort", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, input=stdin, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, input=stdin, timeout=350)
 
 
 def test_a_file_is_read_as_java_reads_properties(tmp_path: Path) -> None:
@@ -58,6 +58,17 @@ def test_wrong_options_end_in_one_sentence(arguments: list[str], variables: dict
     assert sentence in done.stderr and "hunter" not in done.stderr
 
 
+def login(kafka: SecuredKafka) -> dict[str, str]:
+    return {
+        "KOHORT_BOOTSTRAP": kafka.address("SASL_SSL"),
+        "KOHORT_SECURITY_PROTOCOL": "SASL_SSL",
+        "KOHORT_SSL_CAFILE": kafka.certificates.cafile,
+        "KOHORT_SASL_MECHANISM": "PLAIN",
+        "KOHORT_SASL_USERNAME": USER,
+        "KOHORT_SASL_PASSWORD": PASSWORD,
+    }
+
+
 @pytest.mark.kafka
 def test_commands_log_in_with_a_file_with_variables_and_with_single_options(
     secured_kafka: SecuredKafka,  # noqa: F811
@@ -78,14 +89,7 @@ def test_commands_log_in_with_a_file_with_variables_and_with_single_options(
     assert by_file.returncode == 0, by_file.stderr
     assert f"{file}: client.dns.lookup has no effect" in by_file.stderr
 
-    variables = {
-        "KOHORT_BOOTSTRAP": secured_kafka.address("SASL_SSL"),
-        "KOHORT_SECURITY_PROTOCOL": "SASL_SSL",
-        "KOHORT_SSL_CAFILE": secured_kafka.certificates.cafile,
-        "KOHORT_SASL_MECHANISM": "PLAIN",
-        "KOHORT_SASL_USERNAME": USER,
-        "KOHORT_SASL_PASSWORD": PASSWORD,
-    }
+    variables = login(secured_kafka)
     by_variables = run("topic", "list", **variables)
     assert (by_variables.returncode, by_variables.stderr) == (0, "") and "t-cli" in by_variables.stdout
     assert run("produce", "t-cli", stdin="hello\n", **variables).returncode == 0
@@ -95,3 +99,21 @@ def test_commands_log_in_with_a_file_with_variables_and_with_single_options(
     wrong = run("topic", "list", "-X", "sasl.password=hunter-2", **variables)
     assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1
     assert "rejects user 'alice' with its password (PLAIN)" in wrong.stderr and "hunter" not in wrong.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_analysis_logs_in_on_the_driver_and_in_tasks(
+    secured_kafka: SecuredKafka,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    variables = login(secured_kafka)
+    run("topic", "create", "t-analysed", "--partitions", "1", **variables)
+    assert run("produce", "t-analysed", stdin="hello\n", **variables).returncode == 0
+    consume = ["consume", "t-analysed", "--from-beginning", "--group", "g-analysed", "--max", "1"]
+    assert run(*consume, **variables).returncode == 0
+    out = tmp_path / "analysis"
+    done = run("analyse", "--master", "local[1]", "--out", str(out), **variables)
+    assert done.returncode == 0, done.stderr
+    assert (out / "report.html").is_file()

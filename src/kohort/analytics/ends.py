@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kohort.analytics.source import Servers, options_of
 from kohort.model import Millis, TopicPartition
 from pyspark_kohort.net import BlockingCluster
 
@@ -22,7 +23,7 @@ MOST_EDGES = 2_000
 
 
 def ends_of_cluster(
-    spark: SparkSession, bootstrap: str, window_ms: Millis, on_progress: Callable[[str], None]
+    spark: SparkSession, bootstrap: Servers, window_ms: Millis, on_progress: Callable[[str], None]
 ) -> DataFrame:
     """Return the ends of all partitions with commits at each edge of a window, from requests to the cluster.
 
@@ -36,7 +37,7 @@ def ends_of_cluster(
         return spark.createDataFrame([], ENDS_DDL)
     first, last = min(row["first"] for row in known), max(row["last"] for row in known) + window_ms
     step = window_ms * -(-(last - first) // (window_ms * MOST_EDGES))
-    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "unused"}
+    given = options_of(bootstrap) | {"subscribe": "unused"}
     cluster = BlockingCluster.of(given)
     try:
         there = cluster.all_partitions()  # a group may read an internal topic

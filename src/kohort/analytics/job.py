@@ -19,10 +19,12 @@ from kohort.analytics.savings import savings
 from kohort.analytics.schema import RAW, Kind
 from kohort.analytics.source import (
     OFFSETS_TOPIC,
+    Servers,
     cluster_tasks,
     decoded_rows,
     decoded_tasks,
     has_segments,
+    options_of,
     segment_tasks,
     values_of_tasks,
 )
@@ -63,9 +65,9 @@ class Settings:
         return {name: str(getattr(self, name)) for name in self.__slots__}
 
 
-def from_cluster(spark: SparkSession, bootstrap: str, settings: Settings) -> Mapped:
+def from_cluster(spark: SparkSession, bootstrap: Servers, settings: Settings) -> Mapped:
     """Return the history in a cluster's `__consumer_offsets`."""
-    return decoded_tasks(spark, cluster_tasks({"kafka.bootstrap.servers": bootstrap}), settings.window_ms)
+    return decoded_tasks(spark, cluster_tasks(options_of(bootstrap)), settings.window_ms)
 
 
 def from_segments(spark: SparkSession, path: str, settings: Settings) -> Mapped:
@@ -85,7 +87,7 @@ def from_raw(raw: DataFrame, settings: Settings) -> Mapped:
     return decoded_rows(raw, settings.window_ms)
 
 
-def has_journal(bootstrap: str | None, segments: str | None = None) -> bool:
+def has_journal(bootstrap: Servers | None, segments: str | None = None) -> bool:
     """Return whether the cluster has a journal, or the copies include one. Raises KohortError if no broker responds."""
     if bootstrap is None:
         return segments is not None and has_segments(segments, JOURNAL_TOPIC)
@@ -96,7 +98,7 @@ def has_journal(bootstrap: str | None, segments: str | None = None) -> bool:
         cluster.close()
 
 
-def journal_of_cluster(spark: SparkSession, bootstrap: str) -> DataFrame:
+def journal_of_cluster(spark: SparkSession, bootstrap: Servers) -> DataFrame:
     """Return the records of the journal."""
     return spark.read.format("kohort").options(**_journal(bootstrap)).schema("value BINARY").load()
 
@@ -109,8 +111,8 @@ def journal_of_segments(spark: SparkSession, path: str) -> DataFrame:
     return values_of_tasks(spark, segment_tasks(path, JOURNAL_TOPIC)).rows()
 
 
-def _journal(bootstrap: str) -> dict[str, str]:
-    return {"kafka.bootstrap.servers": bootstrap, "subscribe": JOURNAL_TOPIC}
+def _journal(bootstrap: Servers) -> dict[str, str]:
+    return options_of(bootstrap) | {"subscribe": JOURNAL_TOPIC}
 
 
 def analyse(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import mmap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -40,6 +40,15 @@ _DEFAULTS = {
 
 Task = Callable[[], "Iterator[pa.RecordBatch]"]
 """Function that yields raw records, those of one shard in the order of their offsets. Spark pickles it."""
+
+
+Servers = str | Mapping[str, str]
+"""Addresses of brokers, or options of `format("kohort")` with their addresses and with TLS and SASL."""
+
+
+def options_of(servers: Servers) -> dict[str, str]:
+    """Return options of `format("kohort")`."""
+    return {"kafka.bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
 
 
 def cluster_tasks(given: dict[str, str]) -> list[Task]:

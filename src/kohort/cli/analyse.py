@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kohort.cli.client_options import spark_options
 from kohort.cli.local_spark import running_spark
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import print_line, print_note
@@ -15,7 +16,7 @@ from kohort.errors import ConfigError, KohortError, install_extra
 from kohort.recorder import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -82,20 +83,21 @@ def analyse(
     servers = bootstrap_servers(bootstrap) if segments is None and raw is None else None
     if servers is not None:
         check_reachable(servers)
-    journal = has_journal(servers, segments)
+    cluster = None if servers is None else spark_options(servers)
+    journal = has_journal(cluster, segments)
     if journal_only and not journal:
         raise KohortError(f"{servers or segments} has no journal: no topic {JOURNAL_TOPIC}.")
     settings = Settings(window_ms=window_minutes * 60_000)
     print_note("starting Spark")
     with running_spark(master, "kohort analyse") as spark, _Progress(spark) as progress:
         target.prepare(spark)
-        events = _events(spark, servers, segments) if journal else None
+        events = _events(spark, cluster, segments) if journal else None
         if journal_only:
             assert events is not None
             analyse_journal(events, tables, settings, on_progress=progress.show)
         else:
-            known = _ends(spark, ends, servers, settings, progress.show)
-            history = _history(spark, servers, segments, raw, settings)
+            known = _ends(spark, ends, cluster, settings, progress.show)
+            history = _history(spark, cluster, segments, raw, settings)
             compute(history, tables, settings, ends=known, journal=events, on_progress=progress.show)
         progress.show("report")
         _report(spark, target)
@@ -103,7 +105,11 @@ def analyse(
 
 
 def _history(
-    spark: "SparkSession", servers: str | None, segments: str | None, raw: str | None, settings: "Settings"
+    spark: "SparkSession",
+    servers: "Mapping[str, str] | None",
+    segments: str | None,
+    raw: str | None,
+    settings: "Settings",
 ) -> "Mapped":
     """Read the history from whichever source is given: segments, raw archive or cluster."""
     from kohort.analytics import from_cluster, from_raw, from_segments
@@ -116,7 +122,7 @@ def _history(
     return from_cluster(spark, servers, settings)
 
 
-def _events(spark: "SparkSession", servers: str | None, segments: str | None) -> "DataFrame":
+def _events(spark: "SparkSession", servers: "Mapping[str, str] | None", segments: str | None) -> "DataFrame":
     """Read the journal, which must exist."""
     from kohort.analytics import journal_of_cluster, journal_of_segments
 
@@ -127,7 +133,11 @@ def _events(spark: "SparkSession", servers: str | None, segments: str | None) ->
 
 
 def _ends(
-    spark: "SparkSession", ends: str | None, servers: str | None, settings: "Settings", on_progress: "OnProgress"
+    spark: "SparkSession",
+    ends: str | None,
+    servers: "Mapping[str, str] | None",
+    settings: "Settings",
+    on_progress: "OnProgress",
 ) -> "Callable[[], DataFrame] | None":
     """Return a function that reads where topics ended, from a directory or the cluster; None without either."""
     from kohort.analytics import ends_of_cluster

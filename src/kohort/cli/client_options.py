@@ -74,6 +74,22 @@ def client_options(kind: "type[ClientOptions] | None" = None) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in known}
 
 
+def spark_options(servers: str) -> dict[str, str]:
+    """Return options of `format("kohort")` for these servers, with the user's options for TLS and SASL."""
+    from kohort.client.security import SecurityOptions
+
+    given = client_options()
+    names = given.keys() & SecurityOptions.__dataclass_fields__.keys()
+    secured = {f"kafka.{name.replace('_', '.')}": _as_text(given[name]) for name in names}
+    return {"kafka.bootstrap.servers": servers, **secured}
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={each}" for name, each in value.items())
+    return str(value)
+
+
 def bootstrap_in_file() -> str | None:
     """Return bootstrap.servers of the file, if there is one."""
     path = _file.get() or os.environ.get(_FILE_VARIABLE)
