@@ -1,11 +1,12 @@
 """The broker: the asyncio shell around the coordinator and the log.
 
 `Broker` runs on an existing event loop, such as a test's or an application's. `run` runs it as a process of its own;
-`run_cluster` starts several of these processes.
+`run_cluster` starts several of these processes. `stored_credentials` opens the users of one that does not run.
 """
 
 from kohort.broker.config import read_settings
 from kohort.broker.main import run, run_cluster
+from kohort.broker.offline import stored_credentials
 from kohort.broker.server import Broker, BrokerOptions
 
-__all__ = ["Broker", "BrokerOptions", "read_settings", "run", "run_cluster"]
+__all__ = ["Broker", "BrokerOptions", "read_settings", "run", "run_cluster", "stored_credentials"]

@@ -6,6 +6,14 @@
 from kohort.broker.cluster.directory import DirectoryCluster
 from kohort.broker.cluster.lease import Lease
 from kohort.broker.cluster.processes import BrokerProcesses, ClusterOptions
-from kohort.broker.cluster.stores import new_leadership, open_store
+from kohort.broker.cluster.stores import is_shared, new_leadership, open_store
 
-__all__ = ["BrokerProcesses", "ClusterOptions", "DirectoryCluster", "Lease", "new_leadership", "open_store"]
+__all__ = [
+    "BrokerProcesses",
+    "ClusterOptions",
+    "DirectoryCluster",
+    "Lease",
+    "is_shared",
+    "new_leadership",
+    "open_store",
+]

@@ -39,6 +39,11 @@ def open_store(
     return FileStore(data, cluster_id=cluster_id)
 
 
+def is_shared(data: Path) -> bool:
+    """Return whether the directory is one of several brokers."""
+    return (data / "cluster.json").exists()
+
+
 def new_leadership(broker: Dependencies, store: LogStore) -> Leadership:
     """Return the broker's view of the cluster that shares its store, which it has yet to join."""
     if isinstance(store, ClusterStore):
