@@ -82,8 +82,8 @@ def test_the_first_user_is_added_before_the_broker_starts(
                 bootstrap_servers=broker.address,
                 security_protocol="SASL_PLAINTEXT",
                 sasl_mechanism="SCRAM-SHA-512",
-                sasl_username="alice",
-                sasl_password=password,
+                sasl_plain_username="alice",
+                sasl_plain_password=password,
             ) as admin:
                 return (await admin.describe_cluster()).cluster_id or ""
 

@@ -33,8 +33,8 @@ def test_users_are_added_before_the_cluster_starts_and_while_it_runs(
         assert users("--bootstrap", brokers[0]) == {"alice"}
         ran("add", "bob", "--password-stdin", "--bootstrap", brokers[1], stdin="secret")
         ran("add", "carol", "--password-stdin", "--data", data, stdin="secret")
-        for at in brokers:
-            until(20, "the broker knows all", lambda at=at: users("--bootstrap", at) == {"alice", "bob", "carol"})
+        everybody = {"alice", "bob", "carol"}
+        until(20, "all know all", lambda: all(users("--bootstrap", at) == everybody for at in brokers))
         ran("delete", "bob", "--bootstrap", brokers[2])
     assert users("--data", data) == {"alice", "carol"}
 
