@@ -167,6 +167,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.assignor",
         "kohort.assignor.server",
         "kohort.broker",
+        "kohort.broker.access",
         "kohort.broker.apis",
         "kohort.broker.cluster",
         "kohort.broker.config",

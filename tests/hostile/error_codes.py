@@ -335,6 +335,18 @@ ELSEWHERE: Mapping[E, str] = {
     E.NOT_ENOUGH_REPLICAS: "tests/cluster/test_replicated_topics.py::"
     "test_acks_of_all_need_the_topics_minimum_of_replicas_in_sync",
     E.PREFERRED_LEADER_NOT_AVAILABLE: "tests/cluster/test_replicated_topics.py::test_the_preferred_replica_is_elected",
+    # These, a listener with SASL.
+    E.ILLEGAL_SASL_STATE: "tests/broker/security/test_sasl.py::"
+    "test_sasl_requests_to_a_listener_without_sasl_get_an_error",
+    E.SASL_AUTHENTICATION_FAILED: "tests/broker/security/test_sasl.py::"
+    "test_an_unknown_user_and_a_wrong_password_get_the_same_answer",
+    # These, an authorizer, or none.
+    E.SECURITY_DISABLED: "tests/broker/access/test_guards.py::test_without_an_authorizer_acls_are_disabled",
+    E.TOPIC_AUTHORIZATION_FAILED: "tests/broker/access/test_guards.py::test_a_request_is_handled_in_part",
+    E.GROUP_AUTHORIZATION_FAILED: "tests/broker/access/test_guards.py::"
+    "test_groups_need_permission_for_the_group_and_for_its_topics",
+    E.CLUSTER_AUTHORIZATION_FAILED: "tests/broker/access/test_guards.py::"
+    "test_a_producer_that_may_write_any_topic_gets_an_id",
 }
 """The tests that provoke the other codes of this broker and assert that they arrive."""
 
@@ -349,9 +361,5 @@ LATER: Mapping[str, frozenset[E]] = {
         }
     ),
     "transactions": frozenset({E.UNSTABLE_OFFSET_COMMIT}),
-    "authentication": frozenset({E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED}),
-    "access control": frozenset(
-        {E.TOPIC_AUTHORIZATION_FAILED, E.GROUP_AUTHORIZATION_FAILED, E.CLUSTER_AUTHORIZATION_FAILED}
-    ),
 }
 """What belongs to parts of Kafka that have tests of their own, or are not built yet."""

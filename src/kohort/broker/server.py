@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
+from kohort.broker.access import AccessControl
 from kohort.broker.apis import SERVED, Dispatch
 from kohort.broker.clock import now_ms
 from kohort.broker.cluster import new_leadership, open_store
@@ -97,6 +98,8 @@ class Broker:
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
         self.protocols = self.config.names("group.coordinator.rebalance.protocols")
         """The rebalance protocols that groups may use."""
+        self.access_control = AccessControl(self.config) if self.config.text("authorizer.class.name") else None
+        """None: any client may do everything."""
         self._ports: dict[str, int] = {}
         """The port on which each listener listens."""
         self._stopped = False
@@ -113,6 +116,8 @@ class Broker:
         try:
             self._restore_config()
             self.store.change_defaults(store_defaults(self.config))
+            if self.access_control is not None:
+                self.access_control.open(self.store)
             self.scram_credentials = ScramCredentials(self.store)
             self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
@@ -325,6 +330,8 @@ class Broker:
 
     def configs_changed(self, before: AllConfigs, now: AllConfigs) -> None:
         """React to a change of the stored configs by another broker of the cluster."""
+        if self.access_control is not None:
+            self.access_control.follow()
         if now.get(_BROKER_CONFIGS) != before.get(_BROKER_CONFIGS):
             self._restore_config()
             self.store.change_defaults(store_defaults(self.config))

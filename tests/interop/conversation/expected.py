@@ -193,8 +193,8 @@ Kohort explains an error in a sentence where Kafka has no message.""",
     ),
     Expected(
         """\
-Unsupported APIs are not advertised: transactions, access control, quotas, KRaft, share groups, and
-old versions of Produce.""",
+Unsupported APIs are not advertised: transactions, quotas, KRaft, share groups, and old versions of
+Produce.""",
         "api-versions",
         field="api_keys.*",
     ),

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from kohort.broker.access import AccessControl, guarded
 from kohort.broker.apis import api_versions
 from kohort.broker.apis.routes import Dependencies as HandlerParts
 from kohort.broker.apis.routes import route, routes
@@ -22,6 +23,7 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest
 class Dependencies(HandlerParts, Protocol):
     """The parts of the broker that this module uses."""
 
+    access_control: AccessControl | None
     fenced: Callable[[], bool] | None
     groups: GroupCoordinator
     max_elements: int
@@ -64,7 +66,11 @@ class Dispatch:
             held, connection.held_heartbeat = connection.held_heartbeat, None
             if held is not None and held.open:
                 self._release(connection, held, request)
-            found.handler(broker, call, request)
+            control = broker.access_control
+            if control is None:
+                found.handler(broker, call, request)
+            elif (rest := guarded(control, broker.topics, call, request)) is not None:
+                found.handler(broker, call, rest)
             connection.place(call)
         except Exception:  # a bug in the broker must affect only this connection
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, cast
 
+from kohort.broker.access import AccessControl
 from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
 from kohort.broker.fetch import (
@@ -26,6 +27,7 @@ from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch, OffsetOutOfRange, PartitionLog, Topic
 from kohort.log.cluster import FollowerLog
 from kohort.model import Millis
+from kohort.security import Operation, ResourceType
 from kohort.wire.codec import Buffer
 from kohort.wire.messages.fetch import (
     AbortedTransaction,
@@ -40,6 +42,7 @@ from kohort.wire.messages.fetch import (
 class Dependencies(LeaderParts, Protocol):
     """The parts of the broker that this module uses."""
 
+    access_control: AccessControl | None
     disk_errors: DiskErrors
     fetch_max_bytes: int
     fetch_sessions: FetchSessions
@@ -136,7 +139,7 @@ class _Fetch:
     def _gather(self) -> "_Gathered":
         request = self._request
         room = min(request.max_bytes, self._broker.fetch_max_bytes)
-        gathered = _Gathered(self._broker, self._call.version, request, room)
+        gathered = _Gathered(self._broker, self._call, request, room)
         places = self._places if self._session is None else list(self._session.stirring.values())
         connection, new_partitions = self._call.connection, self._broker.new_partitions
         if connection.new_partitions_seen != new_partitions.count:
@@ -212,7 +215,9 @@ def _is_consumer(request: FetchRequest) -> bool:
 class _Gathered:
     """The result of reading the partitions of a fetch once."""
 
-    def __init__(self, broker: Dependencies, version: int, request: FetchRequest, room: int) -> None:
+    def __init__(self, broker: Dependencies, call: Call, request: FetchRequest, room: int) -> None:
+        version = call.version
+        self._connection = call.connection
         self.read: list[tuple[FetchedPartition, PartitionData]] = []
         self.size = 0
         self.failed = False
@@ -238,6 +243,9 @@ class _Gathered:
     def _data(self, place: FetchedPartition) -> tuple[PartitionData, ReadLog | None]:
         wanted = place.wanted
         topic, missing = self._topic(place)
+        # Nothing is revealed of a topic by its name. An ID says nothing about a topic.
+        if not self._may_read(place.topic if topic is None else topic.name):
+            return self._failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED, []), None
         if topic is None:
             return self._failed(wanted, missing, None if missing is ErrorCode.INCONSISTENT_TOPIC_ID else []), None
         place.topic = topic.name
@@ -272,6 +280,12 @@ class _Gathered:
             records=records,
         )
         return data, log
+
+    def _may_read(self, name: str) -> bool:
+        control = self._broker.access_control
+        if control is None or not name:
+            return True
+        return control.may(self._connection, Operation.READ, ResourceType.TOPIC, name)
 
     def _followed(self, topic: Topic, partition: int) -> FollowerLog | None:
         return self._broker.follower_reads.log(topic, partition) if self._may_read_from_followers else None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kohort.broker.apis import (
+    acls,
     alter_configs,
     api_versions,
     consumer_groups,
@@ -38,6 +39,7 @@ from kohort.wire.messages.api_key import ApiKey
 
 
 class Dependencies(
+    acls.Dependencies,
     alter_configs.Dependencies,
     api_versions.Dependencies,
     consumer_groups.Dependencies,
@@ -92,6 +94,9 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.DELETE_RECORDS: (delete_records.handle, 2),
     ApiKey.INIT_PRODUCER_ID: (init_producer_id.handle, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (offset_for_leader_epoch.handle, 4),
+    ApiKey.DESCRIBE_ACLS: (acls.describe, 3),
+    ApiKey.CREATE_ACLS: (acls.create, 3),
+    ApiKey.DELETE_ACLS: (acls.delete, 3),
     ApiKey.DESCRIBE_CONFIGS: (describe_configs.handle, 4),
     ApiKey.ALTER_CONFIGS: (alter_configs.replace_all, 2),
     ApiKey.DESCRIBE_LOG_DIRS: (describe_log_dirs.handle, 5),

@@ -17,6 +17,7 @@ class Call:
     """A request, and its position among the answers of its connection."""
 
     __slots__ = (
+        "amend",
         "answer",
         "connection",
         "correlation_id",
@@ -35,6 +36,8 @@ class Call:
         self.version = route.version
         self.request = request
         self.answer: list[Buffer] | None = None
+        self.amend: Callable[[Message], None] | None = None
+        """Changes the response before it is sent; set by the guard of a request that is authorized in part."""
         self.queued = False
         """Whether it has its position in the queue; most calls are answered before they need one."""
         self.on_abandon: Callable[[], None] | None = None
@@ -52,6 +55,8 @@ class Call:
         if self.answer is not None:
             return  # abandoned: the connection is closed
         self.on_abandon = None  # it may refer to this call, and a cycle would wait for the garbage collector
+        if self.amend is not None:
+            self.amend(response)
         last = self.connection.last_heartbeat
         if last is not None and last.answer is response and last.request is self.request:
             self.answer = [_prefix(last.size, self.correlation_id) + last.payload]

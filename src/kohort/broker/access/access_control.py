@@ -1,0 +1,119 @@
+"""The ACLs of the cluster, kept in the log store, and the decisions by them."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from kohort.broker.config import BrokerConfig
+from kohort.broker.net import ClientConnection
+from kohort.errors import ConfigError
+from kohort.log import LogStore
+from kohort.security import (
+    CLUSTER_NAME,
+    Acl,
+    Acls,
+    Authorizer,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+    parse_super_users,
+)
+
+log = logging.getLogger("kohort.broker")
+
+ACLS = "acls"
+"""Kind of the stored configs that hold ACLs: one entry for each resource pattern, one config for each ACL."""
+
+
+class AccessControl:
+    """Decides what the client of a connection may do. The ACLs are those in the store, whoever changed them."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        """Read the settings. Raise ConfigError."""
+        try:
+            self._super_users = parse_super_users(config.text("super.users"))
+        except ValueError as error:
+            raise ConfigError(f"super.users takes TYPE:NAME, such as User:admin, not {str(error)!r}.") from None
+        self._allow_if_no_acl = config.flag("allow.everyone.if.no.acl.found")
+        self._store: LogStore | None = None
+        self._authorizer = self._new_authorizer(())
+
+    def open(self, store: LogStore) -> None:
+        """Read the ACLs from the store."""
+        self._store = store
+        self.follow()
+
+    def follow(self) -> None:
+        """Take over the ACLs that the store has now."""
+        assert self._store is not None
+        self._authorizer = self._new_authorizer(_stored_acls(self._store.configs(ACLS)))
+
+    def _new_authorizer(self, acls: Iterable[Acl]) -> Authorizer:
+        return Authorizer(Acls(acls), super_users=self._super_users, allow_if_no_acl=self._allow_if_no_acl)
+
+    @property
+    def acls(self) -> Acls:
+        """All ACLs."""
+        return self._authorizer.acls
+
+    def add(self, acls: Sequence[Acl]) -> None:
+        """Add ACLs, durably. Raise OSError; those before the failure are added."""
+        assert self._store is not None
+        for pattern in dict.fromkeys(acl.pattern for acl in acls):
+            kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern}
+            added = {_entry(acl): "" for acl in acls if acl.pattern == pattern}
+            self._store.keep_configs(ACLS, _key(pattern), {**kept, **added})
+        self.follow()
+
+    def remove(self, acls: Sequence[Acl]) -> None:
+        """Remove ACLs, durably. Raise OSError; those before the failure are removed."""
+        assert self._store is not None
+        gone = set(acls)
+        for pattern in dict.fromkeys(acl.pattern for acl in acls):
+            kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern and acl not in gone}
+            self._store.keep_configs(ACLS, _key(pattern), kept)
+        self.follow()
+
+    def may(self, connection: ClientConnection, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Return whether the connection's client may do this."""
+        host = connection.host.removeprefix("/")
+        return self._authorizer.allowed(connection.principal, host, operation, resource_type, name)
+
+    def may_with_any(self, connection: ClientConnection, operation: Operation, resource_type: ResourceType) -> bool:
+        """Return whether the connection's client may do this with any resource of the type that could exist."""
+        host = connection.host.removeprefix("/")
+        return self._authorizer.allowed_for_any(connection.principal, host, operation, resource_type)
+
+    def operations(self, connection: ClientConnection, resource_type: ResourceType, name: str) -> list[Operation]:
+        """Return what the connection's client may do with the resource."""
+        host = connection.host.removeprefix("/")
+        return self._authorizer.operations(connection.principal, host, resource_type, name)
+
+
+def _key(pattern: ResourcePattern) -> str:
+    return json.dumps([pattern.resource_type.name, pattern.pattern_type.name, pattern.name])
+
+
+def _entry(acl: Acl) -> str:
+    return json.dumps([acl.principal, acl.host, acl.operation.name, acl.permission.name])
+
+
+def _stored_acls(stored: Mapping[str, Mapping[str, str]]) -> list[Acl]:
+    found = []
+    for key, entries in stored.items():
+        for entry in entries:
+            try:
+                kind, pattern, name = json.loads(key)
+                principal, host, operation, permission = json.loads(entry)
+                resources = ResourcePattern(ResourceType[kind], name, PatternType[pattern])
+                found.append(Acl(resources, principal, host, Operation[operation], Permission[permission]))
+            except (ValueError, KeyError, TypeError) as error:
+                # A denial that cannot be read must not turn into a permission.
+                raise ConfigError(f"The stored ACL {key} {entry} cannot be read: {error!r}.") from None
+    return found
+
+
+CLUSTER = (ResourceType.CLUSTER, CLUSTER_NAME)
+"""The cluster as a resource."""

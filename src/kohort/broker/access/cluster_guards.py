@@ -1,0 +1,248 @@
+"""Guards of requests about the cluster, its configs, its ACLs and its users."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kohort.broker.access.request_access import Guard, RequestAccess
+from kohort.errors import ErrorCode
+from kohort.security import Operation
+from kohort.wire.codec import Message
+from kohort.wire.messages import alter_configs as replacing
+from kohort.wire.messages import incremental_alter_configs as incremental
+from kohort.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kohort.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from kohort.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kohort.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kohort.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from kohort.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kohort.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_TOPIC, _GROUP = 2, 32
+"""Types of resources with configs; configs of any other type belong to the cluster."""
+
+_M = TypeVar("_M", bound=Message)
+
+
+def cluster(operation: Operation, refused: Callable[[Any], Message]) -> Guard:
+    """Return a guard of requests that need one operation on the cluster."""
+
+    def guard(access: RequestAccess, request: _M) -> _M | None:
+        if access.cluster(operation):
+            return request
+        access.refuse(refused(request))
+        return None
+
+    return guard
+
+
+def describe_cluster(access: RequestAccess, request: DescribeClusterRequest) -> DescribeClusterRequest:
+    """Describe the cluster to any client, with the operations that it may perform."""
+    if request.include_cluster_authorized_operations:
+
+        def tell(response: DescribeClusterResponse) -> None:
+            if response.error_code == ErrorCode.NONE:
+                response.cluster_authorized_operations = access.cluster_bits()
+
+        access.amend(tell)
+    return request
+
+
+def describe_configs(access: RequestAccess, request: DescribeConfigsRequest) -> DescribeConfigsRequest | None:
+    """Describe the configs that the client may describe."""
+
+    def refused(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        code = _config_code(resource.resource_type)
+        return DescribeConfigsResult(
+            error_code=code,
+            error_message=code.sentence,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+
+    return access.only(
+        request,
+        "resources",
+        lambda resource: _may_config(access, Operation.DESCRIBE_CONFIGS, resource),
+        refused,
+        DescribeConfigsResponse(),
+        "results",
+    )
+
+
+def alter_configs(access: RequestAccess, request: replacing.AlterConfigsRequest) -> Message | None:
+    """Replace the configs that the client may alter."""
+
+    def refused(resource: replacing.AlterConfigsResource) -> replacing.AlterConfigsResourceResponse:
+        code = _config_code(resource.resource_type)
+        return replacing.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=code.sentence,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+
+    return access.only(
+        request,
+        "resources",
+        lambda resource: _may_config(access, Operation.ALTER_CONFIGS, resource),
+        refused,
+        replacing.AlterConfigsResponse(),
+        "responses",
+    )
+
+
+def incremental_alter_configs(
+    access: RequestAccess, request: incremental.IncrementalAlterConfigsRequest
+) -> Message | None:
+    """Change the configs that the client may alter."""
+
+    def refused(resource: incremental.AlterConfigsResource) -> incremental.AlterConfigsResourceResponse:
+        code = _config_code(resource.resource_type)
+        return incremental.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=code.sentence,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+
+    return access.only(
+        request,
+        "resources",
+        lambda resource: _may_config(access, Operation.ALTER_CONFIGS, resource),
+        refused,
+        incremental.IncrementalAlterConfigsResponse(),
+        "responses",
+    )
+
+
+def _may_config(access: RequestAccess, operation: Operation, resource: Any) -> bool:
+    if resource.resource_type == _TOPIC:
+        return access.topic(operation, resource.resource_name)
+    if resource.resource_type == _GROUP:
+        return access.group(operation, resource.resource_name)
+    return access.cluster(operation)
+
+
+def _config_code(resource_type: int) -> ErrorCode:
+    if resource_type == _TOPIC:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.GROUP_AUTHORIZATION_FAILED if resource_type == _GROUP else _DENIED
+
+
+# Responses of requests that are refused as a whole
+
+
+def log_dirs(request: DescribeLogDirsRequest) -> Message:
+    """Return the response without any directory."""
+    return DescribeLogDirsResponse(error_code=_DENIED)
+
+
+def elected_leaders(request: ElectLeadersRequest) -> Message:
+    """Return the error for the request and for each partition that it names."""
+    return ElectLeadersResponse(
+        error_code=_DENIED,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=_DENIED) for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def altered_reassignments(request: AlterPartitionReassignmentsRequest) -> Message:
+    """Return the error for the request and for each partition that it names."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=_DENIED,
+        error_message=_DENIED.sentence,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=partition.partition_index, error_code=_DENIED, error_message=_DENIED.sentence
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def listed_reassignments(request: ListPartitionReassignmentsRequest) -> Message:
+    """Return the error for the request."""
+    return ListPartitionReassignmentsResponse(error_code=_DENIED, error_message=_DENIED.sentence)
+
+
+def config_resources(request: ListConfigResourcesRequest) -> Message:
+    """Return the error for the request."""
+    return ListConfigResourcesResponse(error_code=_DENIED)
+
+
+def described_acls(request: DescribeAclsRequest) -> Message:
+    """Return the error for the request."""
+    return DescribeAclsResponse(error_code=_DENIED, error_message=_DENIED.sentence)
+
+
+def created_acls(request: CreateAclsRequest) -> Message:
+    """Return the error for each ACL."""
+    result = AclCreationResult(error_code=_DENIED, error_message=_DENIED.sentence)
+    return CreateAclsResponse(results=[result] * len(request.creations))
+
+
+def deleted_acls(request: DeleteAclsRequest) -> Message:
+    """Return the error for each filter."""
+    result = DeleteAclsFilterResult(error_code=_DENIED, error_message=_DENIED.sentence)
+    return DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+def described_credentials(request: DescribeUserScramCredentialsRequest) -> Message:
+    """Return the error for the request."""
+    return DescribeUserScramCredentialsResponse(error_code=_DENIED, error_message=_DENIED.sentence)
+
+
+def altered_credentials(request: AlterUserScramCredentialsRequest) -> Message:
+    """Return the error for each user."""
+    users = dict.fromkeys([deletion.name for deletion in request.deletions])
+    users |= dict.fromkeys([upsertion.name for upsertion in request.upsertions])
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=user, error_code=_DENIED, error_message=_DENIED.sentence)
+            for user in users
+        ]
+    )

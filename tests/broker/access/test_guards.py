@@ -1,0 +1,540 @@
+"""What a client without permission is told, request by request, as Apache Kafka tells it."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.broker.access.guards import GUARDS, OPEN
+from kohort.errors import ConfigError, ErrorCode
+from kohort.security import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType, Secret
+from kohort.security.sasl import PlainClient
+from kohort.wire.codec import Message
+from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kohort.wire.messages.alter_configs import AlterConfigsResource as ReplacedConfigs
+from kohort.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from kohort.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+)
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kohort.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kohort.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
+from kohort.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kohort.wire.messages.describe_topic_partitions import TopicRequest as DescribedTopic
+from kohort.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kohort.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kohort.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from kohort.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from kohort.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kohort.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.broker.conftest import QUICK, MakeBroker
+from tests.broker.peer import Peer, talking_to
+from tests.broker.security.test_sasl import MODULE
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SETTINGS = {
+    **QUICK,
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{MODULE} required user_root="r" user_alice="a";',
+    "authorizer.class.name": AUTHORIZER,
+    "super.users": "User:root",
+}
+TOPIC, CLUSTER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TRANSACTIONAL_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+ALICE = "User:alice"
+
+
+@pytest.fixture
+async def secured(start_broker: MakeBroker) -> Broker:
+    """A broker with the topics `own` and `other`; root may do everything, alice nothing."""
+    broker = await start_broker(BrokerOptions(settings=SETTINGS))
+    for name in ("own", "other"):
+        broker.topics.create(name, 1)
+    return broker
+
+
+@asynccontextmanager
+async def as_user(broker: Broker, user: str) -> AsyncIterator[Peer]:
+    async with talking_to(broker) as peer:
+        await peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+        token = PlainClient(user, Secret(user[0])).start()
+        answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2, SaslAuthenticateResponse)
+        assert not answer.error_code
+        yield peer
+
+
+def allow(broker: Broker, operation: Operation, kind: ResourceType, name: str, *, prefixed: bool = False) -> None:
+    assert broker.access_control is not None
+    pattern = ResourcePattern(kind, name, PatternType.PREFIXED if prefixed else PatternType.LITERAL)
+    broker.access_control.add([Acl(pattern, ALICE, "*", operation, Permission.ALLOW)])
+
+
+def codes(response: object) -> set[int]:
+    """All error codes anywhere in a response."""
+    if isinstance(response, list):
+        return {code for item in response for code in codes(item)}
+    if not hasattr(response, "FIELDS"):
+        return set()
+    found: set[int] = set()
+    for field in response.FIELDS:
+        value = getattr(response, field.name)
+        found |= {value} if field.name == "error_code" else codes(value)
+    return found
+
+
+def describe_configs(kind: int, name: str) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=kind, resource_name=name)])
+
+
+def alter_configs(kind: int, name: str) -> AlterConfigsRequest:
+    return AlterConfigsRequest(resources=[ReplacedConfigs(resource_type=kind, resource_name=name)])
+
+
+def fetch(name: str) -> FetchRequest:
+    return FetchRequest(topics=[FetchTopic(topic=name, partitions=[FetchPartition()])], max_wait_ms=0)
+
+
+EVERYTHING = DescribeAclsRequest(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    pattern_type_filter=1,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
+
+REFUSED: Sequence[tuple[Message, int, type[Message], int]] = [
+    (
+        ProduceRequest(
+            acks=-1, topic_data=[TopicProduceData(name="own", partition_data=[PartitionProduceData(records=b"")])]
+        ),
+        11,
+        ProduceResponse,
+        TOPIC,
+    ),
+    (
+        FetchRequest(topics=[FetchTopic(topic="own", partitions=[FetchPartition()])], max_wait_ms=0),
+        12,
+        FetchResponse,
+        TOPIC,
+    ),
+    (fetch("none"), 12, FetchResponse, TOPIC),
+    (
+        ListOffsetsRequest(topics=[ListOffsetsTopic(name="own", partitions=[ListOffsetsPartition(timestamp=-1)])]),
+        7,
+        ListOffsetsResponse,
+        TOPIC,
+    ),
+    (
+        OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic="own", partitions=[OffsetForLeaderPartition()])]
+        ),
+        4,
+        OffsetForLeaderEpochResponse,
+        TOPIC,
+    ),
+    (MetadataRequest(topics=[MetadataRequestTopic(name="own")]), 12, MetadataResponse, TOPIC),
+    (MetadataRequest(topics=[MetadataRequestTopic(name="none")]), 12, MetadataResponse, TOPIC),
+    (DescribeTopicPartitionsRequest(topics=[DescribedTopic(name="own")]), 0, DescribeTopicPartitionsResponse, TOPIC),
+    (DescribeTopicPartitionsRequest(topics=[DescribedTopic(name="none")]), 0, DescribeTopicPartitionsResponse, TOPIC),
+    (
+        CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+        7,
+        CreateTopicsResponse,
+        TOPIC,
+    ),
+    (DeleteTopicsRequest(topics=[DeleteTopicState(name="own")]), 6, DeleteTopicsResponse, TOPIC),
+    (DeleteTopicsRequest(topic_names=["own"]), 5, DeleteTopicsResponse, TOPIC),
+    (
+        DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="own", partitions=[DeleteRecordsPartition()])]),
+        2,
+        DeleteRecordsResponse,
+        TOPIC,
+    ),
+    (CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="own", count=2)]), 3, CreatePartitionsResponse, TOPIC),
+    (
+        DescribeProducersRequest(topics=[ProducersOfTopic(name="own", partition_indexes=[0])]),
+        0,
+        DescribeProducersResponse,
+        TOPIC,
+    ),
+    (InitProducerIdRequest(), 4, InitProducerIdResponse, CLUSTER),
+    (InitProducerIdRequest(transactional_id="t"), 4, InitProducerIdResponse, TRANSACTIONAL_ID),
+    (JoinGroupRequest(group_id="g", session_timeout_ms=10_000), 5, JoinGroupResponse, GROUP),
+    (SyncGroupRequest(group_id="g"), 3, SyncGroupResponse, GROUP),
+    (HeartbeatRequest(group_id="g"), 3, HeartbeatResponse, GROUP),
+    (LeaveGroupRequest(group_id="g"), 2, LeaveGroupResponse, GROUP),
+    (ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), 1, ConsumerGroupHeartbeatResponse, GROUP),
+    (ConsumerGroupDescribeRequest(group_ids=["g"]), 0, ConsumerGroupDescribeResponse, GROUP),
+    (FindCoordinatorRequest(key="g"), 3, FindCoordinatorResponse, GROUP),
+    (FindCoordinatorRequest(coordinator_keys=["g"]), 4, FindCoordinatorResponse, GROUP),
+    (FindCoordinatorRequest(coordinator_keys=["t"], key_type=1), 4, FindCoordinatorResponse, TRANSACTIONAL_ID),
+    (DescribeGroupsRequest(groups=["g"]), 5, DescribeGroupsResponse, GROUP),
+    (DeleteGroupsRequest(groups_names=["g"]), 2, DeleteGroupsResponse, GROUP),
+    (
+        OffsetCommitRequest(
+            group_id="g",
+            topics=[OffsetCommitRequestTopic(name="own", partitions=[OffsetCommitRequestPartition()])],
+        ),
+        8,
+        OffsetCommitResponse,
+        GROUP,
+    ),
+    (OffsetFetchRequest(group_id="g", topics=None), 7, OffsetFetchResponse, GROUP),
+    (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8, OffsetFetchResponse, GROUP),
+    (OffsetDeleteRequest(group_id="g"), 0, OffsetDeleteResponse, GROUP),
+    (
+        describe_configs(2, "own"),
+        4,
+        DescribeConfigsResponse,
+        TOPIC,
+    ),
+    (
+        describe_configs(4, "1"),
+        4,
+        DescribeConfigsResponse,
+        CLUSTER,
+    ),
+    (
+        describe_configs(32, "g"),
+        4,
+        DescribeConfigsResponse,
+        GROUP,
+    ),
+    (
+        alter_configs(2, "own"),
+        2,
+        AlterConfigsResponse,
+        TOPIC,
+    ),
+    (
+        alter_configs(4, "1"),
+        2,
+        AlterConfigsResponse,
+        CLUSTER,
+    ),
+    (DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse, CLUSTER),
+    (ElectLeadersRequest(topic_partitions=None), 2, ElectLeadersResponse, CLUSTER),
+    (AlterPartitionReassignmentsRequest(), 0, AlterPartitionReassignmentsResponse, CLUSTER),
+    (ListPartitionReassignmentsRequest(), 0, ListPartitionReassignmentsResponse, CLUSTER),
+    (ListConfigResourcesRequest(), 1, ListConfigResourcesResponse, CLUSTER),
+    (
+        DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1),
+        3,
+        DescribeAclsResponse,
+        CLUSTER,
+    ),
+    (CreateAclsRequest(creations=[AclCreation()]), 3, CreateAclsResponse, CLUSTER),
+    (DeleteAclsRequest(filters=[DeleteAclsFilter()]), 3, DeleteAclsResponse, CLUSTER),
+    (DescribeUserScramCredentialsRequest(users=None), 0, DescribeUserScramCredentialsResponse, CLUSTER),
+    (
+        AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="bob", mechanism=1)]),
+        0,
+        AlterUserScramCredentialsResponse,
+        CLUSTER,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "kind", "code"),
+    REFUSED,
+    ids=[f"{type(row[0]).__name__}-{row[3]}" for row in REFUSED],
+)
+async def test_without_an_acl_a_request_is_refused_and_changes_nothing(
+    secured: Broker, request_: Message, version: int, kind: type[Message], code: int
+) -> None:
+    async with as_user(secured, "alice") as peer:
+        assert codes(await peer.ask(request_, version, kind)) - {0} == {code}
+    assert set(secured.topics.all()) >= {"own", "other"}
+    assert "new" not in secured.topics.all() and "none" not in secured.topics.all()
+    assert secured.topics.all()["own"].partitions == 1
+
+
+async def test_every_served_api_has_a_guard_or_is_open(secured: Broker) -> None:
+    assert {key for key, _, _ in secured.served} == {*map(int, GUARDS), *map(int, OPEN)}
+
+
+async def test_a_list_has_only_what_the_client_may_describe(secured: Broker) -> None:
+    allow(secured, Operation.READ, ResourceType.TOPIC, "ow", prefixed=True)
+    async with as_user(secured, "alice") as peer:
+        metadata = await peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        assert [topic.name for topic in metadata.topics] == ["own"]
+        described = await peer.ask(DescribeTopicPartitionsRequest(), 0, DescribeTopicPartitionsResponse)
+        assert [topic.name for topic in described.topics] == ["own"]
+    async with as_user(secured, "root") as peer:
+        metadata = await peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        assert {topic.name for topic in metadata.topics} >= {"own", "other", "__consumer_offsets"}
+
+
+async def test_a_request_is_handled_in_part(secured: Broker) -> None:
+    allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
+    async with as_user(secured, "alice") as peer:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="own"), MetadataRequestTopic(name="other")])
+        response = await peer.ask(request, 12, MetadataResponse)
+        found_codes = {topic.name: topic.error_code for topic in response.topics}
+        assert found_codes == {"own": 0, "other": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        offsets = ListOffsetsRequest(
+            topics=[
+                ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(timestamp=-1)])
+                for name in ("own", "other")
+            ]
+        )
+        found = await peer.ask(offsets, 7, ListOffsetsResponse)
+        assert {topic.name: topic.partitions[0].error_code for topic in found.topics} == {"own": 0, "other": TOPIC}
+
+
+async def test_a_topic_id_reveals_nothing(secured: Broker) -> None:
+    topic = secured.topics.all()["other"]
+    async with as_user(secured, "alice") as peer:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic.topic_id)])
+        (found,) = (await peer.ask(request, 12, MetadataResponse)).topics
+        assert (found.error_code, found.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+        deleted = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.topic_id)])
+        (result,) = (await peer.ask(deleted, 6, DeleteTopicsResponse)).responses
+        assert (result.error_code, result.name) == (TOPIC, None)
+
+
+async def test_authorized_operations_are_those_of_the_acls(secured: Broker) -> None:
+    allow(secured, Operation.READ, ResourceType.TOPIC, "own")
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="own")], include_topic_authorized_operations=True)
+    async with as_user(secured, "alice") as peer:
+        (topic,) = (await peer.ask(request, 12, MetadataResponse)).topics
+        assert topic.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+        cluster = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        assert (await peer.ask(cluster, 1, DescribeClusterResponse)).cluster_authorized_operations == 0
+        allow(secured, Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster")
+        found = await peer.ask(cluster, 1, DescribeClusterResponse)
+        assert found.cluster_authorized_operations == 1 << Operation.DESCRIBE
+
+
+async def test_a_fetch_session_loses_a_topic_with_its_acl(secured: Broker) -> None:
+    allow(secured, Operation.READ, ResourceType.TOPIC, "own")
+    async with as_user(secured, "alice") as peer:
+        first = FetchRequest(
+            topics=[FetchTopic(topic="own", partitions=[FetchPartition()])], max_wait_ms=0, session_epoch=0
+        )
+        begun = await peer.ask(first, 12, FetchResponse)
+        assert begun.session_id and codes(begun) == {0}
+        assert secured.access_control is not None
+        secured.access_control.remove(list(secured.access_control.acls.all))
+        changed = FetchRequest(
+            topics=[FetchTopic(topic="own", partitions=[FetchPartition(fetch_offset=0)])],
+            max_wait_ms=0,
+            session_id=begun.session_id,
+            session_epoch=1,
+        )
+        assert codes(await peer.ask(changed, 12, FetchResponse)) == {0, TOPIC}
+
+
+async def test_a_producer_that_may_write_any_topic_gets_an_id(secured: Broker) -> None:
+    async with as_user(secured, "alice") as peer:
+        refused = await peer.ask(InitProducerIdRequest(), 4, InitProducerIdResponse)
+        assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        allow(secured, Operation.WRITE, ResourceType.TOPIC, "new-", prefixed=True)
+        assert (await peer.ask(InitProducerIdRequest(), 4, InitProducerIdResponse)).error_code == 0
+
+
+async def test_produce_without_acknowledgement_is_refused_by_closing(
+    secured: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with as_user(secured, "alice") as peer:
+        data = [TopicProduceData(name="own", partition_data=[PartitionProduceData(records=b"")])]
+        peer.send(ProduceRequest(acks=0, topic_data=data), 11)
+        assert await peer.closed()
+    assert f"is not authorized for {ALICE}" in caplog.text
+
+
+async def test_groups_need_permission_for_the_group_and_for_its_topics(secured: Broker) -> None:
+    allow(secured, Operation.READ, ResourceType.GROUP, "g")
+    commit = OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(name=name, partitions=[OffsetCommitRequestPartition(committed_offset=5)])
+            for name in ("own", "other")
+        ],
+    )
+    allow(secured, Operation.READ, ResourceType.TOPIC, "own")
+    async with as_user(secured, "alice") as peer:
+        done = await peer.ask(commit, 8, OffsetCommitResponse)
+        assert {topic.name: topic.partitions[0].error_code for topic in done.topics} == {"own": 0, "other": TOPIC}
+        wanted = OffsetFetchRequestGroup(
+            group_id="g",
+            topics=[OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("own", "other")],
+        )
+        (group,) = (await peer.ask(OffsetFetchRequest(groups=[wanted]), 8, OffsetFetchResponse)).groups
+        found = {t.name: (t.partitions[0].committed_offset, t.partitions[0].error_code) for t in group.topics}
+        assert found == {"own": (5, 0), "other": (-1, TOPIC)}
+        deletion = OffsetDeleteRequest(
+            group_id="g",
+            topics=[OffsetDeleteRequestTopic(name="own", partitions=[OffsetDeleteRequestPartition()])],
+        )
+        deleted = await peer.ask(deletion, 0, OffsetDeleteResponse)
+        assert deleted.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="new", member_id="m", member_epoch=0, subscribed_topic_names=["other"], rebalance_timeout_ms=1_000
+        )
+        allow(secured, Operation.READ, ResourceType.GROUP, "new")
+        assert codes(await peer.ask(heartbeat, 1, ConsumerGroupHeartbeatResponse)) == {TOPIC}
+
+
+async def test_a_list_of_groups_has_those_that_the_client_may_describe(secured: Broker) -> None:
+    async with as_user(secured, "root") as peer:
+        for group in ("mine", "theirs"):
+            partitions = [OffsetCommitRequestPartition()]
+            topics = [OffsetCommitRequestTopic(name="own", partitions=partitions)]
+            await peer.ask(OffsetCommitRequest(group_id=group, topics=topics), 8, OffsetCommitResponse)
+    allow(secured, Operation.DESCRIBE, ResourceType.GROUP, "mine")
+    async with as_user(secured, "alice") as peer:
+        listed = await peer.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+        assert [group.group_id for group in listed.groups] == ["mine"]
+
+
+async def test_acls_are_created_listed_and_deleted_over_the_wire(secured: Broker) -> None:
+    creations = [
+        AclCreation(resource_type=2, resource_name="own", principal=ALICE, host="*", operation=3, permission_type=3),
+        AclCreation(resource_type=1, resource_name="own", principal=ALICE, host="*", operation=3, permission_type=3),
+        AclCreation(resource_type=4, resource_name="c", principal=ALICE, host="*", operation=3, permission_type=3),
+        AclCreation(resource_type=2, resource_name="", principal=ALICE, host="*", operation=3, permission_type=3),
+        AclCreation(resource_type=2, resource_name="own", principal="alice", host="*", operation=3, permission_type=3),
+        AclCreation(resource_type=2, resource_name="own", principal=ALICE, host="*", operation=99, permission_type=3),
+    ]
+    async with as_user(secured, "root") as peer:
+        created = await peer.ask(CreateAclsRequest(creations=creations), 3, CreateAclsResponse)
+        assert [result.error_code for result in created.results] == [0] + [ErrorCode.INVALID_REQUEST] * 5
+        (resource,) = (await peer.ask(EVERYTHING, 3, DescribeAclsResponse)).resources
+        assert (resource.resource_name, [acl.principal for acl in resource.acls]) == ("own", [ALICE])
+        async with as_user(secured, "alice") as alice:
+            request = MetadataRequest(topics=[MetadataRequestTopic(name="own")])
+            assert codes(await alice.ask(request, 12, MetadataResponse)) == {0}
+            wanted = DeleteAclsFilter(
+                resource_type_filter=2,
+                resource_name_filter=None,
+                pattern_type_filter=1,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+            deleted = await peer.ask(DeleteAclsRequest(filters=[wanted]), 3, DeleteAclsResponse)
+            assert [len(result.matching_acls) for result in deleted.filter_results] == [1]
+            assert codes(await alice.ask(request, 12, MetadataResponse)) - {0} == {TOPIC}
+        assert (await peer.ask(EVERYTHING, 3, DescribeAclsResponse)).resources == []
+
+
+async def test_without_an_authorizer_acls_are_disabled(broker: Broker) -> None:
+    async with talking_to(broker) as peer:
+        listed = await peer.ask(DescribeAclsRequest(), 3, DescribeAclsResponse)
+        assert listed.error_code == ErrorCode.SECURITY_DISABLED
+        created = await peer.ask(CreateAclsRequest(creations=[AclCreation()]), 3, CreateAclsResponse)
+        assert codes(created) == {ErrorCode.SECURITY_DISABLED}
+        deleted = await peer.ask(DeleteAclsRequest(filters=[DeleteAclsFilter()]), 3, DeleteAclsResponse)
+        assert codes(deleted) == {ErrorCode.SECURITY_DISABLED}
+
+
+async def test_acls_are_loaded_before_the_first_request(tmp_path: Path) -> None:
+    options = BrokerOptions(settings=SETTINGS, data=tmp_path)
+    async with Broker(options) as broker:
+        broker.topics.create("own", 1)
+        allow(broker, Operation.READ, ResourceType.TOPIC, "own")
+    async with Broker(options) as broker, as_user(broker, "alice") as peer:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="own")])
+        assert codes(await peer.ask(request, 12, MetadataResponse)) == {0}
+
+
+def test_a_wrong_super_user_is_one_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"super\.users takes TYPE:NAME, such as User:admin, not 'root'"):
+        Broker(BrokerOptions(settings={**SETTINGS, "super.users": "User:a;root"}))
