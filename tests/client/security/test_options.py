@@ -192,9 +192,9 @@ def test_the_callback_of_confluent_kafka_is_a_provider() -> None:
         ({"security_protocol": "SSL", "ssl.endpoint.identification.algorithm": "x"}, "must be https, or empty"),
         ({"security_protocol": "SSL", "ssl.protocol": "SSLv3"}, "TLS 1.2 and 1.3"),
         ({**SASL, "sasl.login.callback.handler.class": "com.example.Mine"}, "give sasl_oauth_token_provider"),
-        ({**SASL, "sasl.jaas.config": "hunter-2"}, "must look like: CLASS required"),
-        ({**SASL, "sasl.jaas.config": "a.PlainLoginModule required password=hunter-2"}, "a semicolon at the end"),
-        ({**SASL, "sasl.jaas.config": 'a.PlainLoginModule required password="hunter-2;'}, "malformed after 0"),
+        ({**SASL, "sasl.jaas.config": "hunter-2"}, "begins with the name of a login module"),
+        ({**SASL, "sasl.jaas.config": "a.PlainLoginModule required password=hunter-2"}, "ends with a semicolon"),
+        ({**SASL, "sasl.jaas.config": 'a.PlainLoginModule required password="hunter-2;'}, "has no end"),
         ({**SASL, "sasl.jaas.config": "a.PlainLoginModule required user_a=hunter-2;"}, "option user_a"),
         ({**SASL, "sasl.jaas.config": "a.Krb5LoginModule required keyTab=hunter-2;"}, "names Krb5LoginModule"),
         (

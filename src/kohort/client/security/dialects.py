@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kohort.client.security.jaas import parse_jaas
 from kohort.client.security.options import MSK_IAM, PASSWORD_MECHANISMS
 from kohort.errors import ConfigError
+from kohort.security import JaasError, parse_jaas
 
 _SAME: Mapping[str, str] = {
     "ssl.truststore.certificates": "ssl_cadata",
@@ -131,13 +131,18 @@ def _login_class(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _jaas(value: Any) -> list[tuple[str, Any]]:
     text = value.reveal() if hasattr(value, "reveal") else str(value)
-    module, options = parse_jaas(text)
+    try:
+        entry = parse_jaas(text)
+    except JaasError as problem:
+        raise ConfigError(f"sasl.jaas.config cannot be read: {problem}.") from None
+    module = entry.name
     if module not in _MODULES:
         raise ConfigError(f"sasl.jaas.config names {module}, but must name one of: {', '.join(_MODULES)}.")
     read: list[tuple[str, Any]] = [(_MODULE, module)]
     names = _OF_OAUTH if module == "OAuthBearerLoginModule" else _OF_PASSWORDS
     extensions: dict[str, str] = {}
-    for name, given in options.items():
+    for name, secret in entry.options.items():
+        given = secret.reveal()
         if module == "OAuthBearerLoginModule" and name.startswith("extension_"):
             extensions[name.removeprefix("extension_")] = given
         elif module != "IAMLoginModule" and name in names:
