@@ -1,4 +1,4 @@
-"""Apache Kafka with a listener for each security protocol."""
+"""Brokers, Apache Kafka's and ours, with a listener for each security protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kohort import Cluster
-from kohort.lab.apache_kafka import ApacheKafka, free_ports, running_kafka
+from kohort.lab.apache_kafka import free_ports, running_kafka
+from kohort.lab.process import ServerProcess
 from kohort.security.sasl import ScramMechanism, salt_of
 from kohort.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -17,6 +18,7 @@ from kohort.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from tests.client.security.authorities import Certificates, certificates
+from tests.interop.kohort import kohort
 
 USER, PASSWORD = "alice", 'pencil, 4711="x"'
 SESSION_MS = 2_000
@@ -27,7 +29,6 @@ _MODULES = "org.apache.kafka.common.security"
 class SecuredKafka:
     """Addresses of a broker's listeners, and its certificates."""
 
-    kafka: ApacheKafka
     certificates: Certificates
     ports: dict[str, int]
 
@@ -37,7 +38,37 @@ class SecuredKafka:
 
 @contextlib.contextmanager
 def running_secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
-    """Run Kafka. SHORT ends sessions after SESSION_MS, MTLS wants a client's certificate, EXPIRED has an old one."""
+    """Run Apache Kafka with the listeners of `_configured`."""
+    (controller,) = free_ports(1)
+    kafka, config = _configured(directory, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+    for name in ("listeners", "advertised.listeners"):
+        config[name] += f",CONTROLLER://127.0.0.1:{controller}"
+    config["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
+    config["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{controller}"
+    config["inter.broker.listener.name"] = "PLAINTEXT"
+    with running_kafka({name: value.replace("\\", "\\\\") for name, value in config.items()}):
+        yield kafka
+
+
+@contextlib.contextmanager
+def running_secured_kohort(directory: Path) -> Iterator[SecuredKafka]:
+    """Run our broker with the listeners of `_configured`."""
+    kafka, config = _configured(directory, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+    file = directory / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    process = ServerProcess(kohort("broker", "--memory", "--config", str(file)))
+    try:
+        process.wait_for(r"^ready (\S+)$", timeout=20.0)
+        yield kafka
+    finally:
+        process.kill()
+
+
+def _configured(directory: Path, mechanisms: list[str]) -> tuple[SecuredKafka, dict[str, str]]:
+    """Return the listeners and their settings.
+
+    SHORT ends sessions after SESSION_MS, MTLS wants a client's certificate, and EXPIRED has an old one.
+    """
     made = certificates(directory)
     server = made.issue("server", "localhost")
     expired = made.issue("expired", "localhost", expired=True)
@@ -50,13 +81,9 @@ def running_secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
         "EXPIRED": "SSL",
         "SCRAM_ONLY": "SASL_PLAINTEXT",
     }
-    own, controller, *others = free_ports(2 + len(protocols))
+    own, *others = free_ports(1 + len(protocols))
     ports = dict(zip(protocols, others, strict=True)) | {"PLAINTEXT": own}
-    listeners = ",".join(
-        [f"PLAINTEXT://127.0.0.1:{own}", f"CONTROLLER://127.0.0.1:{controller}"]
-        + [f"{name}://localhost:{ports[name]}" for name in protocols]
-    )
-    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    listeners = ",".join([f"PLAINTEXT://127.0.0.1:{own}"] + [f"{name}://localhost:{ports[name]}" for name in protocols])
     quoted = PASSWORD.replace('"', '\\"')
     jaas = {
         "plain": f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{quoted}";',
@@ -68,11 +95,9 @@ def running_secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
     config = {
         "listeners": listeners,
         "advertised.listeners": listeners,
-        "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(
-            ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *(f"{name}:{kind}" for name, kind in protocols.items())]
+            ["PLAINTEXT:PLAINTEXT", *(f"{name}:{kind}" for name, kind in protocols.items())]
         ),
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
         "sasl.enabled.mechanisms": ",".join(mechanisms),
         "listener.name.scram_only.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "ssl.keystore.type": "PEM",
@@ -86,13 +111,11 @@ def running_secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
     }
     for name in protocols:
         if protocols[name].startswith("SASL"):
-            for mechanism, line in jaas.items():
-                prefix = f"listener.name.{name.lower()}.{mechanism}"
-                config[f"{prefix}.sasl.jaas.config"] = line.replace("\\", "\\\\")
-                if name == "SHORT":
-                    config[f"{prefix}.connections.max.reauth.ms"] = str(SESSION_MS)
-    with running_kafka(config) as kafka:
-        yield SecuredKafka(kafka, made, ports)
+            for mechanism in mechanisms:
+                prefix = f"listener.name.{name.lower()}.{mechanism.lower()}"
+                config[f"{prefix}.sasl.jaas.config"] = jaas[mechanism.lower()]
+    config["listener.name.short.connections.max.reauth.ms"] = str(SESSION_MS)
+    return SecuredKafka(made, ports), config
 
 
 async def add_scram_users(kafka: SecuredKafka) -> None:

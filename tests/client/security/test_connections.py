@@ -1,4 +1,4 @@
-"""Kohort's client against Apache Kafka over TLS and SASL, and what it says about each mistake."""
+"""Kohort's client against both brokers over TLS and SASL, and what it says about each mistake."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.client.security.authorities import KEY_PASSWORD, unsecured_token
 from tests.client.security.secured_kafka import PASSWORD, SESSION_MS, USER, SecuredKafka
 
-pytestmark = pytest.mark.kafka
-
 _SOON = 10.0
 
 
@@ -27,7 +25,7 @@ def login(mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
     return {"sasl_mechanism": mechanism, "sasl_plain_username": USER, "sasl_plain_password": password}
 
 
-def secured(kafka: SecuredKafka, mechanism: str = "SCRAM-SHA-512", **others: Any) -> dict[str, Any]:
+def over_tls(kafka: SecuredKafka, mechanism: str = "SCRAM-SHA-512", **others: Any) -> dict[str, Any]:
     return {
         "bootstrap_servers": kafka.address("SASL_SSL"),
         "security_protocol": "SASL_SSL",
@@ -37,11 +35,18 @@ def secured(kafka: SecuredKafka, mechanism: str = "SCRAM-SHA-512", **others: Any
     }
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
-async def test_records_pass_over_tls_with_each_mechanism(
-    secured_kafka: SecuredKafka, mechanism: str, fresh: str
-) -> None:
-    options = secured(secured_kafka, mechanism)
+@pytest.mark.kafka
+async def test_records_pass_over_tls_with_a_token(secured_kafka: SecuredKafka, fresh: str) -> None:
+    await records_pass(secured_kafka, "OAUTHBEARER", fresh)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_records_pass_over_tls_with_each_mechanism(secured: SecuredKafka, mechanism: str, fresh: str) -> None:
+    await records_pass(secured, mechanism, fresh)
+
+
+async def records_pass(secured: SecuredKafka, mechanism: str, fresh: str) -> None:
+    options = over_tls(secured, mechanism)
     async with asyncio.timeout(30):
         async with Admin(**options) as admin, Producer(**options) as producer:
             await admin.create_topics([NewTopic(fresh, 1, 1)])
@@ -51,14 +56,14 @@ async def test_records_pass_over_tls_with_each_mechanism(
             assert [record.value for record in await consumer.poll(timeout=20)] == [b"hello"]
 
 
-def test_the_blocking_clients_take_the_names_of_java(secured_kafka: SecuredKafka) -> None:
+def test_the_blocking_clients_take_the_names_of_java(secured: SecuredKafka) -> None:
     quoted = PASSWORD.replace('"', '\\"')
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     options: dict[str, Any] = {
-        "bootstrap.servers": secured_kafka.address("SASL_SSL"),
+        "bootstrap.servers": secured.address("SASL_SSL"),
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": Path(secured_kafka.certificates.cafile).read_text(),
+        "ssl.truststore.certificates": Path(secured.certificates.cafile).read_text(),
         "sasl.mechanism": "SCRAM-SHA-256",
         "sasl.jaas.config": f'{module} required username="{USER}" password="{quoted}";',
     }
@@ -66,11 +71,11 @@ def test_the_blocking_clients_take_the_names_of_java(secured_kafka: SecuredKafka
         assert "nothing" not in admin.list_topics()
 
 
-async def test_a_client_certificate_authenticates(secured_kafka: SecuredKafka) -> None:
-    made = secured_kafka.certificates
+async def test_a_client_certificate_authenticates(secured: SecuredKafka) -> None:
+    made = secured.certificates
     made.issue("client", "client.example.com", common_name="client")
     options: dict[str, Any] = {
-        "bootstrap_servers": secured_kafka.address("MTLS"),
+        "bootstrap_servers": secured.address("MTLS"),
         "security_protocol": "SSL",
         "ssl_cafile": made.cafile,
         "ssl_certfile": str(made.directory / "client.crt"),
@@ -81,13 +86,22 @@ async def test_a_client_certificate_authenticates(secured_kafka: SecuredKafka) -
         await admin.list_topics()
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.kafka
+async def test_a_connection_with_a_token_authenticates_again(secured_kafka: SecuredKafka) -> None:
+    await authenticates_again(secured_kafka, "OAUTHBEARER")
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 async def test_a_connection_authenticates_again_while_requests_are_in_flight(
-    secured_kafka: SecuredKafka, mechanism: str
+    secured: SecuredKafka, mechanism: str
 ) -> None:
+    await authenticates_again(secured, mechanism)
+
+
+async def authenticates_again(secured: SecuredKafka, mechanism: str) -> None:
     # Kafka closes a connection whose session has ended, and accepts no other request in between.
     options = {"security_protocol": "SASL_PLAINTEXT", **login(mechanism)}
-    async with Cluster.of(secured_kafka.address("SHORT"), **options) as cluster:
+    async with Cluster.of(secured.address("SHORT"), **options) as cluster:
         connection = await cluster.any_connection()
         ends = asyncio.get_running_loop().time() + 2.5 * SESSION_MS / 1000
         answered = 0
@@ -104,6 +118,7 @@ async def test_a_connection_authenticates_again_while_requests_are_in_flight(
         assert connection.authentications >= 3
 
 
+@pytest.mark.kafka
 async def test_a_refused_reauthentication_ends_the_connection_with_the_reason(secured_kafka: SecuredKafka) -> None:
     users = iter([USER])  # the principal of a connection must stay
     options: dict[str, Any] = {
@@ -120,8 +135,8 @@ async def test_a_refused_reauthentication_ends_the_connection_with_the_reason(se
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-async def test_a_wrong_password_ends_every_client_at_once(secured_kafka: SecuredKafka, mechanism: str) -> None:
-    options = secured(secured_kafka) | login(mechanism, "hunter-2")
+async def test_a_wrong_password_ends_every_client_at_once(secured: SecuredKafka, mechanism: str) -> None:
+    options = over_tls(secured) | login(mechanism, "hunter-2")
     found: list[KafkaError] = []
     async with asyncio.timeout(_SOON):
         async with Admin(**options) as admin:
@@ -151,7 +166,7 @@ async def test_a_wrong_password_ends_every_client_at_once(secured_kafka: Secured
 
 
 async def test_a_wrong_password_reaches_the_broker_seldom(
-    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kohort.client.net.authentication import Authentication
 
@@ -164,7 +179,7 @@ async def test_a_wrong_password_reaches_the_broker_seldom(
 
     monkeypatch.setattr(Authentication, "authenticate", counted)
     refused = 0
-    options = secured(secured_kafka) | login("PLAIN", "hunter-2")
+    options = over_tls(secured) | login("PLAIN", "hunter-2")
     async with Consumer("orders", group_id="g", **options) as consumer:
         until = time.monotonic() + 4
         while time.monotonic() < until:
@@ -177,8 +192,9 @@ async def test_a_wrong_password_reaches_the_broker_seldom(
     assert refused > 10 and 2 <= len(begun) <= 4
 
 
+@pytest.mark.kafka
 async def test_a_provider_and_a_broker_that_refuses_its_token(secured_kafka: SecuredKafka) -> None:
-    options = secured(secured_kafka, "OAUTHBEARER", sasl_oauth_token=unsecured_token(USER, iat=time.time() + 1000))
+    options = over_tls(secured_kafka, "OAUTHBEARER", sasl_oauth_token=unsecured_token(USER, iat=time.time() + 1000))
     async with Admin(**options) as admin:
         with pytest.raises(AuthenticationError, match=r"rejects the OAUTHBEARER token: .*'invalid_token'"):
             await admin.list_topics()
@@ -191,23 +207,39 @@ async def test_a_provider_and_a_broker_that_refuses_its_token(secured_kafka: Sec
         ("SSL", {}, "is not issued by a trusted authority"),
         ("SSL", {"host": "127.0.0.1", "ssl_cafile": "ca.pem"}, "127.0.0.1:.* is for another name: connect by a name"),
         ("EXPIRED", {"ssl_cafile": "ca.pem"}, "has expired: its operator must renew it"),
-        ("MTLS", {"ssl_cafile": "ca.pem"}, "rejects the certificate of this client, or requires one .* ssl_certfile"),
-        ("SSL", {"security_protocol": "PLAINTEXT"}, "expects TLS: set security_protocol to SSL or SASL_SSL"),
         ("SCRAM_ONLY", {"security_protocol": "SASL_PLAINTEXT"}, "set sasl_mechanism to one of SCRAM-SHA-512"),
         ("PLAINTEXT", {"security_protocol": "SASL_PLAINTEXT"}, "does not authenticate by SASL: .* PLAINTEXT or SSL"),
     ],
 )
 async def test_each_mistake_is_one_sentence_that_says_what_to_change(
+    secured: SecuredKafka, listener: str, given: dict[str, Any], sentence: str
+) -> None:
+    await is_one_sentence(secured, listener, given, sentence)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("listener", "given", "sentence"),
+    [
+        ("MTLS", {"ssl_cafile": "ca.pem"}, "rejects the certificate of this client, or requires one .* ssl_certfile"),
+        ("SSL", {"security_protocol": "PLAINTEXT"}, "expects TLS: set security_protocol to SSL or SASL_SSL"),
+    ],
+)
+async def test_the_alerts_of_a_broker_are_explained(
     secured_kafka: SecuredKafka, listener: str, given: dict[str, Any], sentence: str
 ) -> None:
+    await is_one_sentence(secured_kafka, listener, given, sentence)
+
+
+async def is_one_sentence(secured: SecuredKafka, listener: str, given: dict[str, Any], sentence: str) -> None:
     options: dict[str, Any] = {"security_protocol": "SSL", **given}
     host = options.pop("host", "localhost")
     if "ssl_cafile" in options:
-        options["ssl_cafile"] = str(secured_kafka.certificates.directory / options["ssl_cafile"])
+        options["ssl_cafile"] = str(secured.certificates.directory / options["ssl_cafile"])
     if options["security_protocol"].startswith("SASL"):
         options |= login("PLAIN")
     async with asyncio.timeout(_SOON):
-        async with Admin(bootstrap_servers=secured_kafka.address(listener, host), **options) as admin:
+        async with Admin(bootstrap_servers=secured.address(listener, host), **options) as admin:
             with pytest.raises(KafkaError, match=sentence) as refused:
                 await admin.list_topics()
     assert isinstance(refused.value, AuthenticationError | NotKafkaError)
@@ -222,10 +254,10 @@ async def test_each_mistake_is_one_sentence_that_says_what_to_change(
     ],
 )
 async def test_a_connection_that_the_broker_just_closes_may_mean_the_wrong_protocol(
-    secured_kafka: SecuredKafka, listener: str, protocol: str, sentence: str
+    secured: SecuredKafka, listener: str, protocol: str, sentence: str
 ) -> None:
     # A broker that stops does the same, so the client tries again.
-    address = secured_kafka.address(listener)
+    address = secured.address(listener)
     async with Admin(bootstrap_servers=address, security_protocol=protocol, default_api_timeout_ms=300) as admin:
         with pytest.raises(KafkaError, match=sentence) as refused:
             await admin.list_topics()
