@@ -38,10 +38,12 @@ LATE_S = 0.5
 PLAYS = 5
 """As often a transcript is played for which the machine was late."""
 OURS_ALONE = re.compile(
-    r"^(config|settings|unseen|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b|commit .*-\d{3,}=)",
+    r"^(config|settings|unseen|failover|delete-topic|lost:|.*\btopic-id=|join .*v=[01]\b|commit .*-\d{3,}="
+    r"|commit \S+ nothing-)",
     re.MULTILINE,
 )
-"""Commands that reach into the shard, or that Kafka no longer serves; commits for partitions that no broker has."""
+"""Commands that reach into the shard, or that Kafka no longer serves; commits for partitions and topics that no broker
+has, which a broker refuses before the shard sees them."""
 NOT_HEARD = ("event:", "log:", "state:", "after ", "no groups")
 
 DIFFERENT = {
