@@ -15,8 +15,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Row:
     busy: str = ""
     code: int | None = None
     """The exit code; None for that of the signal."""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 MUTE, BROKER, HOME = "{mute}", "{broker}", "{home}"
@@ -83,6 +84,9 @@ COMMANDS: dict[str, Row] = {
     "group config show": Row(("g", "--bootstrap", MUTE)),
     "group config set": Row(("g", "consumer.session.timeout.ms=50000", "--bootstrap", MUTE)),
     "group config unset": Row(("g", "consumer.session.timeout.ms", "--bootstrap", MUTE)),
+    "user add": Row(("alice", "--bootstrap", MUTE), environment={"KOHORT_PASSWORD": "any"}),
+    "user list": Row(("--bootstrap", MUTE)),
+    "user delete": Row(("alice", "--bootstrap", MUTE)),
 }
 """By command; a space behind it tells another way of keeping it busy apart."""
 
@@ -206,7 +210,8 @@ def busy(name: str, broker: Broker, mute: Mute, home: Path) -> Iterator[Command]
             capture_output=True, timeout=60,
         )  # fmt: skip
         assert b"wrote 1 record" in done.stderr
-    command = Command([*name.split(), *(one.format(**words) for one in row.arguments)], home)
+    arguments = [*name.split(), *(one.format(**words) for one in row.arguments)]
+    command = Command(arguments, home, **row.environment)
     try:
         if not row.busy:
             command.until(mute.asked.is_set)
@@ -240,7 +245,7 @@ def ended(command: Command, since: float, name: str, code: int, *, twice: bool =
         assert list(command.temporary.iterdir()) == []
 
 
-QUICK = [name for name in COMMANDS if name.startswith(("topic", "group"))]
+QUICK = [name for name in COMMANDS if name.startswith(("topic", "group", "user"))]
 """Commands that are alike in this: all of them wait for one answer."""
 
 SPARK = [name for name in COMMANDS if name.startswith("analyse")]
