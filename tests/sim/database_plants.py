@@ -11,8 +11,10 @@ from kohort.log.cluster.database_errors import Writer
 from tests.sim.planting import plant
 
 
-@plant("S10", "S7", "S8", hint=10)
+@plant("S10", "S7", "S8", "S16", hint=164)
 def a_lost_response_counts_as_a_rejection(patch: MonkeyPatch) -> None:
+    """An append that was committed is written again; S16 sees it if the log that has it twice is a topic's."""
+
     def not_in(self: object) -> Generator[float, None, int]:
         yield 0.1
         return -1
