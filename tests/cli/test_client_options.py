@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.client_options import read_properties
 from tests.client.security.conftest import secured_kafka  # noqa: F401  (a fixture)
 from tests.client.security.secured_kafka import PASSWORD, USER, SecuredKafka
 
@@ -18,27 +17,6 @@ def run(*arguments: str, stdin: str = "", **variables: str) -> subprocess.Comple
     environment = {**os.environ, **variables}
     command = [sys.executable, "-m", "kohort", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, input=stdin, timeout=350)
-
-
-def test_a_file_is_read_as_java_reads_properties(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text(
-        "# comment\n! comment\n\n"
-        "a=1\n b : 2\nc 3\nd\n"
-        'sasl.jaas.config=org.Plain required \\\n   username="al\\\\ice" \\\n  password="x=y:z";\n'
-        "spaced\\ name = \\u00fc \\t|\n"
-        "odd=ends with a backslash\\\\\nnext=5"
-    )
-    assert read_properties(str(file)) == {
-        "a": "1",
-        "b": "2",
-        "c": "3",
-        "d": "",
-        "sasl.jaas.config": 'org.Plain required username="al\\ice" password="x=y:z";',
-        "spaced name": "ü \t|",
-        "odd": "ends with a backslash\\",
-        "next": "5",
-    }
 
 
 @pytest.mark.parametrize(

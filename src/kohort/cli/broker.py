@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.options import DEFAULT_BOOTSTRAP, ClusterId, Postgres, check_cluster_id, read_listen, read_pairs
+from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen
+from kohort.cli.options import DEFAULT_BOOTSTRAP, ClusterId, Postgres, check_cluster_id
 from kohort.errors import ConfigError
 
 _DEFAULT_DATA = Path("kohort-data")
@@ -18,12 +19,15 @@ def register(app: typer.Typer) -> None:
 
 def broker(
     listen: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            metavar="HOST:PORT",
-            help="Address to listen on; port 0 chooses a free port, :PORT listens on all interfaces.",
+            metavar="[NAME://]HOST:PORT",
+            help="Address to listen on; repeatable. NAME is a security protocol, or has one in"
+            " listener.security.protocol.map. Port 0 chooses a free port, :PORT listens on all interfaces."
+            f" Default: {DEFAULT_BOOTSTRAP}, without TLS and SASL.",
+            show_default=False,
         ),
-    ] = DEFAULT_BOOTSTRAP,
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help=f"Directory of the log. Default: {_DEFAULT_DATA}", show_default=False),
@@ -39,9 +43,7 @@ def broker(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Broker setting, by Kafka's name; repeatable."),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of NAME=VALUE lines; --set takes precedence.")
-    ] = None,
+    config: ConfigFile = None,
 ) -> int:
     """Run one broker until SIGTERM or Ctrl-C.
 
@@ -54,12 +56,21 @@ def broker(
         raise ConfigError("--memory and --shared contradict each other: a log in memory cannot be shared.")
     if postgres is not None and (memory or shared or data is not None):
         raise ConfigError("--postgres contradicts --data, --memory and --shared: the log is in the database.")
-    host, port = read_listen(listen)
     check_cluster_id(cluster_id)
-    from kohort.broker import BrokerOptions, read_settings, run
+    from kohort.broker import BrokerOptions, run
 
-    settings = read_settings(config) if config else {}
-    settings |= read_pairs("--set", set_ or ())
+    settings = read_broker_settings(config, set_)
+    if not listen:
+        listen = [] if settings.get("listeners") else [DEFAULT_BOOTSTRAP]
+    elif any(pair.partition("=")[0].strip() == "listeners" for pair in set_ or ()):
+        raise ConfigError("--listen and --set listeners contradict each other: give one of them.")
+    addresses = [read_listen(address) for entry in listen for address in entry.split(",")]
+    host, port = "", 0
+    if len(addresses) == 1 and addresses[0].name is None:
+        settings.pop("listeners", None)  # of the file
+        _, host, port = addresses[0]
+    elif addresses:
+        settings["listeners"] = ",".join(map(str, addresses))
     where = None if memory or postgres else data or _DEFAULT_DATA
     return run(
         BrokerOptions(

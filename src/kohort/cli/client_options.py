@@ -13,13 +13,13 @@ from typer.core import TyperOption
 from kohort.cli.options import read_pairs
 from kohort.cli.output import print_note
 from kohort.errors import ConfigError
+from kohort.properties import parse_properties
 
 if TYPE_CHECKING:
     from kohort.client import ClientOptions
 
 _VARIABLE = re.compile(r"KOHORT_((?:SSL|SASL|ENABLE_SSL)_\w+|SECURITY_PROTOCOL)")
 _FILE_VARIABLE = "KOHORT_COMMAND_CONFIG"
-_SPACE = " \t\f"
 
 _file: ContextVar[str | None] = ContextVar("_file", default=None)
 _pairs: ContextVar[tuple[str, ...]] = ContextVar("_pairs", default=())
@@ -105,40 +105,6 @@ def _variables() -> dict[str, str]:
 def read_properties(path: str) -> dict[str, str]:
     """Read a file of Java properties. Raises ConfigError."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return parse_properties(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
         raise ConfigError(f"--command-config {path} cannot be read: {problem}.") from None
-    found = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        logical = line.lstrip(_SPACE)
-        if not logical or logical[0] in "#!":
-            continue
-        while _continues(logical):
-            logical = logical[:-1] + next(lines, "").lstrip(_SPACE)
-        name, value = _split(logical)
-        found[_unescaped(name)] = _unescaped(value)
-    return found
-
-
-def _continues(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
-
-
-def _split(line: str) -> tuple[str, str]:
-    """Divide a line at the first `=`, `:` or space that is not escaped."""
-    at = 0
-    while at < len(line) and line[at] not in "=:" + _SPACE:
-        at += 2 if line[at] == "\\" else 1
-    rest = line[at:].lstrip(_SPACE)
-    return line[:at], rest[1:].lstrip(_SPACE) if rest[:1] in ("=", ":") else rest
-
-
-def _unescaped(text: str) -> str:
-    named: Mapping[str, str] = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-
-    def character(found: re.Match[str]) -> str:
-        escaped = found[1]
-        return chr(int(escaped[1:], 16)) if len(escaped) > 1 else named.get(escaped, escaped)
-
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)

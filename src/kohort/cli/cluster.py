@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.options import ClusterId, Postgres, check_cluster_id, read_listen, read_pairs
+from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen
+from kohort.cli.options import ClusterId, Postgres, check_cluster_id
 from kohort.errors import ConfigError
 
 _MOST = 32
@@ -22,12 +23,19 @@ def cluster(
     brokers: Annotated[int, typer.Option(min=1, max=_MOST, metavar="N", help="Number of brokers.")] = 3,
     listen: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Address to listen on, once for each broker. Default: free ports."),
+        typer.Option(
+            metavar="[NAME://]HOST:PORT,...",
+            help="Addresses to listen on, once for each broker. NAME is a security protocol, or has one in"
+            " listener.security.protocol.map. Default: free ports, without TLS and SASL.",
+            show_default=False,
+        ),
     ] = None,
     advertise: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HOST:PORT", help="Address that clients connect to, once for each broker. Default: --listen."
+            metavar="[NAME://]HOST:PORT,...",
+            help="Addresses that clients connect to, once for each broker. Default: --listen.",
+            show_default=False,
         ),
     ] = None,
     data: Annotated[
@@ -43,10 +51,12 @@ def cluster(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of all brokers; repeatable.")
     ] = None,
+    config: ConfigFile = None,
 ) -> int:
     """Run several brokers over one directory or one database until SIGTERM or Ctrl-C.
 
-    Prints 'ready HOST:PORT,HOST:PORT,...' when all brokers answer. A broker that dies is not
+    Prints 'ready HOST:PORT,HOST:PORT,...' when all brokers answer, with the first address of each. A
+    broker that dies is not
     restarted unless --restart is given. The others take over its partitions within a fraction of a
     second, and its groups continue.
     """
@@ -55,33 +65,32 @@ def cluster(
     addresses = listen or ["127.0.0.1:0"] * brokers
     if len(addresses) != brokers:
         raise ConfigError(f"--listen is given {len(addresses)} times for {brokers} brokers: give it once for each.")
-    settings = read_pairs("--set", set_ or ())
+    settings = read_broker_settings(config, set_)
     _check_addresses(addresses, advertise or [], settings)
     places = racks.split(",") if racks else []
     if places and len(places) != brokers:
         raise ConfigError(f"--racks names {len(places)} racks for {brokers} brokers: name one for each.")
-    arguments = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     check_cluster_id(cluster_id)
-    if cluster_id is not None:
-        arguments += ["--cluster-id", cluster_id]
     from kohort.broker import run_cluster
     from kohort.broker.cluster import ClusterOptions
 
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
-        return run_cluster(ClusterOptions(addresses, where, arguments, places, restart, postgres, advertise or ()))
+        return run_cluster(
+            ClusterOptions(addresses, where, settings, cluster_id, places, restart, postgres, advertise=advertise or ())
+        )
 
 
 def _check_addresses(listen: Sequence[str], advertise: Sequence[str], settings: Mapping[str, str]) -> None:
     from kohort.broker.config import check_listener, read_advertised
 
-    if "advertised.listeners" in settings:
-        raise ConfigError("--set advertised.listeners would be the same for all brokers: give --advertise for each.")
+    for name, option in (("listeners", "--listen"), ("advertised.listeners", "--advertise")):
+        if name in settings:
+            raise ConfigError(f"The setting {name} would be the same for all brokers: give {option} for each.")
     if advertise and len(advertise) != len(listen):
         raise ConfigError(f"--advertise is given {len(advertise)} times for {len(listen)} brokers: give it for each.")
-    for address in advertise:
-        read_advertised([address])
-    for address in listen:
-        host, port = read_listen(address)
+    for addresses in advertise:
+        read_advertised(addresses.split(","))
+    for address in [read_listen(address) for addresses in listen for address in addresses.split(",")]:
         if not advertise:
-            check_listener(host, port, "--advertise")
+            check_listener(address.host, address.port, "--advertise", address.name)

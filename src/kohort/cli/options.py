@@ -49,20 +49,6 @@ def bootstrap_servers(given: str | None) -> str:
     return given or os.environ.get("KOHORT_BOOTSTRAP") or bootstrap_in_file() or DEFAULT_BOOTSTRAP
 
 
-def read_listen(text: str) -> tuple[str, int]:
-    """Parse a HOST:PORT to listen on. Raises ConfigError.
-
-    Port 0 means a free port, and an omitted host all interfaces.
-    """
-    from kohort.broker.config import split_address
-
-    found = split_address(text)
-    if found is None:
-        raise ConfigError(f"--listen takes HOST:PORT, such as {DEFAULT_BOOTSTRAP}, [::1]:9092 or :9092, not {text!r}.")
-    host, port = found
-    return host, int(port)
-
-
 def check_cluster_id(given: str | None) -> None:
     """Raise ConfigError unless the ID has 22 characters, as printed by Kafka's `kafka-storage random-uuid`."""
     if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{22}", given):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.config.broker_config import parse_assignments, parse_config, read_settings
+from kohort.broker.config.broker_config import parse_config, read_settings
 from kohort.broker.config.broker_settings import BOUNDS, SECTIONS, SETTINGS
 from kohort.broker.config.groups import GROUP_SETTINGS
 from kohort.broker.config.setting import as_text
@@ -89,12 +89,10 @@ def test_each_setting_is_in_one_section_or_without_effect() -> None:
 
 def test_a_file_of_settings_is_read_as_kafkas_is(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
-    path.write_text("# a broker\n\nnum.partitions = 6\n!old=1\n")
-    assert read_settings(path) == {"num.partitions": "6"}
+    path.write_text("# a broker\n\nnum.partitions = 6 \n!old=1\nssl.keystore.key=-----BEGIN\\n\\\n   MII\n")
+    assert read_settings(path) == {"num.partitions": "6", "ssl.keystore.key": "-----BEGIN\nMII"}
     with pytest.raises(ConfigError, match="cannot be read"):
         read_settings(tmp_path / "missing")
-    with pytest.raises(ConfigError, match="NAME=VALUE"):
-        parse_assignments(["num.partitions"], "--set")
 
 
 @pytest.mark.parametrize(

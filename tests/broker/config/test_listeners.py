@@ -81,3 +81,19 @@ def test_a_listener_has_settings_of_its_own() -> None:
 def test_a_setting_of_a_listener_that_has_no_effect_is_refused(name: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         read_listeners(parse_config({name: "none"}), "h", 1)
+
+
+def test_a_listener_with_sasl_asks_for_certificates_only_by_its_own_setting(caplog: pytest.LogCaptureFixture) -> None:
+    # KIP-684: the broker's setting was without effect there, and a broker that has it must not begin to ask.
+    config = parse_config(
+        {
+            "listeners": "SSL://h:1,SASL_SSL://h:2,CLIENTS://h:3",
+            "listener.security.protocol.map": "SSL:SSL,SASL_SSL:SASL_SSL,CLIENTS:SASL_SSL",
+            "ssl.client.auth": "required",
+            "listener.name.clients.ssl.client.auth": "requested",
+        }
+    )
+    found = {listener.name: listener.config.text("ssl.client.auth") for listener in read_listeners(config, "", 0)}
+    assert found == {"SSL": "required", "SASL_SSL": "none", "CLIENTS": "requested"}
+    (warning,) = caplog.messages
+    assert "no effect on the listener SASL_SSL" in warning and "listener.name.sasl_ssl.ssl.client.auth" in warning

@@ -11,6 +11,7 @@ from pathlib import Path
 from kohort import Cluster
 from kohort.lab.apache_kafka import free_ports, running_kafka
 from kohort.lab.process import ServerProcess
+from kohort.properties import format_properties
 from kohort.security.sasl import ScramMechanism, salt_of
 from kohort.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -55,7 +56,7 @@ def running_secured_kohort(directory: Path) -> Iterator[SecuredKafka]:
     """Run our broker with the listeners of `_configured`."""
     kafka, config = _configured(directory, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
     file = directory / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    file.write_text(format_properties(config))
     process = ServerProcess(kohort("broker", "--memory", "--config", str(file)))
     try:
         process.wait_for(r"^ready (\S+)$", timeout=20.0)

@@ -6,13 +6,16 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kohort.broker.config import DEFAULT_NAME
 from kohort.child_processes import starting_child
 from kohort.errors import KohortError
-from kohort.log.cluster import ClusterImage, read_image
+from kohort.log.cluster import ClusterImage, Node, read_image
+from kohort.properties import format_properties
 
 log = logging.getLogger("kohort.cluster")
 
@@ -27,10 +30,12 @@ class ClusterOptions:
     """How the brokers are started: one per address, with node IDs from 1."""
 
     listen: Sequence[str]
-    """HOST:PORT of each broker; port 0 takes a free port."""
+    """Addresses of each broker, as [NAME://]HOST:PORT separated by commas; port 0 takes a free port."""
     data: Path
-    arguments: Sequence[str] = ()
-    """Additional arguments of `kohort broker`, for all brokers."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # some are secrets
+    """Settings of all brokers."""
+    cluster_id: str | None = None
+    """Cluster ID that the store must have; None accepts any."""
     racks: Sequence[str] = ()
     """Rack of each broker; as many as there are brokers, or none."""
     restart: bool = False
@@ -38,7 +43,7 @@ class ClusterOptions:
     postgres: str | None = None
     """Connection string of a database that the brokers share instead of `data`."""
     advertise: Sequence[str] = ()
-    """Advertised HOST:PORT of each broker; if empty, the addresses on which they listen."""
+    """Advertised addresses of each broker, in the form of `listen`; if empty, the addresses on which they listen."""
 
 
 @dataclass(slots=True)
@@ -114,44 +119,54 @@ class BrokerProcesses:
     async def _start(self, broker: _Broker) -> None:
         options = self.options
         command = ["-m", "kohort", "broker"]
-        # A connection string may hold a password, and other users can see command lines.
+        # A connection string may contain a password, too.
         environment = {**os.environ}
         if options.postgres is None:
             command += ["--shared", "--data", str(options.data)]
         else:
             environment["KOHORT_POSTGRES"] = options.postgres
         command += ["--listen", broker.listen, "--node-id", str(broker.node_id)]
+        if options.cluster_id is not None:
+            command += ["--cluster-id", options.cluster_id]
+        settings = dict(options.settings)
         if options.advertise:
-            command += ["--set", f"advertised.listeners={options.advertise[broker.node_id - 1]}"]
+            settings["advertised.listeners"] = options.advertise[broker.node_id - 1]
         if options.racks:
-            command += ["--set", f"broker.rack={options.racks[broker.node_id - 1]}"]
+            settings["broker.rack"] = options.racks[broker.node_id - 1]
         # In a process group of its own, because this process passes Ctrl-C on.
         with starting_child(signal.SIGTERM) as prepare:
             broker.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *command,
-                *options.arguments,
+                "--config",
+                "/dev/stdin",
+                stdin=PIPE,
                 stdout=PIPE,
                 env=environment,
                 start_new_session=True,
                 preexec_fn=prepare,
             )
-        assert broker.process.stdout is not None
+        assert broker.process.stdin is not None and broker.process.stdout is not None
+        # A pipe, because all users of the machine can read command lines, and the settings may contain secrets.
+        with suppress(OSError):  # if the process has ended; then it is not ready
+            broker.process.stdin.write(format_properties(settings).encode())
+            await broker.process.stdin.drain()
+        broker.process.stdin.close()
         line = (await broker.process.stdout.readline()).decode().split()
         if line[:1] != ["ready"]:
             raise KohortError(f"Broker {broker.node_id} did not start; its output above says why.")
         broker.address = line[1]
-        if not options.advertise:  # then the address has the broker's port, which it keeps when it restarts
-            host = broker.listen.rpartition(":")[0]
-            broker.listen = f"{host}:{broker.address.rpartition(':')[2]}"
 
     async def _settle(self) -> None:
         """Wait until every partition is led by the broker that is to keep it."""
         while True:
             image = await asyncio.to_thread(self._image)
             if len(image.nodes) == len(self.brokers) and image.settled:
-                return
+                break
             await asyncio.sleep(_LOOK_EVERY_S)
+        if not self.options.advertise:  # then the image has the brokers' ports, which they keep when they restart
+            for broker in self.brokers:
+                broker.listen = _with_ports(broker.listen, image.nodes[broker.node_id])
 
     def _image(self) -> ClusterImage:
         if self.options.postgres is None:
@@ -174,3 +189,13 @@ class BrokerProcesses:
                 log.error("%s", problem)
         if all(broker.process is None or broker.process.returncode is not None for broker in self.brokers):
             self.over.set()
+
+
+def _with_ports(listen: str, node: Node) -> str:
+    """Return the addresses with the ports on which the broker listens."""
+    addresses = []
+    for entry in listen.split(","):
+        listener = node.at(entry.rpartition("://")[0].strip().upper() or DEFAULT_NAME)
+        assert listener is not None, entry
+        addresses.append(f"{entry.rpartition(':')[0]}:{listener.port}")
+    return ",".join(addresses)

@@ -10,17 +10,18 @@ from kohort.broker.config.advertised_listeners import (
     machine_name,
     split_address,
 )
-from kohort.broker.config.broker_config import BrokerConfig, read_settings
+from kohort.broker.config.broker_config import BrokerConfig, is_sensitive, read_settings
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.entries import ConfigEntry, Source
 from kohort.broker.config.groups import GroupConfigs, check_group_configs, group_config, group_entries
-from kohort.broker.config.listeners import Address, Listener, read_advertised, read_listeners
+from kohort.broker.config.listeners import DEFAULT_NAME, Address, Listener, read_advertised, read_listeners
 from kohort.broker.config.reference import setting_reference
 from kohort.broker.config.setting import Setting
 from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
 from kohort.broker.config.without_effect import warn_of_idle_settings
 
 __all__ = [
+    "DEFAULT_NAME",
     "Address",
     "BrokerConfig",
     "ConfigEntry",
@@ -35,6 +36,7 @@ __all__ = [
     "group_config",
     "group_entries",
     "is_local_name",
+    "is_sensitive",
     "machine_name",
     "read_advertised",
     "read_listeners",

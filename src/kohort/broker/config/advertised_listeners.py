@@ -28,16 +28,17 @@ def split_address(text: str) -> tuple[str, str] | None:
     return None if ":" in host else (host, port)
 
 
-def check_listener(host: str, port: int, remedy: str) -> None:
+def check_listener(host: str, port: int, remedy: str, name: str | None = None) -> None:
     """Raise ConfigError for a host that a broker would have to advertise and to which no client can connect.
 
-    `remedy` is the option that sets another address, such as --set advertised.listeners.
+    `remedy` is the option that sets another address, such as --set advertised.listeners, and `name` is the listener's.
     """
     if is_wildcard(host):
-        example = f"{remedy}=HOST:{port or 'PORT'}"
+        listener = f"{name}://" if name else ""
+        example = f"{remedy}={listener}HOST:{port or 'PORT'}"
         raise ConfigError(
             f"No client can connect to {host}. Set the address that clients connect to with {example}, or listen on all"
-            f" interfaces with --listen :{port}, which advertises this machine's name."
+            f" interfaces with --listen {listener}:{port}, which advertises this machine's name."
         )
 
 

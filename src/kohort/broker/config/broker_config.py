@@ -3,7 +3,7 @@
 Values are strings (`--set NAME=VALUE`, or lines of a file).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from kohort.broker.config.broker_settings import BOUNDS, RACK_AWARE, SETTINGS
 from kohort.broker.config.security import setting_of_listener, split_listener_name
 from kohort.broker.config.setting import Value, known_setting
 from kohort.errors import ConfigError
+from kohort.properties import parse_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +89,22 @@ def parse_config(settings: Mapping[str, str] | None = None) -> BrokerConfig:
     return config
 
 
+def is_sensitive(name: str) -> bool:
+    """Return whether the value of this setting is a secret."""
+    of_listener = split_listener_name(name)
+    setting = SETTINGS.get(name) if of_listener is None else setting_of_listener(of_listener[1])
+    return setting is not None and setting.sensitive
+
+
 def _check_order(config: BrokerConfig, low: str, high: str) -> None:
     if config.number(low) > config.number(high):
         raise ConfigError(f"{low} ({config.number(low)}) must not be larger than {high} ({config.number(high)}).")
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Read a file of `name=value` lines, as in Kafka's server.properties; skip blank lines and comments (# or !).
-
-    Raise ConfigError if the file cannot be read.
-    """
+    """Read a file of the form of Kafka's server.properties. Raise ConfigError if the file cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        found = parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
-    lines = (line.strip() for line in text.splitlines())
-    return parse_assignments((line for line in lines if line and not line.startswith(("#", "!"))), origin=str(path))
-
-
-def parse_assignments(pairs: Iterable[str], origin: str) -> dict[str, str]:
-    """Return `name=value` strings as a mapping; raise ConfigError for a string without '='."""
-    settings = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"{origin}: {pair!r} must have the form NAME=VALUE.")
-        settings[name.strip()] = value.strip()
-    return settings
+    return {name: value.strip() for name, value in found.items()}

@@ -4,8 +4,9 @@ As in Apache Kafka, a listener is NAME://HOST:PORT in `listeners`, `listener.sec
 secured, and `advertised.listeners` has the address of the same name that clients connect to.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from kohort.broker.config.advertised_listeners import (
 )
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.errors import ConfigError
+
+log = logging.getLogger("kohort.broker")
 
 
 class SecurityProtocol(StrEnum):
@@ -87,8 +90,10 @@ def read_listeners(config: BrokerConfig, host: str, port: int) -> list[Listener]
             )
         told = advertised.get(name)
         if told is None:
-            check_listener(address.host, address.port, "--set advertised.listeners")
-        found.append(Listener(name, protocols[name], address.host, address.port, told, config.of_listener(name)))
+            name_in_example = None if name == DEFAULT_NAME else name
+            check_listener(address.host, address.port, "--set advertised.listeners", name_in_example)
+        own = _client_certificates(config, name, protocols[name])
+        found.append(Listener(name, protocols[name], address.host, address.port, told, own))
     _check_names(config, {listener.name.lower() for listener in found})
     return found
 
@@ -102,6 +107,20 @@ def read_advertised(entries: Sequence[str]) -> dict[str, Address]:
         if is_wildcard(address.host):
             raise ConfigError(f"advertised.listeners cannot be {entry}: no client can connect to {address.host}.")
     return found
+
+
+def _client_certificates(config: BrokerConfig, name: str, protocol: SecurityProtocol) -> BrokerConfig:
+    """Return the settings of a listener. As in Kafka, one with SASL has its own ssl.client.auth, or none (KIP-684)."""
+    own = config.of_listener(name)
+    setting = "ssl.client.auth"
+    if protocol is not SecurityProtocol.SASL_SSL or setting in config.own.get(name.lower(), {}):
+        return own
+    if own.text(setting) != "none":
+        log.warning(
+            "%s=%s has no effect on the listener %s, whose clients authenticate with SASL: set listener.name.%s.%s",
+            *(setting, own.text(setting), name, name.lower(), setting),
+        )
+    return replace(own, values={**own.values, setting: "none"})
 
 
 def _protocols(config: BrokerConfig) -> Mapping[str, SecurityProtocol]:
