@@ -12,12 +12,13 @@ import pytest
 
 from kohort import Consumer
 from kohort.broker import Broker, BrokerOptions
+from kohort.broker.cluster import DirectoryCluster
 from kohort.broker.config.entries import Source
 from kohort.broker.groups.coordinator import group_partition
 from kohort.coordinator import PartitionExtent
 from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
-from kohort.log.cluster import NOBODY, OFFSETS_TOPIC, Placement
+from kohort.log.cluster import NOBODY, OFFSETS_TOPIC, PartitionId, Placement
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
 from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.create_partitions import (
@@ -111,6 +112,22 @@ async def test_partitions_are_led_by_the_brokers_that_they_are_assigned_to(tmp_p
         assert leaders(first, "orders") == [2, 2, 1, 2]
         await so(lambda: leaders(second, "orders") == [2, 2, 1, 2])
         assert second.partition("orders", 3) is not None
+
+
+async def test_a_coordinator_that_is_back_before_its_broker_looks_again_is_led(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (first, second):
+        assert isinstance(first.leadership, DirectoryCluster) and isinstance(second.store, ClusterStore)
+        topic = first.topics.named(OFFSETS_TOPIC)
+        assert topic is not None
+        partition = PartitionId(topic.topic_id, leaders(first, OFFSETS_TOPIC).index(1))
+        second.leadership.reassign({partition: (2,)}, ())
+        first.leadership.look_every_s = 3_600  # it looks once more, gives the partition away, and then not again
+        await so(lambda: any(shard.partition == partition.partition for shard in second.groups))
+        second.leadership.reassign({partition: (1,)}, ())
+        await so(lambda: leaders(second, OFFSETS_TOPIC)[partition.partition] == 1)
+        assert partition.partition not in {shard.partition for shard in first.groups}
+        first.leadership.catch_up()
+        assert partition.partition in {shard.partition for shard in first.groups}
 
 
 async def test_a_setting_of_all_brokers_applies_at_each_until_it_is_deleted(tmp_path: Path) -> None:

@@ -152,9 +152,11 @@ class ClusterFollower:
         topic = image.named(OFFSETS_TOPIC)
         if topic is None or image.leaders[topic.topic_id] == before.leaders.get(topic.topic_id):
             return
-        had = {partition for partition, _ in before.led_by(self._broker.node_id)}
-        has = [partition for partition, _ in image.led_by(self._broker.node_id) if partition.topic_id == topic.topic_id]
-        self._broker.groups.lead(partition.partition for partition in has if partition not in had)
+        # By epoch: a partition that this broker gave away may be back before the broker follows the image again.
+        had = {(partition, leader.epoch) for partition, leader in before.led_by(self._broker.node_id)}
+        has = [(partition, leader.epoch) for partition, leader in image.led_by(self._broker.node_id)]
+        gained = [partition for partition, epoch in has if (partition, epoch) not in had]
+        self._broker.groups.lead(partition.partition for partition in gained if partition.topic_id == topic.topic_id)
 
     # Giving partitions away
 
