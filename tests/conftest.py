@@ -178,6 +178,36 @@ def plain_broker(any_broker: Broker, request: pytest.FixtureRequest) -> Broker:
     return found
 
 
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Everybody who connects without authentication may do everything, such as to change ACLs."""
+
+
+@pytest.fixture(scope="session")
+def authorized_kohort() -> Iterator[KohortBroker]:
+    """A broker of ours that has an authorizer."""
+    with running_kohort(**_QUICK, **{name.replace(".", "_"): value for name, value in _AUTHORIZER.items()}) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def authorized_kafka(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
+    """Apache Kafka with an authorizer. Mark its tests `kafka`."""
+    need_jars(request.config)
+    with running_kafka({**QUICK_CONSUMER_GROUPS, **_AUTHORIZER}) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def any_authorized(any_broker: Broker, request: pytest.FixtureRequest) -> Broker:
+    """A broker with an authorizer, of the kind that this run of the test is about."""
+    name = "authorized_kohort" if isinstance(any_broker, KohortBroker) else "authorized_kafka"
+    found: Broker = request.getfixturevalue(name)
+    return found
+
+
 def need_jars(config: pytest.Config) -> None:
     """Skip without Apache Kafka's jars; fail when the run was asked to use them."""
     try:

@@ -20,6 +20,7 @@ from kohort.client.admin import (
 )
 from kohort.client.consume import Consumer, ConsumerRecord, PartitionBatch, Partitions
 from kohort.client.failures import (
+    AclsFailedError,
     BufferFullError,
     ClosedError,
     CommitFailedError,
@@ -42,9 +43,13 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import TopicPartition
 from kohort.requests import ActiveProducer, Broker, ClusterMetadata, FoundOffset, Leader, TopicMetadata
+from kohort.security import Acl, AclFilter, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from kohort.security.sasl import ScramMechanism
 
 __all__ = [
+    "Acl",
+    "AclFilter",
+    "AclsFailedError",
     "ActiveProducer",
     "Admin",
     "AdminKeywords",
@@ -90,13 +95,18 @@ __all__ = [
     "NotKafkaError",
     "OffsetAndMetadata",
     "OffsetSpec",
+    "Operation",
     "PartitionBatch",
     "Partitions",
+    "PatternType",
+    "Permission",
     "Phase",
     "Producer",
     "ProducerKeywords",
     "ProducerOptions",
     "RecordMetadata",
+    "ResourcePattern",
+    "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
     "SubscriptionPattern",

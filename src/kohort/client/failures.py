@@ -4,6 +4,21 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
+from kohort.security import Acl, AclFilter
+
+
+class AclsFailedError(KafkaError):
+    """ACLs that were not created or not deleted. `errors` has the error of each; the others are changed.
+
+    An error that concerns a whole filter of `delete_acls` has the filter as its key.
+    """
+
+    def __init__(self, errors: Mapping[Acl | AclFilter, KafkaError]) -> None:
+        self.errors = dict(errors)
+        first = next(iter(self.errors.values()))
+        sentences = list(dict.fromkeys(error.sentence for error in self.errors.values()))
+        more = f" ({len(sentences) - 3} more reasons)" if len(sentences) > 3 else ""
+        super().__init__(first.code, " ".join(sentences[:3]) + more)
 
 
 class CommitFailedError(KafkaError):

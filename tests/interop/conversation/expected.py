@@ -319,7 +319,19 @@ A SCRAM credential without a salt or a salted password is answered with UNACCEPT
 Kafka stores it without a salt, although no client can use it, and fails with an internal error
 without a password."""
 
+_NO_ACL = """\
+An ACL that cannot exist, such as one for any operation, is rejected with INVALID_REQUEST, and the
+others of the request are created. Kafka fails the request with an internal error."""
+_UNKNOWN_IN_ACLS = """\
+The number 0 (unknown) in a request about ACLs is answered with INVALID_REQUEST. Kafka closes the
+connection."""
+
 _ADMIN = (
+    *(
+        Expected(_NO_ACL, "refused-acls", exchange, "results*error_*")
+        for exchange in ("* type [12]", "operation 1", "permission 1", "good, then any *", "good, then a match")
+    ),
+    Expected(_UNKNOWN_IN_ACLS, "refused-acl*", "* 0*"),
     Expected(
         "An unknown config operation is an invalid request. Kafka fails with an internal error.",
         "alter-configs",

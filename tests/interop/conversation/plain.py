@@ -23,6 +23,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _BASE64_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 _SENTENCES = {"error_message", "batch_index_error_message"}
 _MEMBER_IDS = {"member_id", "leader"}
+_ALL = ""
+"""Sort by all fields."""
 # Kafka keeps these in hash maps, or asks its coordinators one after the other: the order says nothing.
 _SORTED = {
     "JoinGroupResponse.members": "member_id",
@@ -55,6 +57,9 @@ _SORTED = {
     "AlterUserScramCredentialsResponse.results": "user",
     "DescribeUserScramCredentialsResponse.results": "user",
     "DescribeUserScramCredentialsResult.credential_infos": "mechanism",
+    "DescribeAclsResponse.resources": _ALL,
+    "DescribeAclsResource.acls": _ALL,
+    "DeleteAclsFilterResult.matching_acls": _ALL,
 }
 _SETS = {"Member.subscribed_topic_names"}
 # Told apart by name, so that one that only one broker has does not move all others.
@@ -99,7 +104,7 @@ class Names:
             value = self._value(one.name, getattr(message, one.name))
             order = _SORTED.get(f"{kind}.{one.name}")
             if order is not None and value:
-                value = sorted(value, key=lambda row: str(row[order]))
+                value = sorted(value, key=lambda row: str(row[order] if order else row))
             if f"{kind}.{one.name}" in _SETS:
                 value = sorted(value)
             key = _KEYED.get(f"{kind}.{one.name}")

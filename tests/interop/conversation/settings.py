@@ -38,6 +38,11 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "consumer": _CONSUMER,
     "upgrade": {**_CONSUMER, "group.consumer.migration.policy": "upgrade"},
     "downgrade": {**_CONSUMER, "group.consumer.migration.policy": "downgrade"},
+    "acls": {
+        **_COMMON,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    },
     "disabled": {**_CONSUMER, "group.consumer.migration.policy": "disabled"},
 }
 

@@ -15,10 +15,10 @@ from kohort.security import (
     Permission,
     ResourcePattern,
     ResourceType,
-    is_principal,
 )
 from kohort.wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kohort.wire.messages.delete_acls import (
+    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
@@ -41,6 +41,8 @@ class Dependencies(Protocol):
 
 _DISABLED = ErrorCode.SECURITY_DISABLED
 _NO_AUTHORIZER = "No Authorizer is configured."  # the words of Kafka's brokers
+_UNKNOWN = 0
+"""Number of UNKNOWN in the protocol, which no client sends on purpose."""
 
 
 def describe(broker: Dependencies, call: Call, request: DescribeAclsRequest) -> None:
@@ -49,15 +51,19 @@ def describe(broker: Dependencies, call: Call, request: DescribeAclsRequest) -> 
     if control is None:
         call.reply(DescribeAclsResponse(error_code=_DISABLED, error_message=_NO_AUTHORIZER))
         return
+    numbers = (
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    )
     try:
-        wanted = _filter(
-            request.resource_type_filter,
-            request.resource_name_filter,
-            request.pattern_type_filter,
-            request,
-        )
+        wanted = _filter(request)
     except KafkaError as error:
-        call.reply(DescribeAclsResponse(error_code=error.code, error_message=error.sentence))
+        if _UNKNOWN in numbers:
+            call.reply(DescribeAclsResponse(error_code=error.code, error_message=error.sentence))
+        else:
+            call.reply(DescribeAclsResponse())  # no ACL has what only a newer client knows (Kafka does the same)
         return
     resources: dict[ResourcePattern, DescribeAclsResource] = {}
     for acl in control.acls.found(wanted):
@@ -106,20 +112,19 @@ def delete(broker: Dependencies, call: Call, request: DeleteAclsRequest) -> None
         refused = DeleteAclsFilterResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
         call.reply(DeleteAclsResponse(filter_results=[refused] * len(request.filters)))
         return
-    results, removed = [], []
+    results: list[DeleteAclsFilterResult] = []
+    removed: dict[Acl, None] = {}
     for wanted in request.filters:
         try:
-            acl_filter = _filter(
-                wanted.resource_type_filter, wanted.resource_name_filter, wanted.pattern_type_filter, wanted
-            )
+            acl_filter = _filter(wanted)
         except KafkaError as error:
             results.append(DeleteAclsFilterResult(error_code=error.code, error_message=error.sentence))
             continue
-        found = [acl for acl in control.acls.found(acl_filter) if acl not in removed]
-        removed += found
+        found = control.acls.found(acl_filter)
+        removed |= dict.fromkeys(found)
         results.append(DeleteAclsFilterResult(matching_acls=[_matching(acl) for acl in found]))
     try:
-        control.remove(removed)
+        control.remove(list(removed))
     except OSError as error:
         broker.disk_errors.note("remove ACLs", error)
         for result in results:
@@ -153,18 +158,18 @@ def _new_acl(wanted: AclCreation) -> Acl:
         raise _invalid("the name of a resource must not be empty")
     if kind is ResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:
         raise _invalid(f"the only valid name of a cluster is {CLUSTER_NAME}")
-    if not is_principal(wanted.principal):
+    if ":" not in wanted.principal:
         raise _invalid(f"the principal {wanted.principal[:100]!r} does not have the form TYPE:NAME")
     return Acl(
         ResourcePattern(kind, wanted.resource_name, pattern), wanted.principal, wanted.host, operation, permission
     )
 
 
-def _filter(kind: int, name: str | None, pattern: int, wanted: Any) -> AclFilter:
+def _filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        _number(ResourceType, kind, "resource type"),
-        name,
-        _number(PatternType, pattern, "pattern type"),
+        _number(ResourceType, wanted.resource_type_filter, "resource type"),
+        wanted.resource_name_filter,
+        _number(PatternType, wanted.pattern_type_filter, "pattern type"),
         wanted.principal_filter,
         wanted.host_filter,
         _number(Operation, wanted.operation, "operation"),

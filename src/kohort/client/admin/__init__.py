@@ -1,4 +1,4 @@
-"""Administration of topics, groups, offsets, configs, logs and users."""
+"""Administration of topics, groups, offsets, configs, logs, users and ACLs."""
 
 from kohort.client.admin.admin import Admin, NewTopic
 from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue

@@ -1,9 +1,10 @@
-"""Admin client for topics, groups, offsets, configs, logs and users."""
+"""Admin client for topics, groups, offsets, configs, logs, users and ACLs."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar, Unpack
 
+from kohort.client.admin.acls import create_acls, delete_acls, describe_acls
 from kohort.client.admin.configs import ConfigKind, ConfigValue, alter_configs, describe_configs, list_config_resources
 from kohort.client.admin.elections import elect_leaders
 from kohort.client.admin.group_changes import alter_offsets, remove_all_members
@@ -37,6 +38,7 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata, check, metadata_request
+from kohort.security import Acl, AclFilter
 from kohort.wire.codec import Message
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -239,6 +241,27 @@ class Admin:
         afterwards.
         """
         await alter_user_scram_credentials(self._cluster, alterations)
+
+    # -- ACLs
+
+    async def create_acls(self, acls: Iterable[Acl]) -> None:
+        """Create ACLs. One that exists already remains as it is.
+
+        Raises AclsFailedError, with the error of each ACL that is rejected; the others are created.
+        """
+        await create_acls(self._cluster, acls)
+
+    async def describe_acls(self, acl_filter: AclFilter | None = None) -> list[Acl]:
+        """Return the ACLs that the filter finds, or all, sorted. Raises SECURITY_DISABLED without an authorizer."""
+        return await describe_acls(self._cluster, AclFilter() if acl_filter is None else acl_filter)
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
+        """Delete the ACLs that the filters find, and return them by filter.
+
+        Raises AclsFailedError, with the error of each filter or ACL that fails; other ACLs are
+        deleted.
+        """
+        return await delete_acls(self._cluster, filters)
 
     # -- groups
 

@@ -23,6 +23,7 @@ from kohort.errors import ErrorCode
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata
+from kohort.security import Acl, AclFilter
 
 
 class Admin(BlockingClient):
@@ -78,6 +79,18 @@ class Admin(BlockingClient):
     def alter_user_scram_credentials(self, alterations: Iterable[UserScramCredentialAlteration]) -> None:
         """See `kohort.Admin.alter_user_scram_credentials`."""
         self._call(self._admin.alter_user_scram_credentials(alterations))
+
+    def create_acls(self, acls: Iterable[Acl]) -> None:
+        """See `kohort.Admin.create_acls`."""
+        self._call(self._admin.create_acls(acls))
+
+    def describe_acls(self, acl_filter: AclFilter | None = None) -> list[Acl]:
+        """See `kohort.Admin.describe_acls`."""
+        return self._call(self._admin.describe_acls(acl_filter))
+
+    def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
+        """See `kohort.Admin.delete_acls`."""
+        return self._call(self._admin.delete_acls(filters))
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""

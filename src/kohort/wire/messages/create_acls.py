@@ -28,7 +28,7 @@ class AclCreationResult(Struct):
     """Result for one ACL."""
 
     error_code: Int16 = 0
-    error_message: NullableString = None
+    error_message: NullableString = ""
 
 
 @message(key=30, versions=(1, 3), flexible=2)

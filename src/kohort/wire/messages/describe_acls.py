@@ -42,5 +42,5 @@ class DescribeAclsResponse(Message):
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
-    error_message: NullableString = None
+    error_message: NullableString = ""
     resources: list[DescribeAclsResource] = array()

@@ -1,6 +1,7 @@
 """The scenes; importing them takes them into the play."""
 
 from tests.interop.conversation.scenes import (
+    acls,
     admin,
     brokers,
     consumer_configs,
@@ -21,6 +22,7 @@ from tests.interop.conversation.scenes import (
 )
 
 __all__ = [
+    "acls",
     "admin",
     "brokers",
     "consumer_configs",
