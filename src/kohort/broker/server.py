@@ -100,6 +100,7 @@ class Broker:
         """The rebalance protocols that groups may use."""
         self.access_control = AccessControl(self.config) if self.config.text("authorizer.class.name") else None
         """None: any client may do everything."""
+        self._secured: list[ListenerSecurity] = []
         self._ports: dict[str, int] = {}
         """The port on which each listener listens."""
         self._stopped = False
@@ -141,6 +142,7 @@ class Broker:
             self.sockets = Sockets(self, self.new_dispatch())
             await self._listen(loop)
         except BaseException:
+            self._close_listeners()
             self.store.close()
             raise
         warn_of_idle_settings(self._options.settings)
@@ -157,12 +159,13 @@ class Broker:
             secured = ListenerSecurity(
                 listener,
                 credentials=lambda: self.scram_credentials,
-                validate=None,
                 now=self.now,
                 time=loop.time,
                 fresh_id=self.fresh_id,
                 failed_delay_s=self.config.number("connection.failed.authentication.delay.ms") / 1000,
             )
+            self._secured.append(secured)
+            await secured.start()
             port = await self.sockets.listen(listener, secured)
             self._ports[listener.name] = port
             told = listener.advertised
@@ -171,6 +174,10 @@ class Broker:
             else:
                 address = Address(listener.host or await loop.run_in_executor(None, machine_name), port)
             self.endpoints[listener.name] = address
+
+    def _close_listeners(self) -> None:
+        for secured in self._secured:
+            secured.close()
 
     def _log_addresses(self) -> None:
         for listener in self.listeners:
@@ -188,6 +195,7 @@ class Broker:
             return
         self._stopped = True
         self.sockets.stop_listening()
+        self._close_listeners()
         self._retention.close()
         await self.loads.close()
         await self.cleaner.close()

@@ -1,16 +1,20 @@
 """How one listener authenticates its clients: with TLS certificates, with SASL, or not at all."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kohort.broker.config import Listener
 from kohort.broker.net import ClientConnection, ListenerTls
 from kohort.broker.security.authentication import Authentication
-from kohort.broker.security.mechanisms import Credentials, Mechanisms, Validate
+from kohort.broker.security.mechanisms import Credentials, Mechanisms
 from kohort.errors import ConfigError
 from kohort.model import Millis
 from kohort.security import PrincipalRules, PrincipalRulesError, subject_text
+from kohort.security.sasl import OAUTHBEARER
+
+if TYPE_CHECKING:
+    from kohort.broker.security.bearer_tokens import BearerTokens
 
 
 class ListenerSecurity:
@@ -21,7 +25,6 @@ class ListenerSecurity:
         listener: Listener,
         *,
         credentials: Callable[[], Credentials],
-        validate: Validate | None,
         now: Callable[[], Millis],
         time: Callable[[], float],
         fresh_id: Callable[[], UUID],
@@ -33,11 +36,23 @@ class ListenerSecurity:
         self._failed_delay_s = failed_delay_s
         config = listener.config
         self.tls = ListenerTls(listener, time) if listener.protocol.tls else None
+        self._tokens = _bearer_tokens(listener, now)
+        validate = None if self._tokens is None else self._tokens.validate
         self._mechanisms = Mechanisms(listener, credentials, fresh_id, validate) if listener.protocol.sasl else None
         try:
             self._rules = PrincipalRules(config.text("ssl.principal.mapping.rules"))
         except PrincipalRulesError as error:
             raise ConfigError(f"ssl.principal.mapping.rules cannot be read: {error}.") from None
+
+    async def start(self) -> None:
+        """Read the keys of the token issuer, if the listener needs them. Raise ConfigError."""
+        if self._tokens is not None:
+            await self._tokens.key_set.start()
+
+    def close(self) -> None:
+        """Stop reading keys."""
+        if self._tokens is not None:
+            self._tokens.key_set.close()
 
     def admit(self, connection: ClientConnection, authenticated: Callable[[ClientConnection], None]) -> bool:
         """Return whether the client is authenticated already; if not, `authenticated` is called when it is."""
@@ -62,6 +77,23 @@ class ListenerSecurity:
             authenticated=authenticated,
         )
         return False
+
+
+def _bearer_tokens(listener: Listener, now: Callable[[], Millis]) -> "BearerTokens | None":
+    config = listener.config
+    if not listener.protocol.sasl or OAUTHBEARER not in config.names("sasl.enabled.mechanisms"):
+        return None
+    if not config.text("sasl.oauthbearer.jwks.endpoint.url"):
+        return None  # an error of the mechanism
+    try:
+        from kohort.broker.security.bearer_tokens import BearerTokens
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not missing.name.startswith("joserfc"):
+            raise
+        raise ConfigError(
+            f"The listener {listener.name} offers OAUTHBEARER, which needs joserfc: pip install 'kohort[oauth]'."
+        ) from None
+    return BearerTokens(listener, now)
 
 
 def _subject(connection: ClientConnection) -> str | None:
