@@ -58,10 +58,15 @@ class Authentication:
         line, credentials = self._line, self._credentials
         if not line.speaks(SaslHandshakeRequest) or line.version_of(SaslHandshakeRequest) < _HANDSHAKE_VERSION:
             raise no_sasl_error(line.address)
-        begun = self._loop.time()
         choice = SaslHandshakeRequest(mechanism=credentials.mechanism)
         offered = await line.send_first(choice, _HANDSHAKE_VERSION)
         assert isinstance(offered, SaslHandshakeResponse)
+        # A broker handles the handshake late if it holds a request before it, such as a JoinGroup. It refuses another
+        # handshake within a second from then.
+        begun = self._loop.time()
+        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and self.count:
+            detail = f"{line.address} does not let the connection authenticate again: the client opens another one."
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, detail)
         if offered.error_code:
             raise credentials.handshake_error(line.address, offered.error_code, offered.mechanisms)
         lifetime_ms = await self._converse(machine)
