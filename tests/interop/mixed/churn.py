@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.interop.mixed.kinds import Choices, Kind, Place
+from tests.interop.mixed.login import Login
 from tests.interop.mixed.member import Member, now_ms
 from tests.interop.mixed.view import GroupWatch
 from tests.interop.process import until
@@ -37,6 +38,8 @@ class MixedGroup:
     directory: Path
     rng: random.Random
     kills: bool
+    logins: Mapping[str, Login] = field(default_factory=dict)
+    """By kind, if the broker is secured."""
     lives: list[Member] = field(default_factory=list)
     """All that ever were."""
     live: list[Member] = field(default_factory=list)
@@ -137,7 +140,9 @@ class MixedGroup:
     def _join(self, kind: Kind, strategy: str, choices: Choices | None = None) -> None:
         name = f"{kind.name}-{next(self._numbers)}"
         chosen = self._choices(name) if choices is None else choices
-        place = Place(self.bootstrap, self.group, self.topic, strategy, name, SESSION_MS, chosen)
+        login = self.logins.get(kind.name)
+        bootstrap = login.bootstrap if login else self.bootstrap
+        place = Place(bootstrap, self.group, self.topic, strategy, name, SESSION_MS, chosen, login)
         member = Member(kind, place, self.directory)
         self._note(f"join {name}")
         self.live.append(member)

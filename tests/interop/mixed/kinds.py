@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.interop.kafka import QUICK_START, Unavailable, cache_directory, jars, java
+from tests.interop.mixed.login import Login
 
 _CLIENTS = Path(__file__).with_name("clients")
 _JAVA_ASSIGNORS = {
@@ -58,10 +59,12 @@ class Place:
     name: str
     session_ms: int
     choices: Choices = Choices()
+    login: Login | None = None
+    """None for a broker without security."""
 
     def arguments(self) -> list[str]:
-        choices = json.dumps(asdict(self.choices))
-        return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms), choices]
+        choices, login = json.dumps(asdict(self.choices)), json.dumps(self.login and asdict(self.login))
+        return [self.bootstrap, self.group, self.topic, self.strategy, self.name, str(self.session_ms), choices, login]
 
 
 COOPERATIVE_KINDS = ("librdkafka", "kafka-python", "kohort", "java", "franz-go")
@@ -87,6 +90,7 @@ def _java(place: Place, directory: Path) -> Sequence[str]:
     chosen = place.choices
     # It commits once: a cooperative member has to do so again after a rebalance.
     beyond = chosen.protocol == "consumer" or place.strategy.endswith("cooperative-sticky")
+    assert not (beyond and place.login), "Member.java connects without security"
     if chosen.pattern or chosen.pause_ms or chosen.note or beyond or chosen.reset not in ("earliest", "latest"):
         return java(str(_CLIENTS / "java" / "Member.java"), *place.arguments(), options=(*QUICK_START, "-Xmx128m"))
     config = directory / f"{place.name}.properties"
@@ -97,6 +101,7 @@ def _java(place: Place, directory: Path) -> Sequence[str]:
         # VerifiableConsumer polls without a pause: a fetch that waits for more keeps it as calm as the others.
         "fetch.min.bytes": 1000,
         "fetch.max.wait.ms": 200,
+        **(place.login.java() if place.login else {}),
     }
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     static = ["--group-instance-id", place.choices.instance] if place.choices.instance else []

@@ -10,6 +10,7 @@ from typing import Any
 import confluent_kafka
 
 from tests.interop.mixed.events import value_of
+from tests.interop.mixed.login import Login
 
 _TICK_S = 0.25
 """Small batches a few times a second: members that commit each poll stay calm."""
@@ -18,13 +19,26 @@ _TICK_S = 0.25
 class NumberedProducer:
     """Writes to random partitions in a thread; a record's value says where it must be found."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, records_per_s: int, seed: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        records_per_s: int,
+        seed: int,
+        login: Login | None = None,
+    ) -> None:
         self.written: Counter[int] = Counter()
         """Acknowledged records by partition; the next offset, as the topic is the producer's alone."""
         self.problems: list[str] = []
         self._stopping = threading.Event()
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                **(login.librdkafka() if login else {}),
+            }
         )
         arguments = (topic, partitions, round(records_per_s * _TICK_S), random.Random(seed))
         self._thread = threading.Thread(target=self._produce, args=arguments, daemon=True)

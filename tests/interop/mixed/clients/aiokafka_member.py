@@ -39,6 +39,7 @@ async def _run(place: Place, said: Said) -> None:
     consumer: Any = aiokafka.AIOKafkaConsumer(
         bootstrap_servers=place.bootstrap,
         client_id=place.name,
+        **(place.login.aiokafka() if place.login else {}),
         group_id=place.group,
         auto_offset_reset=place.choices.reset,
         metadata_max_age_ms=place.choices.metadata_ms,

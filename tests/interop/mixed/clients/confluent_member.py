@@ -52,6 +52,7 @@ def run(place: Place, said: Said) -> None:
         {
             "bootstrap.servers": place.bootstrap,
             "client.id": place.name,
+            **(place.login.librdkafka() if place.login else {}),
             "group.id": place.group,
             # librdkafka's word for none.
             "auto.offset.reset": place.choices.reset.replace("none", "error"),

@@ -62,6 +62,7 @@ def run(place: Place, said: Said) -> None:
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=place.bootstrap,
         client_id=place.name,
+        **(place.login.python() if place.login else {}),
         group_id=place.group,
         auto_offset_reset=place.choices.reset,
         metadata_max_age_ms=place.choices.metadata_ms,

@@ -1,6 +1,7 @@
 """One member of a group in a process of its own, by one of the Python clients; it commits what it read at once.
 
-    python -m tests.interop.mixed.clients.python_member CLIENT BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
+    python -m tests.interop.mixed.clients.python_member \
+        CLIENT BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES LOGIN
 
 SIGTERM makes it leave. It offers STRATEGY alone, so the other members decide with it by Kafka's rules or not at all.
 """
@@ -13,6 +14,7 @@ import sys
 
 from tests.interop.mixed.clients.said import Said
 from tests.interop.mixed.kinds import Choices, Place
+from tests.interop.mixed.login import Login
 
 _MODULES = {
     "librdkafka": "confluent_member",
@@ -24,8 +26,13 @@ _MODULES = {
 
 def main(client: str, *where: str) -> None:
     """Be a member until told to end."""
-    bootstrap, group, topic, strategy, name, session_ms, choices = where
-    place = Place(bootstrap, group, topic, strategy, name, int(session_ms), Choices(**json.loads(choices)))
+    bootstrap, group, topic, strategy, name, session_ms, choices, login = where
+    user = json.loads(login)
+    place = Place(
+        *(bootstrap, group, topic, strategy, name, int(session_ms)),
+        Choices(**json.loads(choices)),
+        Login(**user) if user else None,
+    )
     # Imported one by one: a process that shall start soon must not wait for the other libraries.
     importlib.import_module(f"tests.interop.mixed.clients.{_MODULES[client]}").run(place, Said())
 

@@ -1,9 +1,11 @@
-// One member of a group by franz-go: member BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
+// One member of a group by franz-go: member BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES LOGIN
 // It prints what Apache Kafka's VerifiableConsumer prints, commits what it read at once, and leaves on SIGTERM.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 type fields map[string]any
@@ -62,6 +65,25 @@ func read(fetches kgo.Fetches) []*kgo.Record {
 		say("records_consumed", fields{"partitions": places})
 	}
 	return fetches.Records()
+}
+
+// TLS and PLAIN, the mechanism that needs no other module.
+func security(login string) []kgo.Opt {
+	var user struct{ User, Mechanism, Password, Cafile string }
+	if err := json.Unmarshal([]byte(login), &user); err != nil {
+		panic(err)
+	}
+	if user.User == "" {
+		return nil
+	}
+	authorities, err := os.ReadFile(user.Cafile)
+	if err != nil || user.Mechanism != "PLAIN" {
+		panic(fmt.Sprint(user.Mechanism, err))
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authorities)
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: pool}),
+		kgo.SASL(plain.Auth{User: user.User, Pass: user.Password}.AsMechanism())}
 }
 
 func main() {
@@ -114,7 +136,7 @@ func main() {
 	if choices.Instance != "" {
 		options = append(options, kgo.InstanceID(choices.Instance))
 	}
-	client, err := kgo.NewClient(options...)
+	client, err := kgo.NewClient(append(options, security(os.Args[8])...)...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,10 +1,11 @@
-// One member of a group by kafkajs: node member.js BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
+// One member of a group by kafkajs: node member.js BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES LOGIN
 // It prints what Apache Kafka's VerifiableConsumer prints, commits each batch at once, and leaves on SIGTERM.
 
+const { readFileSync } = require('fs')
 const { Kafka, logLevel, AssignerProtocol } = require('kafkajs')
 const { MemberMetadata, MemberAssignment } = AssignerProtocol
 
-const [bootstrap, groupId, topic, strategy, name, session, choices] = process.argv.slice(2)
+const [bootstrap, groupId, topic, strategy, name, session, choices, login] = process.argv.slice(2)
 const { reset, metadata_ms: metadataMaxAge, pattern, pause_ms: pauseFor, note } = JSON.parse(choices)
 
 const say = (event, fields) => console.log(JSON.stringify({ timestamp: Date.now(), name: event, ...fields }))
@@ -48,8 +49,17 @@ const revoke = event => {
   owned = {}
 }
 
+// With TLS in any case. A session is renewed when less than a second of it is left.
+const security = () => {
+  const user = JSON.parse(login)
+  if (!user) return {}
+  const { mechanism, user: username, password } = user
+  const ssl = { ca: [readFileSync(user.cafile)] }
+  return { ssl, sasl: { mechanism: mechanism.toLowerCase(), username, password }, reauthenticationThreshold: 1000 }
+}
+
 const main = async () => {
-  const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), logLevel: logLevel.WARN })
+  const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), logLevel: logLevel.WARN, ...security() })
   const consumer = kafka.consumer({
     groupId,
     partitionAssigners: [assigner],
