@@ -44,7 +44,7 @@ def test_the_page_of_settings_matches_the_code() -> None:
 def test_every_method_of_a_page_is_documented() -> None:
     for name in ("consumer", "producer", "admin"):
         sections = generator().page(name).partition("## Options")[0].split("\n### ")[1:]
-        assert [one for one in sections if not one.partition("\n")[2].strip()] == []
+        assert [section for section in sections if not section.partition("\n")[2].strip()] == []
 
 
 @pytest.mark.parametrize("number", range(len(blocks("docs/coming-from.md", "python"))))

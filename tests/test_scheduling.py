@@ -22,11 +22,11 @@ def test_all_that_use_spark_run_in_one_process_and_else_each_file() -> None:
 def test_a_process_is_given_the_longest_that_waits_then_what_has_the_most_tests() -> None:
     waiting = {"few": {"a": False}, "many": {"b": False, "c": False}}
     assert next_of(waiting) == "many"
-    assert next_of(waiting | {one: {"d": False} for one in reversed(LONGEST_FIRST)}) == LONGEST_FIRST[0]
+    assert next_of(waiting | {path: {"d": False} for path in reversed(LONGEST_FIRST)}) == LONGEST_FIRST[0]
 
 
 def test_the_longest_exist() -> None:
-    assert [one for one in LONGEST_FIRST if one != SPARK and not (ROOT / one).is_file()] == []
+    assert [path for path in LONGEST_FIRST if path != SPARK and not (ROOT / path).is_file()] == []
 
 
 def test_two_processes_run_the_tests_of_a_file_together() -> None:
@@ -38,4 +38,4 @@ def test_two_processes_run_the_tests_of_a_file_together() -> None:
     for line in ran.stdout.splitlines():
         if line.startswith("[gw") and "PASSED" in line:
             processes[line.partition("PASSED ")[2].partition("::")[0]].add(line[:5])
-    assert [len(one) for one in processes.values()] == [1, 1, 1]
+    assert [len(process) for process in processes.values()] == [1, 1, 1]

@@ -199,9 +199,9 @@ def test_a_brokers_own_topic_reads_as_kafkas_formatters_read_it(any_broker: Brok
         printed = _printed(bootstrap, "GroupMetadataMessageFormatter", *place)
         generations = [row["value"]["data"] for row in printed if row["key"]["data"].get("group") == group]
         found = sorted((row for row in mine if row["kind"] == Kind.GENERATION), key=lambda row: row["position"])
-        assert [row["epoch"] for row in found] == [one["generation"] for one in generations]
-        assert [[one["member_id"] for one in row["members"]] for row in found] == [
-            [one["memberId"] for one in generation["members"]] for generation in generations
+        assert [row["epoch"] for row in found] == [generation["generation"] for generation in generations]
+        assert [[member["member_id"] for member in row["members"]] for row in found] == [
+            [member["memberId"] for member in generation["members"]] for generation in generations
         ]
     else:
         alive = [row["alive"] for row in mine if row["kind"] == Kind.MEMBER]

@@ -74,20 +74,20 @@ def every_table_has_its_rows(broker: Broker, analyse: Run, out: Path) -> None:
     assert done.code == 0, done.err
     assert f"written: {out}/report.html" in done.out
     page = (out / "report.html").read_text()
-    for protocol, one in lived.items():
-        assert one.group in page
-        members = rows(out / "memberships", one.group)
+    for protocol, history in lived.items():
+        assert history.group in page
+        members = rows(out / "memberships", history.group)
         assert [row["group_type"] for row in members] == [protocol] * 2
         assert all(row["left_at"] >= row["joined_at"] for row in members)
-        assert sum(row["commits"] for row in rows(out / "commit_rate", one.group)) == RECORDS
-        moved = rows(out / "moves", one.group)
+        assert sum(row["commits"] for row in rows(out / "commit_rate", history.group)) == RECORDS
+        moved = rows(out / "moves", history.group)
         assert {row["partition"] for row in moved} == set(range(PARTITIONS))
-        assert {row["topic"] for row in moved} == {one.topic}
-        behind = rows(out / "lag", one.group)
+        assert {row["topic"] for row in moved} == {history.topic}
+        behind = rows(out / "lag", history.group)
         assert {row["lag"] for row in behind} == {0}
         assert {row["end_offset"] for row in behind} == {RECORDS // PARTITIONS}
         if isinstance(broker, KohortBroker):
-            assert rows(out / "journal", one.group), "it keeps a journal of rebalances, and Apache Kafka does not"
+            assert rows(out / "journal", history.group), "it keeps a journal of rebalances, and Apache Kafka does not"
 
 
 def test_a_broker_that_does_not_answer_is_a_sentence(run: Run, tmp_path: Path) -> None:

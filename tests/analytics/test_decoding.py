@@ -142,7 +142,7 @@ def test_malformed_subscriptions_and_assignments_are_counted_as_unreadable(
     assert (first["kind"], len(first["members"])) == (Kind.GENERATION, 2)
     assert [(row["kind"], row["position"]) for row in others] == [(Kind.UNREADABLE, 0)] * told
     assert decoder.unreadable == told
-    assert ["group delays" in one.getMessage() for one in caplog.records] == [True] * told
+    assert ["group delays" in record.getMessage() for record in caplog.records] == [True] * told
 
 
 def test_a_member_that_is_deleted_is_not_alive() -> None:

@@ -90,10 +90,10 @@ def test_rebalances_and_members_that_return_come_out_of_the_stream(
     lived = {protocol: live_twice(any_broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
     history = live(spark, any_broker.bootstrap, starting="earliest")
     _run(tmp_path, rebalanced=rebalances(history), lived=lives(history))
-    for one in lived.values():
+    for group_history in lived.values():
         # Two members joined, each of them alone.
-        mine = spark.table("rebalanced").where(f"group_id = '{one.group}'").collect()
+        mine = spark.table("rebalanced").where(f"group_id = '{group_history.group}'").collect()
         assert sum(row["rebalances"] for row in mine) >= 2
-        rows = spark.table("lived").where(f"group_id = '{one.group}'").collect()
+        rows = spark.table("lived").where(f"group_id = '{group_history.group}'").collect()
         assert {row["member_name"] for row in rows} == {"rdkafka"}
         assert sum(row["lives"] for row in rows) >= 2

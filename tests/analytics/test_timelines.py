@@ -62,8 +62,8 @@ def wholes(rows: Sequence[Row]) -> list[Row]:
             found[row["group_id"], row["partition"]].append(row)
     all_rows = []
     for (group, partition), runs in found.items():
-        first, last = min(one["at"] for one in runs), max(one["last_at"] for one in runs)
-        all_rows.append(run(-1, first, last, sum(one["commits"] for one in runs), partition, group))
+        first, last = min(run["at"] for run in runs), max(run["last_at"] for run in runs)
+        all_rows.append(run(-1, first, last, sum(run["commits"] for run in runs), partition, group))
     return all_rows
 
 

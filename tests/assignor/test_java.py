@@ -103,7 +103,7 @@ def test_ranges_near_to_the_members_are_exactly_javas() -> None:
         }
         group.racks = {m: rack for m in group.topics if (rack := dice.choice(["A", "B", "C", "Z", None]))}
         groups.append((group, {m: f"i{m}" if dice.random() < 0.2 else None for m in group.topics}, placed))
-    answers = ask_java([described(*one) for one in groups])
+    answers = ask_java([described(*group) for group in groups])
     near = RangeAssignor()
     moved = 0
     for (group, ids, racks), java in zip(groups, answers, strict=True):

@@ -29,8 +29,8 @@ def test_range_gives_surplus_members_nothing() -> None:
 
 
 def test_range_cuts_a_topic_among_its_own_subscribers_only() -> None:
-    one = Subscription(topics=["orders"])
-    assert shares(RANGE, {"orders": 2, "payments": 2}, {"a": one, "b": BOTH}) == {
+    orders_only = Subscription(topics=["orders"])
+    assert shares(RANGE, {"orders": 2, "payments": 2}, {"a": orders_only, "b": BOTH}) == {
         "a": "orders-0",
         "b": "orders-1 payments-0 payments-1",
     }

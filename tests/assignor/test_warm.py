@@ -44,16 +44,18 @@ class WarmGroup:
         [self.plan] = planned
         self.generation += 1
         for name, assignment in made.items():
-            for one in set(assignment.partitions) - set(self.owned.get(name, ())):
-                if self._lag(name, one) > 10 and any(self._lag(other, one) <= 10 for other in self.members):
-                    self.restored.add((name, one))
-                self.lags.setdefault(name, {})[one] = 0
+            for partition in set(assignment.partitions) - set(self.owned.get(name, ())):
+                if self._lag(name, partition) > 10 and any(self._lag(other, partition) <= 10 for other in self.members):
+                    self.restored.add((name, partition))
+                self.lags.setdefault(name, {})[partition] = 0
         if self.protocol is RebalanceProtocol.COOPERATIVE:
-            before = {one: name for name, share in self.owned.items() for one in share}
+            before = {partition: name for name, share in self.owned.items() for partition in share}
             for name, assignment in made.items():
-                assert all(before.get(one, name) == name for one in assignment.partitions), "its owner still has it"
+                assert all(before.get(partition, name) == name for partition in assignment.partitions), (
+                    "its owner still has it"
+                )
         self.owned = {name: list(assignment.partitions) for name, assignment in made.items()}
-        counts = Counter(one for share in self.owned.values() for one in share)
+        counts = Counter(partition for share in self.owned.values() for partition in share)
         assert not counts or max(counts.values()) == 1
 
     def copy(self, *names: str) -> None:
@@ -83,8 +85,8 @@ class WarmGroup:
         lags = {**self.lags.get(name, {}), **dict.fromkeys(self.owned.get(name, ()), 0)}
         return Subscription(["t"], encode_copies(Copies(name, lags)), self.owned.get(name, []), self.generation)
 
-    def _lag(self, name: str, one: TopicPartition) -> int:
-        return self.lags.get(name, {}).get(one, COLD)
+    def _lag(self, name: str, partition: TopicPartition) -> int:
+        return self.lags.get(name, {}).get(partition, COLD)
 
 
 def test_a_member_that_joins_first_gets_copies_and_then_its_share() -> None:
@@ -161,7 +163,7 @@ def test_a_partition_without_a_warm_copy_goes_to_the_least_lagging_member() -> N
 def test_a_standby_is_never_the_owner_and_each_partition_has_the_configured_number() -> None:
     group = WarmGroup(12, list("abcd"), standbys=2)
     group.settle()
-    standbys = Counter(one for some in group.plan.copies.values() for one in some)
+    standbys = Counter(partition for some in group.plan.copies.values() for partition in some)
     assert set(standbys.values()) == {2} and len(standbys) == 12
     assert {len(some) for some in group.plan.copies.values()} == {6}
     assert not any(set(group.owned[name]) & set(group.plan.copies[name]) for name in group.members)
@@ -187,7 +189,9 @@ def test_the_assignment_is_even_in_the_end_whichever_members_join_and_leave(data
         if step == "join":
             group.members.append(f"n{number}")
         elif step == "leave" and len(group.members) > 1:
-            group.leave(data.draw(st.sampled_from([one for one in group.members if one in group.owned] or [""])))
+            group.leave(
+                data.draw(st.sampled_from([member for member in group.members if member in group.owned] or [""]))
+            )
         elif step == "copy":
             group.copy(data.draw(st.sampled_from(group.members)))
         group.rebalance()

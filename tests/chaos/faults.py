@@ -60,7 +60,7 @@ class Faults:
         self.failovers = 0
         """How often what a broker led was led by others."""
 
-    def one(self) -> None:
+    def inject_fault(self) -> None:
         """Do something to one broker, and wait until the others have taken over where they must."""
         image = self._image()
         if len(image.nodes) < 2:

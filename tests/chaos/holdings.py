@@ -41,7 +41,10 @@ def _note_logs(bootstrap: str, topic: str, history: History) -> None:
             "log",
             partition=partition,
             values=_values(bootstrap, topic, partition, end),
-            batches=[[one.base_offset, one.leader_epoch, one.producer_id, one.producer_epoch] for one in headers],
+            batches=[
+                [header.base_offset, header.leader_epoch, header.producer_id, header.producer_epoch]
+                for header in headers
+            ],
         )
 
 
@@ -61,9 +64,9 @@ def _values(bootstrap: str, topic: str, partition: int, end: int) -> list[int]:
 
 def _note_group(bootstrap: str, group: str, history: History) -> None:
     found = read_group_log(bootstrap, group)
-    for one in found.generations:
-        owners = {name: sorted(owned) for name, owned in one.owners}
-        history.note("generation", group=group, number=one.number, owners=owners)
+    for generation in found.generations:
+        owners = {name: sorted(owned) for name, owned in generation.owners}
+        history.note("generation", group=group, number=generation.number, owners=owners)
     for partition, offsets in found.commits.items():
         history.note("commits", group=group, partition=partition, values=offsets)
     history.note("epochs", group=group, problems=found.owned_twice)

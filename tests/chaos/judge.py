@@ -32,9 +32,9 @@ def judge(history: History) -> list[str]:
 def remarks(history: History) -> list[str]:
     """Return the facts of the history that are no fault of a broker."""
     return [
-        f"partition {one.partition} has {len(one.offsets)} records twice from offset {one.offsets.start} on, "
-        f"by librdkafka's own new epoch: {one.why}"
-        for one in rewrites(history)
+        f"partition {rewrite.partition} has {len(rewrite.offsets)} records twice "
+        f"from offset {rewrite.offsets.start} on, by librdkafka's own new epoch: {rewrite.why}"
+        for rewrite in rewrites(history)
     ]
 
 
@@ -139,7 +139,7 @@ def vanished_commits(history: History) -> Iterable[str]:
                 acknowledged[entry["group"]].append((entry["at"], entry["value"]))
             case "found":
                 group, value = entry["group"], entry["value"]
-                least = max((one for at, one in acknowledged[group] if at < entry["since"]), default=-1)
+                least = max((offset for at, offset in acknowledged[group] if at < entry["since"]), default=-1)
                 if not least <= value <= sent.get(group, -1):
                     yield f"{group} stands at {value}: {least} was acknowledged, {sent.get(group, -1)} sent last"
 
@@ -229,7 +229,7 @@ def _of(history: History, kind: str) -> Iterable[Entry]:
 
 
 def _excused(history: History) -> set[tuple[int, int]]:
-    return {(one.partition, offset) for one in rewrites(history) for offset in one.offsets}
+    return {(rewrite.partition, offset) for rewrite in rewrites(history) for offset in rewrite.offsets}
 
 
 def _logs(history: History) -> dict[int, list[int]]:

@@ -139,7 +139,7 @@ class Committer:
             partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=number) for n in range(10)]
             topics = [OffsetCommitRequestTopic(name="wide", partitions=partitions)]
             answer = await peer.ask(OffsetCommitRequest(group_id=self.group, topics=topics), 7, OffsetCommitResponse)
-            codes = {one.error_code for one in answer.topics[0].partitions}
+            codes = {partition.error_code for partition in answer.topics[0].partitions}
             if codes == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}:
                 may_be.pop()
                 await asyncio.sleep(0.005)
@@ -174,7 +174,7 @@ class Killed:
             async with connected(bootstrap) as peer:
                 await self._check(peer)
             load = [asyncio.ensure_future(self._write(bootstrap, writer)) for writer in self.writers]
-            while self.expected.acknowledged == before and not any(one.done() for one in load):  # noqa: ASYNC110
+            while self.expected.acknowledged == before and not any(task.done() for task in load):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             await asyncio.sleep(self.chance.uniform(0, 0.5))
         finally:
@@ -245,7 +245,7 @@ class Killed:
         while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             await asyncio.sleep(0.005)
             answer = await peer.ask(request, 5, OffsetFetchResponse)
-        found = {one.committed_offset for topic in answer.topics for one in topic.partitions} or {-1}
+        found = {partition.committed_offset for topic in answer.topics for partition in topic.partitions} or {-1}
         if len(found) != 1:
             raise Checked(f"{group} has half of a commit: {sorted(found)}")
         (offset,) = found

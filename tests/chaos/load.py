@@ -243,7 +243,7 @@ def _librdkafka(bootstrap: str, group: str, topic: str) -> Ways:
 
     def commit(value: int) -> None:
         done = consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, value)], asynchronous=False)
-        refused = [one.error for one in done or () if one.error]
+        refused = [partition.error for partition in done or () if partition.error]
         if refused:
             raise RuntimeError(str(refused))
 

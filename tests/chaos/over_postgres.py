@@ -92,7 +92,7 @@ class PostgresSite:
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self._brokers)
 
-    def one(self) -> None:
+    def inject_fault(self) -> None:
         """Do something to one broker or to the database, and wait until the others have taken over where they must."""
         if len(self._image().nodes) < 2:
             time.sleep(0.1)
@@ -179,7 +179,7 @@ class PostgresSite:
 
     def _led(self, node_id: int) -> frozenset[tuple[object, int]]:
         """Return the partitions that a broker leads, with their epochs."""
-        return frozenset((one, leader.epoch) for one, leader in self._image().led_by(node_id))
+        return frozenset((partition, leader.epoch) for partition, leader in self._image().led_by(node_id))
 
     def _image(self) -> ClusterImage:
         while True:

@@ -44,7 +44,7 @@ async def _read_batches(bootstrap: str, name: str) -> dict[int, list[bytes]]:
 
 
 def _led(topic: MetadataResponseTopic, node_id: int) -> list[int]:
-    return [one.partition_index for one in topic.partitions if one.leader_id == node_id]
+    return [partition.partition_index for partition in topic.partitions if partition.leader_id == node_id]
 
 
 async def _read_partition(peer: Peer, topic: str, partition: int) -> list[bytes]:

@@ -167,7 +167,7 @@ class Storm:
     def _join(self, group: Group, turn: int) -> None:
         here = [kind for kind in self.kinds if kind.name in group.kinds]
         wanted = group.kinds[turn % len(group.kinds)]
-        kind = next((one for one in here if one.name == wanted), here[turn % len(here)])
+        kind = next((kind for kind in here if kind.name == wanted), here[turn % len(here)])
         self._start(kind, group)
 
     def _start(self, kind: Kind, group: Group) -> None:
@@ -177,7 +177,7 @@ class Storm:
         self.members.append(NotedMember(kind, place, self.directory, self.history))
 
     def _again(self, member: NotedMember) -> None:
-        self._start(member.kind, next(one for one in self._groups if one.name == member.place.group))
+        self._start(member.kind, next(group for group in self._groups if group.name == member.place.group))
 
     def _gone(self, member: NotedMember) -> None:
         member.gone(10.0)
@@ -201,7 +201,7 @@ class Storm:
 
     def _replace_ended(self) -> None:
         """Somebody has to read what is left."""
-        for member in [one for one in self.members if one.ended]:
+        for member in [member for member in self.members if member.ended]:
             self.history.note("ended", member=member.name, what=member.errors[-500:])
             self._gone(member)
             self._again(member)
@@ -226,7 +226,7 @@ class Site(Protocol):
     @property
     def bootstrap(self) -> str: ...
 
-    def one(self) -> None:
+    def inject_fault(self) -> None:
         """One fault, and the wait until others have taken over where they must."""
         ...
 
@@ -281,7 +281,7 @@ def run(
         storm.begin(members, groups)
         end, told = time.monotonic() + seconds, time.monotonic()
         while time.monotonic() < end:
-            site.one()
+            site.inject_fault()
             storm.churn()
             time.sleep(chance.uniform(0.0, 0.7))
             if time.monotonic() - told > 30:

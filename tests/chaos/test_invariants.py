@@ -57,7 +57,7 @@ def generation(number: int, **owned: list[int]) -> Written:
         MemberMetadata(
             member_id=name,
             subscription=encode_subscription(Subscription(["t"])),
-            assignment=encode_assignment(Assignment([TopicPartition("t", one) for one in partitions])),
+            assignment=encode_assignment(Assignment([TopicPartition("t", partition) for partition in partitions])),
         )
         for name, partitions in owned.items()
     ]
@@ -117,7 +117,7 @@ def test_a_sound_history_violates_nothing() -> None:
 
 
 def test_a_history_without_the_coordinators_records_has_no_violation() -> None:
-    bare = [one for one in sound() if one["kind"] != "records"]
+    bare = [entry for entry in sound() if entry["kind"] != "records"]
     assert list(violations(bare)) == []
 
 
@@ -144,7 +144,7 @@ def test_a_history_without_the_coordinators_records_has_no_violation() -> None:
 )
 def test_each_planted_violation_is_found(planted: list[Entry], said: str) -> None:
     found = list(violations([*sound(), *planted]))
-    assert any(said in one for one in found), found
+    assert any(said in violation for violation in found), found
 
 
 def test_a_partition_of_the_coordinators_topic_is_checked_to_its_first_violation() -> None:

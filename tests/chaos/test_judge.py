@@ -50,7 +50,7 @@ def sound() -> list[Entry]:
 def with_(kind: str, **fields: Any) -> History:
     """The sound history, its first entry of that kind with other fields."""
     entries = sound()
-    found = next(one for one in entries if one["kind"] == kind)
+    found = next(entry for entry in entries if entry["kind"] == kind)
     found.update(fields)  # type: ignore[typeddict-item]
     return entries
 
@@ -149,7 +149,7 @@ def test_duplicates_written_by_librdkafka_at_a_new_epoch_are_reported_but_not_a_
 )
 def test_any_other_repeated_record_is_a_duplicate(otherwise: dict[str, Any]) -> None:
     changed = rewritten()
-    found = next(one for one in changed if one["kind"] == otherwise["kind"])
+    found = next(entry for entry in changed if entry["kind"] == otherwise["kind"])
     if otherwise.pop("kept", True):
         found.update(otherwise)  # type: ignore[typeddict-item]
     else:
@@ -160,7 +160,7 @@ def test_any_other_repeated_record_is_a_duplicate(otherwise: dict[str, Any]) -> 
 def test_the_command_judges_a_file_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "history.jsonl"
     for history, code, end in ((sound(), 0, "0 violations\n"), (with_("log", values=[0, 1]), 1, "violations\n")):
-        file.write_text("".join(json.dumps(one) + "\n" for one in history))
+        file.write_text("".join(json.dumps(entry) + "\n" for entry in history))
         assert main([str(file)]) == code
         assert capsys.readouterr().out.endswith(end)
 

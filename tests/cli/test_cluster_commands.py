@@ -33,12 +33,16 @@ def test_a_topic_is_created_listed_described_and_deleted(run: Run, bootstrap: st
 
     [described] = json.loads(run("topic", "describe", name, "--json", bootstrap=bootstrap).out)
     assert described["name"] == name
-    assert [(one["partition"], one["start"], one["end"]) for one in described["partitions"]] == [
+    assert [
+        (partition["partition"], partition["start"], partition["end"]) for partition in described["partitions"]
+    ] == [
         (0, 0, 0),
         (1, 0, 0),
         (2, 0, 0),
     ]
-    assert all(one["isr"] == one["replicas"] == [one["leader"]] for one in described["partitions"])
+    assert all(
+        partition["isr"] == partition["replicas"] == [partition["leader"]] for partition in described["partitions"]
+    )
     told = run("topic", "describe", name, bootstrap=bootstrap).lines
     assert told[0].startswith(f"{name}: 3 partitions, 0 records")
     assert told[1].split() == ["partition", "leader", "replicas", "isr", "start", "end"]
@@ -90,7 +94,7 @@ def test_a_group_continues_at_its_offsets(run: Run, bootstrap: str, name: str) -
 
     listed = json.loads(run("group", "list", "--json", bootstrap=bootstrap).out)
     assert {"group": name, "state": "Empty", "protocol_type": "consumer", "type": "classic"} in [
-        {**one, "type": (one["type"] or "classic").lower()} for one in listed
+        {**row, "type": (row["type"] or "classic").lower()} for row in listed
     ]
     described = json.loads(run("group", "describe", name, "--json", bootstrap=bootstrap).out)
     assert (described["state"], described["members"], described["lag"]) == ("Empty", [], 1)
@@ -108,7 +112,7 @@ def test_a_consumer_group_continues_at_its_offsets(run: Run, bootstrap: str, nam
     assert run(*consume, bootstrap=bootstrap).lines == ["1", "2"]
     assert run(*consume, bootstrap=bootstrap).lines == ["3", "4"]
     listed = json.loads(run("group", "list", "--json", bootstrap=bootstrap).out)
-    assert [(one["state"], one["type"].lower()) for one in listed if one["group"] == name] == [("Empty", "consumer")]
+    assert [(row["state"], row["type"].lower()) for row in listed if row["group"] == name] == [("Empty", "consumer")]
 
 
 def test_a_group_that_does_not_exist_is_a_no(run: Run, bootstrap: str) -> None:

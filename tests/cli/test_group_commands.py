@@ -60,7 +60,7 @@ def member(bootstrap: str, group: str, instance_id: str | None = None) -> Iterat
 
 def committed(run: Run, bootstrap: str, group: str) -> dict[int, int]:
     told = json.loads(run("group", "describe", group, "--offsets", "--json", bootstrap=bootstrap).out)
-    return {one["partition"]: one["committed"] for one in told["offsets"]}
+    return {row["partition"]: row["committed"] for row in told["offsets"]}
 
 
 def test_a_dry_run_shows_and_only_execute_does(run: Run, bootstrap: str, topic: str) -> None:
@@ -114,7 +114,7 @@ def test_a_duration_is_relative_to_now(run: Run, bootstrap: str, topic: str) -> 
     told = run(
         "group", "reset-offsets", topic, "--topic", topic, "--by-duration", "P99999D", "--json", bootstrap=bootstrap
     )
-    assert [one["new"] for one in json.loads(told.out)["offsets"]] == [0, 0, 0]
+    assert [row["new"] for row in json.loads(told.out)["offsets"]] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -203,15 +203,15 @@ def test_a_group_of_the_consumer_protocol_is_seen_and_guarded(run: Run, apache_k
         consumer.subscribe([name])
         until(20.0, "the assignment", lambda: consumer.poll(0.05) is None and len(consumer.assignment()) == 2)
         told = json.loads(run("group", "describe", name, "--json", bootstrap=bootstrap).out)
-        [one] = told["members"]
-        assert (told["assignor"], one["client_id"], one["topics"]) == ("uniform", "newer", [name])
-        assert [(part["topic"], part["partition"]) for part in one["assignment"]] == [(name, 0), (name, 1)]
-        assert (told["type"], told["state"], one["protocol"]) == ("consumer", "Stable", "consumer")
-        assert told["group_epoch"] == told["target_epoch"] == one["epoch"]
-        assert (one["target"], one["expression"], one["rack"]) == (one["assignment"], None, None)
+        [member] = told["members"]
+        assert (told["assignor"], member["client_id"], member["topics"]) == ("uniform", "newer", [name])
+        assert [(part["topic"], part["partition"]) for part in member["assignment"]] == [(name, 0), (name, 1)]
+        assert (told["type"], told["state"], member["protocol"]) == ("consumer", "Stable", "consumer")
+        assert told["group_epoch"] == told["target_epoch"] == member["epoch"]
+        assert (member["target"], member["expression"], member["rack"]) == (member["assignment"], None, None)
         shown = run("group", "describe", name, "--members", bootstrap=bootstrap).lines
         assert shown[0].split()[-5:] == ["target", "epoch", "protocol", "member", "id"]
-        assert shown[1].split()[-4:] == ["0-1", str(one["epoch"]), "consumer", one["member_id"]]
+        assert shown[1].split()[-4:] == ["0-1", str(member["epoch"]), "consumer", member["member_id"]]
         listed = json.loads(run("group", "list", "--type", "consumer", "--json", bootstrap=bootstrap).out)
         assert {"group": name, "state": "Stable", "protocol_type": "consumer", "type": "consumer"} in listed
         assert name not in run("group", "list", "--type", "classic", bootstrap=bootstrap).out
@@ -222,8 +222,8 @@ def test_a_group_of_the_consumer_protocol_is_seen_and_guarded(run: Run, apache_k
         ):
             refused = run("group", *arguments, bootstrap=bootstrap)
             assert (refused.code, refused.out, len(refused.err.splitlines())) == (1, "", 1), refused
-        removed = run("group", "remove-member", name, one["member_id"], bootstrap=bootstrap)
-        assert removed.out == f"removed {one['member_id']}\n"
+        removed = run("group", "remove-member", name, member["member_id"], bootstrap=bootstrap)
+        assert removed.out == f"removed {member['member_id']}\n"
     finally:
         consumer.close()
     assert run("group", "delete", name, bootstrap=bootstrap).out == f"deleted {name}\n"

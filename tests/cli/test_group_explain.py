@@ -22,7 +22,7 @@ def partitions(*numbers: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("orders", number) for number in numbers)
 
 
-def one(
+def described_member(
     name: str, owns: frozenset[TopicPartition], target: frozenset[TopicPartition], **more: str
 ) -> MemberDescription:
     described = MemberDescription(f"{name}-id", name, "/10.0.0.1", None, frozenset({"orders"}), owns, target, 7)
@@ -36,9 +36,13 @@ GROUP = GroupDescription(
     "uniform",
     None,
     (
-        replace(one("app-1", partitions(0, 1, 2), partitions(0, 1)), reason="2 of 5 partitions", since_ms=NOW - 7_000),
-        replace(one("app-2", partitions(), partitions(2, 3)), expression="ord.*", rack="east"),
-        one("app-3", partitions(4), partitions(4)),
+        replace(
+            described_member("app-1", partitions(0, 1, 2), partitions(0, 1)),
+            reason="2 of 5 partitions",
+            since_ms=NOW - 7_000,
+        ),
+        replace(described_member("app-2", partitions(), partitions(2, 3)), expression="ord.*", rack="east"),
+        described_member("app-3", partitions(4), partitions(4)),
     ),
     "consumer",
     7,

@@ -96,7 +96,7 @@ def test_every_command_has_a_row() -> None:
         inner = getattr(command, "commands", None)
         if inner is None:
             return {" ".join(path)}
-        return set[str]().union(*(leaves(one, *path, name) for name, one in inner.items()))
+        return set[str]().union(*(leaves(subcommand, *path, name) for name, subcommand in inner.items()))
 
     assert leaves(get_command(app)) == {name.strip() for name in COMMANDS}
 
@@ -133,8 +133,8 @@ def mute() -> Iterator[Mute]:
     server.shutdown(socket.SHUT_RDWR)
     server.close()
     thread.join()
-    for one in held:
-        one.close()
+    for sock in held:
+        sock.close()
 
 
 class Command:
@@ -210,7 +210,7 @@ def busy(name: str, broker: Broker, mute: Mute, home: Path) -> Iterator[Command]
             capture_output=True, timeout=60,
         )  # fmt: skip
         assert b"wrote 1 record" in done.stderr
-    arguments = [*name.split(), *(one.format(**words) for one in row.arguments)]
+    arguments = [*name.split(), *(argument.format(**words) for argument in row.arguments)]
     command = Command(arguments, home, **row.environment)
     try:
         if not row.busy:
@@ -308,7 +308,7 @@ def test_ctrl_c_twice_at_any_early_moment_is_tidy(kohort_broker: Broker, mute: M
         home = tmp_path / str(number)
         home.mkdir()
         words = {"mute": mute.address, "broker": kohort_broker.bootstrap, "home": str(home / "home"), "name": "none"}
-        command = Command([name, *(one.format(**words) for one in COMMANDS[name].arguments)], home)
+        command = Command([name, *(argument.format(**words) for argument in COMMANDS[name].arguments)], home)
         try:
             command.until(command.is_interruptible)
             time.sleep(at)  # the moment is what is tried
@@ -346,7 +346,7 @@ def test_a_simulation_that_is_interrupted_reports_what_it_found(
 def test_a_simulation_reports_a_killed_worker_process(kohort_broker: Broker, mute: Mute, tmp_path: Path) -> None:
     with busy("sim", kohort_broker, mute, tmp_path) as command:
         children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
-        worker = next(one for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes())
+        worker = next(child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes())
         os.kill(int(worker), signal.SIGKILL)
         assert command.process.wait(30.0) == 2
         assert "ended with code -9" in command.text

@@ -25,7 +25,7 @@ from tests.interop.process import until
 
 def listed(run: Run, bootstrap: str) -> dict[str, list[dict[str, object]]]:
     told = json.loads(succeeded(run("user", "list", "--json", bootstrap=bootstrap)).out)
-    return {one["user"]: one["credentials"] for one in told}
+    return {row["user"]: row["credentials"] for row in told}
 
 
 def test_a_user_is_added_listed_and_deleted(run: Run, any_broker: AnyBroker, name: str) -> None:
@@ -100,7 +100,7 @@ def test_salts_are_random(run: Run, tmp_path: Path) -> None:
     for user in ("alice", "bob"):
         succeeded(run("user", "add", user, "--password-stdin", "--data", str(tmp_path / "data"), stdin="same"))
     with stored_credentials(tmp_path / "data", None) as credentials:
-        salts = [one.salt for own in credentials.users().values() for one in own.values()]
+        salts = [credential.salt for own in credentials.users().values() for credential in own.values()]
     assert len(set(salts)) == len(salts) == 4
 
 

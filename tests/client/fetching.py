@@ -67,9 +67,9 @@ class Fetching:
 
         def changed(answer: FetchResponse, client: str | None) -> None:
             for topic in answer.responses:
-                for one in topic.partitions:
-                    if one.partition_index == partition.partition:
-                        change(one)
+                for answered in topic.partitions:
+                    if answered.partition_index == partition.partition:
+                        change(answered)
 
         self.link.change[FETCH] = changed
 
@@ -99,8 +99,8 @@ class Fetching:
 @asynccontextmanager
 async def fetching(*, versions: dict[int, int] | None = None, **options: Any) -> AsyncIterator[Fetching]:
     def old(answer: ApiVersionsResponse, client: str | None) -> None:
-        for one in answer.api_keys:
-            one.max_version = min(one.max_version, (versions or {}).get(one.api_key, one.max_version))
+        for api in answer.api_keys:
+            api.max_version = min(api.max_version, (versions or {}).get(api.api_key, api.max_version))
 
     async with linked_broker() as (broker, link):
         if versions:
@@ -117,7 +117,7 @@ async def fetching(*, versions: dict[int, int] | None = None, **options: Any) ->
 
 
 def partitions_of(request: FetchRequest) -> list[int]:
-    return [one.partition for topic in request.topics for one in topic.partitions]
+    return [partition.partition for topic in request.topics for partition in topic.partitions]
 
 
 def fetches() -> list[asyncio.Task[Any]]:
@@ -125,8 +125,8 @@ def fetches() -> list[asyncio.Task[Any]]:
 
 
 def refuse(code: ErrorCode) -> Callable[[PartitionData], None]:
-    def change(one: PartitionData) -> None:
-        one.error_code, one.records = code, None
+    def change(data: PartitionData) -> None:
+        data.error_code, data.records = code, None
 
     return change
 

@@ -54,8 +54,8 @@ class Link:
         finally:
             answers.cancel()
             await asyncio.gather(answers, return_exceptions=True)
-            for one in (back, writer):
-                one.transport.abort()
+            for stream in (back, writer):
+                stream.transport.abort()
 
     async def _pass_request(
         self, reader: asyncio.StreamReader, back: asyncio.StreamWriter, unanswered: deque[RequestHeader]

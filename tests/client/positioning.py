@@ -66,9 +66,9 @@ class Positioning:
 
         def change(answer: ListOffsetsResponse, client: str | None) -> None:
             for topic in answer.topics:
-                for one in topic.partitions:
-                    if TopicPartition(topic.name, one.partition_index) in partitions:
-                        one.error_code = code
+                for partition in topic.partitions:
+                    if TopicPartition(topic.name, partition.partition_index) in partitions:
+                        partition.error_code = code
 
         self.link.change[LIST_OFFSETS] = change
 

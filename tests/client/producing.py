@@ -32,16 +32,16 @@ class Producing:
     """Partition and record."""
 
     def watch(self, request: ProduceRequest) -> None:
-        for one in request.topic_data[0].partition_data:
-            assert one.records is not None
-            data = bytes(one.records)
+        for partition in request.topic_data[0].partition_data:
+            assert partition.records is not None
+            data = bytes(partition.records)
             for at, _ in batches(data):
-                self.records += [(one.index, record) for record in decode_records(data, at)]
+                self.records += [(partition.index, record) for record in decode_records(data, at)]
 
     def refuse(self, code: ErrorCode) -> None:
         def change(answer: ProduceResponse, client: str | None) -> None:
-            for one in answer.responses[0].partition_responses:
-                one.error_code, one.base_offset = code, -1
+            for partition in answer.responses[0].partition_responses:
+                partition.error_code, partition.base_offset = code, -1
 
         self.link.change[PRODUCE] = change
 

@@ -188,10 +188,10 @@ async def test_a_client_without_authorization_gets_a_sentence_that_says_what_to_
                         await consumer.poll(timeout=0.2)
                 refused.append(raised.value)
     topic, group = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert [one.code for one in refused] == [topic, group, topic, topic, group]
-    for one in refused:
-        assert not one.retriable
-        assert "not authorized" in str(one) and "its operator must allow that to this client (an ACL)" in str(one)
+    assert [error.code for error in refused] == [topic, group, topic, topic, group]
+    for error in refused:
+        assert not error.retriable
+        assert "not authorized" in str(error) and "its operator must allow that to this client (an ACL)" in str(error)
 
 
 async def test_one_wrong_address_among_others_does_no_harm(serve: Serve, any_broker: Broker) -> None:

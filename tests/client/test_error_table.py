@@ -45,15 +45,15 @@ def for_client(change: Change) -> Callable[[Any, str | None], None]:
 
 def in_partitions(answer: Any, code: ErrorCode) -> None:
     for topic in answer.responses if hasattr(answer, "responses") else answer.topics:
-        for one in topic.partitions:
-            one.error_code = code
+        for partition in topic.partitions:
+            partition.error_code = code
 
 
 def in_fetched(answer: Any, code: ErrorCode) -> None:
     in_partitions(answer, code)
     for topic in answer.responses:
-        for one in topic.partitions:
-            one.records = None
+        for partition in topic.partitions:
+            partition.records = None
 
 
 def at_the_top(answer: Any, code: ErrorCode) -> None:
@@ -77,14 +77,14 @@ def in_offsets(answer: Any, code: ErrorCode) -> None:
 
 
 def in_coordinators(answer: Any, code: ErrorCode) -> None:
-    for one in answer.coordinators:
-        one.error_code = code
+    for coordinator in answer.coordinators:
+        coordinator.error_code = code
 
 
 def under_a_new_leader(answer: Any, client: str | None) -> None:
     for topic in answer.topics:
-        for one in topic.partitions:
-            one.leader_epoch += 1
+        for partition in topic.partitions:
+            partition.leader_epoch += 1
 
 
 @pytest.fixture

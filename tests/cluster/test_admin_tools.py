@@ -26,15 +26,15 @@ def test_clients_create_topics_with_three_replicas_that_are_in_sync(start_cluste
         confluent.create_topics([ConfluentTopic("one", 6, 3)])["one"].result(30)
         until(10.0, "the topic is there", lambda: "one" in confluent.list_topics(timeout=10).topics)
         partitions = confluent.list_topics("one", timeout=10).topics["one"].partitions.values()
-        assert sorted(one.leader for one in partitions) == [1, 1, 2, 2, 3, 3]
-        assert all(sorted(one.replicas) == sorted(one.isrs) == [1, 2, 3] for one in partitions)
+        assert sorted(partition.leader for partition in partitions) == [1, 1, 2, 2, 3, 3]
+        assert all(sorted(partition.replicas) == sorted(partition.isrs) == [1, 2, 3] for partition in partitions)
         with pytest.raises(Exception, match="INVALID_REPLICATION_FACTOR"):
             confluent.create_topics([ConfluentTopic("four", 1, 4)])["four"].result(30)
 
         kafka_python = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
         kafka_python.create_topics([KafkaPythonTopic("two", 3, 3)])
         (described,) = kafka_python.describe_topics(["two"])
-        assert all(sorted(one["isr_nodes"]) == [1, 2, 3] for one in described["partitions"])
+        assert all(sorted(partition["isr_nodes"]) == [1, 2, 3] for partition in described["partitions"])
         kafka_python.close()
 
 

@@ -122,7 +122,7 @@ def test_a_directory_with_somebodys_files_is_refused_untouched(tmp_path: Path) -
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(BadDataDirectory, match=r"holds 'thesis\.tex'"):
         ClusterDirectory(tmp_path, 1)
-    assert [one.name for one in tmp_path.iterdir()] == ["thesis.tex"]
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_damaged_image_is_reported(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class Readers:
         await self._until(lambda: self.assigned >= PARTITIONS)
 
     async def until_read(self, count: int) -> None:
-        await self._until(lambda: len({one[:3] for one in self.read}) >= count)
+        await self._until(lambda: len({row[:3] for row in self.read}) >= count)
 
     async def until_committed(self, count: int) -> None:
         await self._until(lambda: self.committed >= count)
@@ -148,10 +148,10 @@ async def test_a_killed_coordinator_costs_no_rebalance_no_record_and_no_commit(
             assert (readers.assigned, readers.lost) == (owned, 0), "nobody's partitions moved"
             assert await generation(cluster) == ("Stable", 3)
             await readers.until_committed(600)
-        values = [one[3] for one in readers.read]
+        values = [row[3] for row in readers.read]
         assert len(values) == len(set(values)) == 600, "nothing is read twice by a group that did not rebalance"
         async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-            assert {one.lag for one in await admin.group_lag(GROUP)} == {0}
+            assert {row.lag for row in await admin.group_lag(GROUP)} == {0}
 
 
 async def test_a_broker_suspended_past_its_lease_is_killed_and_replaced(start_cluster: StartCluster) -> None:
@@ -201,7 +201,7 @@ async def test_all_brokers_are_restarted_under_load_without_losses(start_cluster
                 await asyncio.to_thread(cluster.came_back, node_id, before)
             await readers.until_read(first)
             assert (readers.assigned, readers.lost) == (owned, 0)
-        values = [one[3] for one in readers.read]
+        values = [row[3] for row in readers.read]
         assert sorted(map(int, filter(None, values))) == list(range(first)), "each record once"
 
 
@@ -266,7 +266,7 @@ async def test_topics_created_changed_and_deleted_at_one_broker_change_at_all_br
                 ends = await admin.list_offsets(
                     {TopicPartition("t", number): OffsetSpec.LATEST for number in range(PARTITIONS + 3)}
                 )
-                assert sum(one.offset for one in ends.values() if one is not None) == 12, (
+                assert sum(end.offset for end in ends.values() if end is not None) == 12, (
                     "nothing of an earlier topic of that name"
                 )
                 await admin.delete_topics(["t"])

@@ -75,7 +75,7 @@ async def fetch(peer: Peer, wanted: FetchRequest, version: int = 12) -> Partitio
 
 def values(data: PartitionData) -> list[bytes]:
     whole = bytes(data.records or b"")  # type: ignore[arg-type]
-    return [one.value or b"" for position, _ in batches(whole) for one in decode_records(whole, position)]
+    return [record.value or b"" for position, _ in batches(whole) for record in decode_records(whole, position)]
 
 
 async def test_a_reader_is_sent_to_the_replica_in_its_rack_which_serves_all_that_is_acknowledged(
@@ -209,7 +209,9 @@ async def test_a_broker_that_rejects_a_fetch_names_the_address_of_the_leader(tmp
         wanted = request(0)
         wanted.topics[0].topic_id = first.topics.all()["orders"].topic_id
         refused = await follower.ask(wanted, 16, FetchResponse)
-        assert [(one.node_id, one.host, one.port) for one in refused.node_endpoints] == [(1, "127.0.0.1", first.port)]
+        assert [(endpoint.node_id, endpoint.host, endpoint.port) for endpoint in refused.node_endpoints] == [
+            (1, "127.0.0.1", first.port)
+        ]
 
 
 async def test_a_follower_stops_serving_when_the_leader_changes(tmp_path: Path) -> None:

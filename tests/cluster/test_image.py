@@ -39,7 +39,7 @@ def image_of(brokers: int, *partitions: int) -> ClusterImage:
 def settled(image: ClusterImage) -> ClusterImage:
     """All leaders gave what they were to give."""
     for number in image.nodes:
-        image = image.handed_over(one for one, leader in image.led_by(number) if leader.following != NOBODY)
+        image = image.handed_over(partition for partition, leader in image.led_by(number) if leader.following != NOBODY)
     return image
 
 
@@ -76,16 +76,18 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
         case "go":
             return image.without_broker(number)
         case "give":
-            return image.handed_over([one for one, leader in image.led_by(number) if leader.following != NOBODY])
+            return image.handed_over(
+                [partition for partition, leader in image.led_by(number) if leader.following != NOBODY]
+            )
         case "create":
             fresh = UUID(int=max((topic.topic_id.int for topic in names), default=0) + 1)
             return image.created(Topic(fresh, f"t{fresh.int}", number))
         case "grow":
-            one = names[number % len(names)]
-            return image.altered(Topic(one.topic_id, one.name, one.partitions + number))
+            name = names[number % len(names)]
+            return image.altered(Topic(name.topic_id, name.name, name.partitions + number))
         case "delete":
-            one = names[number % len(names)]
-            return image if one.name.startswith("__") else image.deleted(one.topic_id)
+            name = names[number % len(names)]
+            return image if name.name.startswith("__") else image.deleted(name.topic_id)
         case "replicate":
             new = Topic(UUID(int=max((topic.topic_id.int for topic in names), default=0) + 1), f"r{number}", 3)
             factor = min(number, len(image.nodes))
@@ -93,7 +95,9 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
         case "reassign":
             chosen = tuple(node_id for bit, node_id in enumerate(sorted(image.nodes)) if number >> bit & 1)
             # No broker takes over a partition of a deleted topic.
-            ones = [one for one in partitions_of(image, number >> 3) if one.topic_id not in image.deleting]
+            ones = [
+                partition for partition in partitions_of(image, number >> 3) if partition.topic_id not in image.deleting
+            ]
             return with_reassignments(image, dict.fromkeys(ones, chosen[::-1])) if chosen else image
         case "call off":
             return without_reassignments(image, partitions_of(image, number))
@@ -105,7 +109,12 @@ def after(image: ClusterImage, kind: str, number: int) -> ClusterImage:
 
 def partitions_of(image: ClusterImage, number: int) -> list[PartitionId]:
     """All of one kind of partition: those whose number has that remainder."""
-    return [PartitionId(one, p) for one, led in image.leaders.items() for p in range(len(led)) if p % 4 == number % 4]
+    return [
+        PartitionId(topic_id, p)
+        for topic_id, led in image.leaders.items()
+        for p in range(len(led))
+        if p % 4 == number % 4
+    ]
 
 
 @given(steps)
@@ -127,15 +136,15 @@ def test_a_partition_always_has_one_live_leader_and_each_leader_a_new_epoch(
                 if topic_id not in image.deleting:
                     assert leader.node_id in image.nodes or (leader.node_id == NOBODY and not image.nodes)
                 assert leader.following == NOBODY or leader.following in image.nodes
-        for one in partitions_of(image, 0):
-            told = replicas_for_clients(image, one)
-            leader = image.leader(one)
+        for partition in partitions_of(image, 0):
+            told = replicas_for_clients(image, partition)
+            leader = image.leader(partition)
             assert len(set(told.nodes)) == len(told.nodes)
             assert leader.node_id == NOBODY or leader.node_id in told.in_sync
             assert set(told.in_sync) <= set(image.nodes)
             assert set(told.offline) == set(told.nodes) - set(image.nodes)
             if told.in_progress:
-                target = image.targets[one]
+                target = image.targets[partition]
                 assert leader.node_id not in target, "one of the new replicas leads it, so it is complete"
                 assert leader.following in target or not set(target) & image.nodes.keys() or leader.node_id == NOBODY
     assert decode_image(encode_image(image)) == image
@@ -144,7 +153,9 @@ def test_a_partition_always_has_one_live_leader_and_each_leader_a_new_epoch(
 def test_a_joining_broker_gets_its_share_of_coordinators_and_partitions_with_few_moves() -> None:
     before = image_of(2, 50, 7, 5)
     image = before.joined(node(3))
-    moving = [one for number in (1, 2) for one, leader in image.led_by(number) if leader.following != NOBODY]
+    moving = [
+        partition for number in (1, 2) for partition, leader in image.led_by(number) if leader.following != NOBODY
+    ]
     assert len(moving) == 16 + 4
     after = settled(image)
     for topics in ({OFFSETS}, {UUID(int=2), UUID(int=3)}):
@@ -154,17 +165,17 @@ def test_a_joining_broker_gets_its_share_of_coordinators_and_partitions_with_few
 def test_a_dead_brokers_partitions_are_shared_out_and_nothing_else_moves() -> None:
     before = image_of(3, 50, 9)
     image = before.without_broker(2)
-    for one, leader in before.led_by(1):
-        assert image.leader(one) == leader
-    assert {image.leader(one).node_id for one, _ in before.led_by(2)} == {1, 3}
+    for partition, leader in before.led_by(1):
+        assert image.leader(partition) == leader
+    assert {image.leader(partition).node_id for partition, _ in before.led_by(2)} == {1, 3}
     assert max(counts(image, {OFFSETS})) - min(counts(image, {OFFSETS})) <= 1
 
 
 def test_a_broker_that_was_dead_without_anybodys_notice_keeps_what_it_led_at_the_next_epoch() -> None:
     before = image_of(3, 50)
     image = before.joined(node(2))
-    assert {one: leader.epoch + 1 for one, leader in before.led_by(2)} == {
-        one: leader.epoch for one, leader in image.led_by(2)
+    assert {partition: leader.epoch + 1 for partition, leader in before.led_by(2)} == {
+        partition: leader.epoch for partition, leader in image.led_by(2)
     }
     assert image.settled
 

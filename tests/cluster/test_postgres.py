@@ -47,7 +47,7 @@ async def test_a_database_that_restarts_costs_nothing_but_time(
             await writing
             await readers.until_read(420)
             assert (readers.assigned, readers.lost) == (owned, 0), "nobody's partitions moved"
-        values = [one[3] for one in readers.read]
+        values = [row[3] for row in readers.read]
         assert sorted(map(int, filter(None, values))) == list(range(420)), "each record once"
         assert len(cluster.image.nodes) == 3
 
@@ -78,7 +78,7 @@ async def test_a_zombie_acknowledges_nothing_and_ends(start_over_postgres: Start
         async with Readers(cluster, 1).running() as readers:
             await produce(cluster, 0, 60)
             await readers.until_read(60)
-        assert all(one[3] != b"late" for one in readers.read)
+        assert all(row[3] != b"late" for row in readers.read)
 
 
 async def test_a_disconnected_broker_stops_answering_before_another_takes_over(postgres: PostgresServer) -> None:
@@ -133,8 +133,8 @@ async def test_a_partition_that_leaves_and_comes_back_while_it_is_loaded_is_load
     began, go = threading.Event(), threading.Event()
     load = PostgresStore.load
 
-    def slow_load(store: PostgresStore, one: PartitionId) -> SegmentedLog:
-        log = load(store, one)
+    def slow_load(store: PostgresStore, partition: PartitionId) -> SegmentedLog:
+        log = load(store, partition)
         began.set()
         assert go.wait(20)
         return log

@@ -74,8 +74,8 @@ def take_over(store: PostgresStore, *dead: int) -> None:
         image, found = store.home.take_over(connection, dead)
     assert found == list(dead)
     store.follow(image)
-    for one in store.wanted():
-        assert store.loaded(one, store.load(one))
+    for partition in store.wanted():
+        assert store.loaded(partition, store.load(partition))
 
 
 def test_only_one_of_two_supposed_leaders_is_acknowledged(join: Open) -> None:
@@ -118,15 +118,17 @@ def test_a_partition_that_was_given_away_takes_nothing_of_its_old_leader(join: O
     append(log, b"a")
     flush(first)
     second = join(2)
-    one = PartitionId(topic_id, 0)
+    partition = PartitionId(topic_id, 0)
     home = second.home
-    second.follow(home.change(lambda image: image.led({one: image.leader(one)._replace(node_id=2, epoch=5)})))
+    second.follow(
+        home.change(lambda image: image.led({partition: image.leader(partition)._replace(node_id=2, epoch=5)}))
+    )
     append(log, b"late")
     pending = first.take()
     assert pending is not None
     with pytest.raises(Fenced, match="leads only 0 of 1"):
         first.sync(pending)
-    assert second.loaded(one, second.load(one))
+    assert second.loaded(partition, second.load(partition))
     assert values(second.partition(topic_id, 0)) == [b"a"]
 
 

@@ -21,10 +21,10 @@ from kohort.log.cluster.processes import NotTheSameProcess, ProcessIdentity, kil
 Change = Callable[[ProcessIdentity], ProcessIdentity]
 
 ELSEWHERE: dict[str, Change] = {
-    "another container": lambda one: replace(one, namespace="pid:[1]"),
-    "another machine": lambda one: replace(one, boot_id="another"),
-    "an earlier process with the same id": lambda one: replace(one, started_at=one.started_at - 1),
-    "a machine that does not say which it is": lambda one: replace(one, boot_id="-"),
+    "another container": lambda process: replace(process, namespace="pid:[1]"),
+    "another machine": lambda process: replace(process, boot_id="another"),
+    "an earlier process with the same id": lambda process: replace(process, started_at=process.started_at - 1),
+    "a machine that does not say which it is": lambda process: replace(process, boot_id="-"),
 }
 
 
@@ -143,7 +143,9 @@ async def watched(path: Path, change: Change) -> AsyncIterator[tuple[Watch, Clus
 
 
 @pytest.mark.parametrize(
-    "change", [lambda one: replace(one, process_id=1), lambda one: replace(one, boot_id="another")], ids=["here", "far"]
+    "change",
+    [lambda process: replace(process, process_id=1), lambda process: replace(process, boot_id="another")],
+    ids=["here", "far"],
 )
 async def test_a_broker_is_ended_when_its_lease_is_over_and_not_before(tmp_path: Path, change: Change) -> None:
     async with watched(tmp_path, change) as (watch, still):
@@ -157,7 +159,7 @@ async def test_a_broker_is_ended_when_its_lease_is_over_and_not_before(tmp_path:
 
 
 async def test_a_clock_of_another_machine_is_not_compared_with_this_ones(tmp_path: Path) -> None:
-    async with watched(tmp_path, lambda one: replace(one, boot_id="another")) as (watch, still):
+    async with watched(tmp_path, lambda process: replace(process, boot_id="another")) as (watch, still):
         still.now_ms = lambda: 5  # it started a moment ago
         still.heartbeat()
         watch.look_for(0.9)
@@ -165,13 +167,13 @@ async def test_a_clock_of_another_machine_is_not_compared_with_this_ones(tmp_pat
 
 
 async def test_a_broker_of_the_same_process_is_never_ended(tmp_path: Path) -> None:
-    async with watched(tmp_path, lambda one: one) as (watch, _):
+    async with watched(tmp_path, lambda process: process) as (watch, _):
         watch.look_for(5.0)
         assert watch.ended == []
 
 
 async def test_a_broker_suspended_again_is_named_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with watched(tmp_path, lambda one: replace(one, boot_id="another")) as (watch, still):
+    async with watched(tmp_path, lambda process: replace(process, boot_id="another")) as (watch, still):
         watch.reachable = False
         for number in range(1, 3):
             watch.look_for(5.0)

@@ -51,8 +51,8 @@ def test_replicas_are_in_different_racks_if_there_are_enough() -> None:
     for number, rack in enumerate("aabbcc", 1):
         image = image.joined(Node(number, "h", number, rack))
     image = image.created(Topic(ORDERS, "orders", 12), Placement(3))
-    racks = {node_id: one.rack for node_id, one in image.nodes.items()}
-    assert all(len({racks[one] for one in replicas}) == 3 for replicas in image.replicas[ORDERS])
+    racks = {node_id: node.rack for node_id, node in image.nodes.items()}
+    assert all(len({racks[node_id] for node_id in replicas}) == 3 for replicas in image.replicas[ORDERS])
 
 
 def test_a_topic_with_more_replicas_than_brokers_is_not_made() -> None:
@@ -63,11 +63,11 @@ def test_a_topic_with_more_replicas_than_brokers_is_not_made() -> None:
 def test_an_absent_broker_may_hold_replicas_as_the_last_of_them() -> None:
     image = image_of(4).without_broker(4).created(Topic(ORDERS, "orders", 3), Placement(4))
     assert leaders(image) == [1, 2, 3]
-    assert [(len(set(one)), one[3]) for one in image.replicas[ORDERS]] == [(4, 4)] * 3
+    assert [(len(set(nodes)), nodes[3]) for nodes in image.replicas[ORDERS]] == [(4, 4)] * 3
     assert replicas_for_clients(image, at(0))[:3] == ((1, 2, 3, 4), (1, 2, 3), (4,))
     assert replicas_for_clients(image.joined(node(4)), at(0)).in_sync == (1, 2, 3, 4)
     three = image_of(4).without_broker(4).created(Topic(ORDERS, "orders", 3), Placement(3))
-    assert all(4 not in one for one in three.replicas[ORDERS]), "brokers that live are preferred"
+    assert all(4 not in nodes for nodes in three.replicas[ORDERS]), "brokers that live are preferred"
     again = decode_image(encode_image(image.without_broker(1)))
     assert again.registered == {1, 2, 3, 4}
     with pytest.raises(TooFewBrokers, match="5 replicas need 5 brokers, and there are 4"):
@@ -76,7 +76,7 @@ def test_an_absent_broker_may_hold_replicas_as_the_last_of_them() -> None:
 
 def test_missing_replicas_are_shared_by_absent_brokers() -> None:
     image = image_of(4).without_broker(3).without_broker(4).created(Topic(ORDERS, "orders", 4), Placement(3))
-    assert Counter(one[2] for one in image.replicas[ORDERS]) == {3: 2, 4: 2}
+    assert Counter(replicas[2] for replicas in image.replicas[ORDERS]) == {3: 2, 4: 2}
 
 
 def test_the_first_live_replica_takes_over_and_the_preferred_one_leads_again_when_it_returns() -> None:
@@ -150,7 +150,7 @@ def test_the_preferred_replica_is_elected_only_if_it_is_alive() -> None:
     image = replicated(3, [1, 2], [2, 1]).without_broker(1)
     assert with_preferred_leaders(image, [at(0), at(1)]) == image
     there = replace(image.joined(node(1)), leaders=image.leaders)
-    assert [one.following for one in with_preferred_leaders(there, [at(0), at(1)]).leaders[ORDERS]] == [1, NOBODY]
+    assert [leader.following for leader in with_preferred_leaders(there, [at(0), at(1)]).leaders[ORDERS]] == [1, NOBODY]
 
 
 def test_new_partitions_have_replicas_and_those_of_a_topic_that_is_deleted_are_forgotten() -> None:

@@ -116,7 +116,7 @@ async def reassign(
     )
     answer = await peer.ask(request, 1, AlterPartitionReassignmentsResponse)
     assert answer.error_code == ErrorCode.NONE
-    return [one.error_code for one in answer.responses[0].partitions]
+    return [partition.error_code for partition in answer.responses[0].partitions]
 
 
 async def elect(peer: Peer, name: str, partitions: list[int], kind: int = 0) -> list[int]:
@@ -124,7 +124,7 @@ async def elect(peer: Peer, name: str, partitions: list[int], kind: int = 0) -> 
         election_type=kind, topic_partitions=[TopicPartitions(topic=name, partitions=partitions)]
     )
     answer = await peer.ask(request, 2, ElectLeadersResponse)
-    return [one.error_code for one in answer.replica_election_results[0].partition_result]
+    return [partition.error_code for partition in answer.replica_election_results[0].partition_result]
 
 
 async def test_a_topic_has_as_many_replicas_as_it_is_asked_for_and_all_of_them_are_in_sync(tmp_path: Path) -> None:
@@ -134,13 +134,13 @@ async def test_a_topic_has_as_many_replicas_as_it_is_asked_for_and_all_of_them_a
             await so(lambda broker=broker: broker.topics.named("orders") is not None)  # type: ignore[misc]
             async with talking_to(broker) as other:
                 answer = await told(other, "orders")
-                for one in answer.partitions:
-                    assert sorted(one.replica_nodes) == sorted(one.isr_nodes) == [1, 2, 3]
-                    assert one.leader_id == one.replica_nodes[0]
+                for partition in answer.partitions:
+                    assert sorted(partition.replica_nodes) == sorted(partition.isr_nodes) == [1, 2, 3]
+                    assert partition.leader_id == partition.replica_nodes[0]
                 request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")])
                 (described,) = (await other.ask(request, 0, DescribeTopicPartitionsResponse)).topics
-                assert [one.replica_nodes for one in described.partitions] == [
-                    one.replica_nodes for one in answer.partitions
+                assert [partition.replica_nodes for partition in described.partitions] == [
+                    partition.replica_nodes for partition in answer.partitions
                 ]
         assert sorted(leaders(running[0], "orders")) == [1, 2, 3]
 
@@ -166,10 +166,10 @@ async def test_a_topic_gets_all_its_replicas_while_a_broker_is_away(tmp_path: Pa
         await running[2].stop()
         await so(lambda: len(running[0].leadership.nodes) == 2)
         assert await create(peer, topic("orders", 3)) == (ErrorCode.NONE, 3)
-        for one in (await told(peer, "orders")).partitions:
-            assert (sorted(one.replica_nodes), sorted(one.isr_nodes)) == ([1, 2, 3], [1, 2])
-            assert one.offline_replicas == [3]
-            assert one.leader_id in (1, 2)
+        for partition in (await told(peer, "orders")).partitions:
+            assert (sorted(partition.replica_nodes), sorted(partition.isr_nodes)) == ([1, 2, 3], [1, 2])
+            assert partition.offline_replicas == [3]
+            assert partition.leader_id in (1, 2)
         more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="bills", count=2, assignments=None)])
         assert (await peer.ask(more, 3, CreatePartitionsResponse)).results[0].error_code == ErrorCode.NONE
         assert await create(peer, topic("more", 4)) == (ErrorCode.INVALID_REPLICATION_FACTOR, -1)
@@ -178,14 +178,14 @@ async def test_a_topic_gets_all_its_replicas_while_a_broker_is_away(tmp_path: Pa
         assert await reassign(peer, "orders", {0: [3, 2, 1]}) == [ErrorCode.NONE]
         async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True, node_id=3, settings=SETTINGS)):
             await so(lambda: len(running[0].leadership.nodes) == 3)
-            for one in (await told(peer, "orders")).partitions:
-                assert sorted(one.isr_nodes) == [1, 2, 3]
+            for partition in (await told(peer, "orders")).partitions:
+                assert sorted(partition.isr_nodes) == [1, 2, 3]
 
 
 async def test_a_topic_that_is_made_by_asking_for_it_has_the_default_replication_factor(tmp_path: Path) -> None:
     async with brokers(tmp_path, 2, default_replication_factor="2") as running, talking_to(running[0]) as peer:
-        (one,) = (await told(peer, "orders")).partitions
-        assert sorted(one.replica_nodes) == [1, 2]
+        (partition,) = (await told(peer, "orders")).partitions
+        assert sorted(partition.replica_nodes) == [1, 2]
     async with brokers(tmp_path / "b", 2, default_replication_factor="3") as running, talking_to(running[0]) as peer:
         assert (await told(peer, "orders")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
@@ -205,7 +205,7 @@ async def test_new_partitions_have_as_many_replicas_as_the_first_one(tmp_path: P
         assert await grow(4) == ErrorCode.NONE
         answer = await told(peer, "orders")
         assert answer.partitions[1].replica_nodes == [3, 1]
-        assert [len(one.replica_nodes) for one in answer.partitions] == [2, 2, 2, 2]
+        assert [len(partition.replica_nodes) for partition in answer.partitions] == [2, 2, 2, 2]
 
 
 async def test_a_change_that_another_broker_just_made_is_not_undone(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ async def test_a_reassignment_moves_leadership_and_is_listed_until_it_has(tmp_pa
         over = await peer.ask(ListPartitionReassignmentsRequest(), 0, ListPartitionReassignmentsResponse)
         assert over.topics == []
         answer = await told(peer, "bills")
-        assert [one.replica_nodes for one in answer.partitions] == [[3, 2], [2, 1]]
+        assert [partition.replica_nodes for partition in answer.partitions] == [[3, 2], [2, 1]]
         assert running[2].partition("bills", 0) is not None, "it takes records"
 
 
@@ -318,8 +318,8 @@ async def test_the_preferred_replica_is_elected(tmp_path: Path) -> None:
         await running[2].stop()
         await reassign(peer, "orders", {1: [1, 2]})
         everything = await peer.ask(ElectLeadersRequest(topic_partitions=None), 2, ElectLeadersResponse)
-        outcomes = {one.topic: one.partition_result for one in everything.replica_election_results}
-        found = [(one.partition_id, one.error_code) for one in outcomes["orders"]]
+        outcomes = {result.topic: result.partition_result for result in everything.replica_election_results}
+        found = [(outcome.partition_id, outcome.error_code) for outcome in outcomes["orders"]]
         assert found == [(1, ErrorCode.NONE), (2, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)]
         await so(lambda: leaders(running[0], "orders") == [2, 1, 1])
 
@@ -352,9 +352,9 @@ async def test_acks_of_all_need_the_topics_minimum_of_replicas_in_sync(tmp_path:
 async def test_the_offsets_topic_has_replicas_up_to_its_factor_and_every_broker_coordinates(tmp_path: Path) -> None:
     async with brokers(tmp_path, 4, offsets_topic_num_partitions="12") as running, talking_to(running[0]) as peer:
         answer = await told(peer, "__consumer_offsets")
-        assert {one.leader_id for one in answer.partitions} == {1, 2, 3, 4}
-        assert all(len(one.replica_nodes) == len(one.isr_nodes) == 3 for one in answer.partitions)
-        assert all(one.replica_nodes[0] == one.leader_id for one in answer.partitions)
+        assert {partition.leader_id for partition in answer.partitions} == {1, 2, 3, 4}
+        assert all(len(partition.replica_nodes) == len(partition.isr_nodes) == 3 for partition in answer.partitions)
+        assert all(partition.replica_nodes[0] == partition.leader_id for partition in answer.partitions)
 
 
 @pytest.mark.parametrize("kind", [2, -1])

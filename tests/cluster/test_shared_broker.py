@@ -48,7 +48,7 @@ async def test_a_partition_without_a_leader_is_returned_with_its_error(tmp_path:
         broker.store.follow(broker.store.image.without_broker(broker.node_id))
         topics = [MetadataRequestTopic(name="orders")]
         (topic,) = (await peer.ask(MetadataRequest(topics=topics), 12, MetadataResponse)).topics
-        found = {(one.leader_id, one.error_code) for one in topic.partitions}
+        found = {(partition.leader_id, partition.error_code) for partition in topic.partitions}
         assert found == {(NOBODY, ErrorCode.LEADER_NOT_AVAILABLE)}
 
 
@@ -94,10 +94,10 @@ async def test_every_broker_names_the_same_leaders_and_coordinators(tmp_path: Pa
             async with talking_to(broker) as peer:
                 request = FindCoordinatorRequest(key_type=0, coordinator_keys=groups)
                 found = (await peer.ask(request, 6, FindCoordinatorResponse)).coordinators
-                assert [one.node_id for one in found] == expected
+                assert [coordinator.node_id for coordinator in found] == expected
                 asked = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
                 (topic,) = (await peer.ask(asked, 12, MetadataResponse)).topics
-                assert [one.leader_id for one in topic.partitions] == leaders(brokers[0], "orders")
+                assert [partition.leader_id for partition in topic.partitions] == leaders(brokers[0], "orders")
 
 
 async def test_partitions_are_led_by_the_brokers_that_they_are_assigned_to(tmp_path: Path) -> None:
@@ -147,7 +147,9 @@ async def test_a_broker_that_leads_no_partition_of_the_journal_makes_itself_one(
         (leader,) = leaders(first, JOURNAL_TOPIC)
         other = first if leader == second.node_id else second
         groups = (f"g{number}" for number in range(100))
-        group = next(one for one in groups if leaders(other, OFFSETS_TOPIC)[group_partition(one, 4)] == other.node_id)
+        group = next(
+            group for group in groups if leaders(other, OFFSETS_TOPIC)[group_partition(group, 4)] == other.node_id
+        )
         other.topics.create("orders", 1)
         async with Consumer(bootstrap_servers=f"127.0.0.1:{first.port}", group_id=group) as consumer:
             consumer.subscribe(["orders"])
@@ -164,7 +166,7 @@ async def test_loads_are_those_of_partitions_that_other_brokers_lead_too(tmp_pat
     interval = {"group_consumer_load_interval_ms": "50", "group_consumer_assignment_interval_ms": "0"}
     async with two_brokers(tmp_path, **interval) as brokers:
         owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
-        coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
+        coordinator, other = sorted(brokers, key=lambda broker: broker.node_id != owner)
         coordinator.change_group_configs("g", {ASSIGNOR: assignor})
         topic = coordinator.topics.create("orders", 4, placement=Placement(1, [[other.node_id]] * 4))
         async with talking_to(coordinator) as peer:
@@ -184,7 +186,7 @@ async def test_loads_are_those_of_partitions_that_other_brokers_lead_too(tmp_pat
 async def test_offsets_that_another_broker_told_are_used_until_it_tells_others(tmp_path: Path) -> None:
     async with two_brokers(tmp_path, group_consumer_load_interval_ms="3600000") as brokers:
         owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
-        coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
+        coordinator, other = sorted(brokers, key=lambda broker: broker.node_id != owner)
         coordinator.change_group_configs("g", {ASSIGNOR: "lag"})
         places = [[coordinator.node_id], [other.node_id], [coordinator.node_id]]
         topic = coordinator.topics.create("orders", 3, placement=Placement(1, places))
@@ -225,7 +227,7 @@ async def test_offsets_that_another_broker_told_are_used_until_it_tells_others(t
 async def test_a_broker_that_stops_measuring_loads_leaves_no_connection(tmp_path: Path) -> None:
     async with two_brokers(tmp_path, group_consumer_load_interval_ms="3600000") as brokers:
         owner = leaders(brokers[0], OFFSETS_TOPIC)[group_partition("g", 4)]
-        coordinator, other = sorted(brokers, key=lambda one: one.node_id != owner)
+        coordinator, other = sorted(brokers, key=lambda broker: broker.node_id != owner)
         coordinator.change_group_configs("g", {ASSIGNOR: "lag"})
         topic = coordinator.topics.create("orders", 1, placement=Placement(1, [[other.node_id]]))
         async with talking_to(coordinator) as peer:
@@ -246,6 +248,7 @@ def written(broker: Broker) -> set[str]:
         for piece in () if log is None else log.read(0, 1 << 20):
             for position, _ in batches(piece):
                 found |= {
-                    RebalanceRecord.from_json(one.value or b"").group_id for one in decode_records(piece, position)
+                    RebalanceRecord.from_json(record.value or b"").group_id
+                    for record in decode_records(piece, position)
                 }
     return found

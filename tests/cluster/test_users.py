@@ -20,7 +20,7 @@ def ran(*arguments: str, stdin: str = "") -> str:
 
 
 def users(*where: str) -> set[str]:
-    return {one["user"] for one in json.loads(ran("list", "--json", *where))}
+    return {user["user"] for user in json.loads(ran("list", "--json", *where))}
 
 
 def test_users_are_added_before_the_cluster_starts_and_while_it_runs(

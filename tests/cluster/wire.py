@@ -49,10 +49,10 @@ class Wire:
 
     def close(self) -> None:
         self._flowing.set()
-        for one in (self._listener, *self._sockets):
+        for sock in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
 
     def _accept(self) -> None:
         while True:
@@ -98,10 +98,10 @@ class Wire:
         _end(client, server)
 
 
-def _chunks(one: socket.socket) -> Iterator[bytes]:
+def _chunks(sock: socket.socket) -> Iterator[bytes]:
     while True:
         try:
-            data = one.recv(1 << 16)
+            data = sock.recv(1 << 16)
         except OSError:
             return
         if not data:
@@ -110,9 +110,9 @@ def _chunks(one: socket.socket) -> Iterator[bytes]:
 
 
 def _end(*sockets: socket.socket) -> None:
-    for one in sockets:
+    for sock in sockets:
         with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

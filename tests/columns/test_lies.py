@@ -38,7 +38,7 @@ def body(key_size: int = 1, value_size: int = 1, headers: bytes = b"\0", offset:
 
 def test_the_honest_one_is_read() -> None:
     batch = batch_of(body(headers=b"\2\2h\2x"), body(offset=1))
-    assert decoded(batch)["key"].to_pylist() == [b"k", b"k"] == [one.key for one in decode_records(batch)]
+    assert decoded(batch)["key"].to_pylist() == [b"k", b"k"] == [record.key for record in decode_records(batch)]
 
 
 LIES: dict[str, Sequence[bytes]] = {

@@ -65,7 +65,7 @@ def _check_owners(group: ConsumerGroup) -> None:
     assert len(owned) == len(set(owned)), "a partition has two owners"
     noted = set(group.owners)
     assert noted == set(owned), "somebody is noted as owner who is none"
-    targets = [one for target in group.targets.values() for one in target]
+    targets = [partition for target in group.targets.values() for partition in target]
     assert len(targets) == len(set(targets)), "two members should own one partition"
 
 

@@ -60,7 +60,7 @@ class HeldGroup:
             self.wait(50)  # for more newcomers
         for member_id in self.told():
             self.join(member_id)
-        for member_id in sorted(group.members, key=lambda one: one != group.leader_id):
+        for member_id in sorted(group.members, key=lambda every: every != group.leader_id):
             request = SyncGroupRequest(group_id="g", generation_id=group.generation, member_id=member_id)
             self.shell.handle(request, f"sync of {member_id} at {self.shell.now}", 3)
         assert group.state is GroupState.STABLE
@@ -76,7 +76,7 @@ class HeldGroup:
     def told(self) -> list[str]:
         """Whose heartbeats were answered that the group rebalances."""
         refused = ErrorCode.REBALANCE_IN_PROGRESS
-        return [one for one in self.members if getattr(self.answers.get(one), "error_code", None) == refused]
+        return [member for member in self.members if getattr(self.answers.get(member), "error_code", None) == refused]
 
     def leave(self, member_id: str) -> None:
         request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])

@@ -140,8 +140,8 @@ class Member:
 
     def leave(self) -> LeaveGroupRequest:
         """Go."""
-        one = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
-        return LeaveGroupRequest(group_id=self.group_id, members=[one])
+        member = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
+        return LeaveGroupRequest(group_id=self.group_id, members=[member])
 
     # Answers
 
@@ -163,7 +163,9 @@ class Member:
             case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
                 self.take(ErrorCode(response.error_code))
             case OffsetCommitResponse():
-                for code in {ErrorCode(one.error_code) for topic in response.topics for one in topic.partitions}:
+                for code in {
+                    ErrorCode(partition.error_code) for topic in response.topics for partition in topic.partitions
+                }:
                     self.take(code)
 
     def take(self, error: ErrorCode) -> None:
@@ -243,10 +245,10 @@ class World:
 
     def _acknowledge(self, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
         for asked, answered in zip(request.topics, response.topics, strict=True):
-            for one, code in zip(asked.partitions, answered.partitions, strict=True):
+            for wanted, code in zip(asked.partitions, answered.partitions, strict=True):
                 if code.error_code == ErrorCode.NONE:
-                    place = TopicPartition(asked.name, one.partition_index)
-                    self.committed[request.group_id, place] = one.committed_offset
+                    place = TopicPartition(asked.name, wanted.partition_index)
+                    self.committed[request.group_id, place] = wanted.committed_offset
 
     def _check(self) -> None:
         """S1: the members of a Stable group own disjoint partitions, and each was told what is on record."""

@@ -130,7 +130,7 @@ class Shell:
         """Let time pass and timers fire; `now` is each one's time while its effects are looked at."""
         end = self.now + duration
         while self.timers:
-            timer = min(self.timers, key=lambda one: self.timers[one])
+            timer = min(self.timers, key=lambda pending: self.timers[pending])
             at, _ = self.timers[timer]
             if at > end:
                 break
@@ -213,7 +213,9 @@ class Shell:
     def check(self, *, changed: bool) -> None:
         """S1, S4 and L4 of every group; S10 after a change of what is durable."""
         groups = self.shard.groups
-        self.generations = {group_id: one for group_id, one in self.generations.items() if group_id in groups}
+        self.generations = {
+            group_id: generation for group_id, generation in self.generations.items() if group_id in groups
+        }
         for group in groups.values():
             self._check_group(group)
         waiting = [p for g in groups.values() for p in (*g.rebalance.joining.values(), *g.rebalance.syncing.values())]
@@ -293,7 +295,7 @@ class Shell:
 
 def durable(shard: GroupShard) -> Durable:
     """Return the state of a shard that survives a failover."""
-    consumer_groups = {one.group_id: consumer_checks.durable(one) for one in shard.consumer_groups.values()}
+    consumer_groups = {group.group_id: consumer_checks.durable(group) for group in shard.consumer_groups.values()}
     return consumer_groups | {
         group_id: (
             group.stored,

@@ -62,8 +62,8 @@ def act(world: World, action: str, number: int, step: int) -> None:
             world.step(member)
         case "steps":
             for _ in range(number):
-                for one in world.members:
-                    world.step(one)
+                for every in world.members:
+                    world.step(every)
         case "wait":
             world.wait(number)
         case "commit" if member.waits is None and member.synced:

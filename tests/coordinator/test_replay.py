@@ -103,7 +103,9 @@ def test_partition_metadata_of_an_older_broker_is_deleted_with_the_next_epoch() 
             topic_partitions=[],
         )
         effects = shard.handle(request, RequestContext(member_id, 1, "client", "/host"), 1_000)
-        deleted.append([one.value for one in effects.records if isinstance(one.key, ConsumerGroupPartitionMetadataKey)])
+        deleted.append(
+            [record.value for record in effects.records if isinstance(record.key, ConsumerGroupPartitionMetadataKey)]
+        )
         shard.replay_all(effects.records)
     assert deleted == [[None], []]
 

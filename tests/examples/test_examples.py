@@ -68,7 +68,7 @@ def read(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
 
 def committed(bootstrap: str, group: str) -> int:
     with Admin(bootstrap_servers=bootstrap) as admin:
-        return sum(one.offset for one in admin.group_offsets(group).values() if one)
+        return sum(offset.offset for offset in admin.group_offsets(group).values() if offset)
 
 
 def test_the_simple_loop_continues_at_its_offset(any_broker: Broker, topic: str) -> None:

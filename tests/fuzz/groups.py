@@ -95,14 +95,19 @@ _OWNED = [TopicPartition("orders", 0), TopicPartition("orders", 7), TopicPartiti
 def subscription_seeds() -> list[bytes]:
     """Of every version."""
     full = Subscription(["orders", "é"], b"data", _OWNED, 5, "rack")
-    return [encode_subscription(one, version) for version in range(4) for one in (Subscription(), full)]
+    return [
+        encode_subscription(subscription, version) for version in range(4) for subscription in (Subscription(), full)
+    ]
 
 
 @cache
 def assignment_seeds() -> list[bytes]:
     """Of every version, and none at all."""
     full = Assignment(_OWNED, b"data")
-    return [b"", *(encode_assignment(one, version) for version in range(4) for one in (Assignment(), full))]
+    return [
+        b"",
+        *(encode_assignment(assignment, version) for version in range(4) for assignment in (Assignment(), full)),
+    ]
 
 
 @cache

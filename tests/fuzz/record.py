@@ -73,7 +73,7 @@ class Relay:
         """Three of each kind at most."""
         frames: list[Frame] = []
         for (_, _, is_request), found in sorted(self.seen.items()):
-            by_size = sorted((one for one in found if len(one) <= MOST_BYTES), key=lambda one: (len(one), one))
+            by_size = sorted((data for data in found if len(data) <= MOST_BYTES), key=lambda each: (len(each), each))
             some = {by_size[0], by_size[len(by_size) // 2], by_size[-1]} if by_size else set()
             frames += [(is_request, data) for data in sorted(some)]
         return frames

@@ -36,10 +36,10 @@ def batch_agrees(data: bytes, value: object) -> None:
     """The two other decoders in plain Python agree with `decode_records`, the strictest one."""
     records = decode_records(data)
     _, pairs = decode_pairs(data)
-    assert pairs == [(one.key, one.value) for one in records]
+    assert pairs == [(record.key, record.value) for record in records]
     header, unpacked, scanned = scan_records(data)
-    assert [(one.offset, one.key, one.is_tombstone) for one in scanned] == [
-        (one.offset, one.key, one.value is None) for one in records
+    assert [(record.offset, record.key, record.is_tombstone) for record in scanned] == [
+        (record.offset, record.key, record.value is None) for record in records
     ]
     assert decode_records(with_records(header, unpacked, scanned)) == records or header.is_log_append_time
 
@@ -69,11 +69,11 @@ def columns_agree(data: bytes, value: object) -> None:
         plain = _plain(data)
     except BatchError:
         raise AssertionError("only the plain decoder refuses it") from None
-    assert value == [(one.offset, one.key, one.value, list(one.headers) or None) for one in plain]
+    assert value == [(record.offset, record.key, record.value, list(record.headers) or None) for record in plain]
 
 
 def _plain(data: bytes) -> list[Record]:
-    return [one for at, header in batches(data) if not header.is_control for one in decode_records(data, at)]
+    return [record for at, header in batches(data) if not header.is_control for record in decode_records(data, at)]
 
 
 def _rows(data: bytes) -> list[object]:
@@ -83,7 +83,7 @@ def _rows(data: bytes) -> list[object]:
     for page in (*fed, *decoder.finish()):
         columns = (page.column(name).to_pylist() for name in ("offset", "key", "value", "headers"))
         rows += [
-            (offset, key, value, headers and [(one["key"], one["value"]) for one in headers])
+            (offset, key, value, headers and [(header["key"], header["value"]) for header in headers])
             for offset, key, value, headers in zip(*columns, strict=True)
         ]
     return rows
@@ -150,14 +150,14 @@ def batch_seeds() -> list[bytes]:
 def buffer_seeds() -> list[bytes]:
     """The same, and several batches one behind the other."""
     seeds = batch_seeds()
-    return [*seeds, *(one + other for one, other in zip(seeds, reversed(seeds), strict=True))]
+    return [*seeds, *(seed + other for seed, other in zip(seeds, reversed(seeds), strict=True))]
 
 
 @cache
 def packed_seeds() -> list[bytes]:
     """Bytes of each codec, its number before them."""
     data = [b"", b"short", b"x" * 100_000, Random(3).randbytes(2_000), b"some words, " * 50]
-    return [bytes([codec]) + bytes(compress(codec, one)) for codec in Codec for one in data]
+    return [bytes([codec]) + bytes(compress(codec, plain)) for codec in Codec for plain in data]
 
 
 def _grant_of_columns(data: bytes) -> int:

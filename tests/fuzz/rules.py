@@ -120,7 +120,7 @@ def count_values(value: object) -> int:
     if is_dataclass(value) and not isinstance(value, type):
         return 1 + sum(count_values(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, dict):
-        return 1 + sum(count_values(key) + count_values(one) for key, one in value.items())
+        return 1 + sum(count_values(key) + count_values(nested) for key, nested in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return 1 + sum(map(count_values, value))
     return 1

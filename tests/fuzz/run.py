@@ -114,7 +114,7 @@ def work(names: Sequence[str], seed: int, at: Slot, told: Connection) -> None:
         for corpus in corpora:
             runs, known = corpus.runs, set(corpus.broken)
             corpus.fuzz(dice, at, SLICE_S)
-            fresh = [one for kind, one in corpus.broken.items() if kind not in known]
+            fresh = [finding for kind, finding in corpus.broken.items() if kind not in known]
             told.send((corpus.target.name, corpus.runs - runs, corpus.ways, fresh))
 
 

@@ -28,4 +28,4 @@ def shrunk(target: Target, broken: Broken) -> bytes:
 
 def _breaks(target: Target, data: bytes, kind: str) -> bool:
     outcomes = (run(target, data) for run in (check, check_memory))
-    return any(one.broken is not None and one.broken.kind == kind for one in outcomes)
+    return any(outcome.broken is not None and outcome.broken.kind == kind for outcome in outcomes)

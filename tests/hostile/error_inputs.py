@@ -102,7 +102,7 @@ class World:
 
     async def partitions(self, count: int, *ids: int) -> Any:
         """Give the topic that many partitions, the new ones on these brokers."""
-        assignments = [CreatePartitionsAssignment(broker_ids=[one]) for one in ids] or None
+        assignments = [CreatePartitionsAssignment(broker_ids=[broker_id]) for broker_id in ids] or None
         wanted = CreatePartitionsTopic(name=self.topic, count=count, assignments=assignments)
         return await self.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 3)
 
@@ -250,11 +250,11 @@ def legacy_config(topic: str, name: str, value: str | None) -> AlterConfigsReque
 def codes(answer: object) -> set[int]:
     """Every error code in an answer, wherever its version has a place for one."""
     if isinstance(answer, list):
-        return {code for one in answer for code in codes(one)}
+        return {code for element in answer for code in codes(element)}
     if not isinstance(answer, Struct):
         return set()
     own = {getattr(answer, "error_code", 0)} - {0}
-    return own.union(*(codes(getattr(answer, one.name)) for one in answer.FIELDS))
+    return own.union(*(codes(getattr(answer, field.name)) for field in answer.FIELDS))
 
 
 def users_named(*names: str) -> DescribeUserScramCredentialsRequest:

@@ -128,9 +128,9 @@ class Peer:
 def open_sockets(pid: int) -> int:
     """How many a process has."""
     count = 0
-    for one in Path(f"/proc/{pid}/fd").iterdir():
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
-            count += str(one.readlink()).startswith("socket:")
+            count += str(descriptor.readlink()).startswith("socket:")
     return count
 
 

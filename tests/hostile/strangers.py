@@ -65,69 +65,69 @@ class Stranger:
             pass
 
 
-async def garbage(one: Stranger) -> None:
-    await one.send("garbage", frame(b"\x7f" + one.dice.randbytes(one.dice.choice((10, 1_000, 60_000)))))
-    await one.closed()
+async def garbage(stranger: Stranger) -> None:
+    await stranger.send("garbage", frame(b"\x7f" + stranger.dice.randbytes(stranger.dice.choice((10, 1_000, 60_000)))))
+    await stranger.closed()
 
 
-async def slow_loris(one: Stranger) -> None:
+async def slow_loris(stranger: Stranger) -> None:
     whole = request(METADATA, 1, _ALL)
-    for byte in whole[: one.dice.randrange(len(whole))]:
-        await one.send("slow loris", bytes([byte]))
+    for byte in whole[: stranger.dice.randrange(len(whole))]:
+        await stranger.send("slow loris", bytes([byte]))
         await asyncio.sleep(0.05)
-    await one.closed()
+    await stranger.closed()
 
 
-async def half_frames(one: Stranger) -> None:
-    await one.send("half frames", struct.pack(">i", 100_000_000) + one.dice.randbytes(200_000))
-    await one.closed()
+async def half_frames(stranger: Stranger) -> None:
+    await stranger.send("half frames", struct.pack(">i", 100_000_000) + stranger.dice.randbytes(200_000))
+    await stranger.closed()
 
 
-async def huge_counts(one: Stranger) -> None:
+async def huge_counts(stranger: Stranger) -> None:
     bodies = (
         request(METADATA, 1, struct.pack(">i", 2**31 - 1)),
         request(METADATA, 12, b"\xff\xff\xff\xff\x0f", flexible=True),
         request(METADATA, 12, _MILLION, flexible=True),
         request(OffsetCommitRequest.KEY, 2, string("g") + struct.pack(">i", 0) + string("m") + b"\x7f\xff\xff\xff" * 9),
     )
-    await one.send("huge counts", one.dice.choice(bodies))
-    await one.closed()
+    await stranger.send("huge counts", stranger.dice.choice(bodies))
+    await stranger.closed()
 
 
-async def flood(one: Stranger) -> None:
+async def flood(stranger: Stranger) -> None:
     beat = string("nobody") + struct.pack(">i", 1) + string("nobody")
     some = request(API_VERSIONS, 0) * 20 + request(METADATA, 1, _ALL) * 5 + request(HEARTBEAT, 0, beat) * 50
     while True:
-        await one.send("flood", some)
+        await stranger.send("flood", some)
         for _ in range(75):
-            await one.answer()
+            await stranger.answer()
 
 
-async def never_reads(one: Stranger) -> None:
-    sock = one.writer.get_extra_info("socket")
+async def never_reads(stranger: Stranger) -> None:
+    sock = stranger.writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
-    one.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10 << 20)
     fetch = FetchRequest(topics=[FetchTopic(topic=TOPIC, partitions=[partition])], max_bytes=10 << 20)
     for _ in range(3_000):
-        await one.send("never reads", framed(fetch, 4))
+        await stranger.send("never reads", framed(fetch, 4))
     await asyncio.sleep(3_600)
 
 
-async def resets(one: Stranger) -> None:
-    sock = one.writer.get_extra_info("socket")
+async def resets(stranger: Stranger) -> None:
+    sock = stranger.writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    await one.send("resets", request(METADATA, 1, _ALL) * one.dice.randrange(1, 50) + b"\0\0")
-    await asyncio.sleep(one.dice.random() / 50)
-    one.writer.transport.abort()
+    await stranger.send("resets", request(METADATA, 1, _ALL) * stranger.dice.randrange(1, 50) + b"\0\0")
+    await asyncio.sleep(stranger.dice.random() / 50)
+    stranger.writer.transport.abort()
 
 
-async def silence(one: Stranger) -> None:
-    one.sent["silence"] += 1
-    await one.closed()
+async def silence(stranger: Stranger) -> None:
+    stranger.sent["silence"] += 1
+    await stranger.closed()
 
 
-async def joins(one: Stranger) -> None:
+async def joins(stranger: Stranger) -> None:
     join = JoinGroupRequest(
         group_id="ghosts",
         session_timeout_ms=6_000,
@@ -135,16 +135,16 @@ async def joins(one: Stranger) -> None:
         protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
     )
     for _ in range(20):
-        await one.send("joins", framed(join, 2) * 20)  # of a version that makes a member of each
+        await stranger.send("joins", framed(join, 2) * 20)  # of a version that makes a member of each
     await asyncio.sleep(1.0)
 
 
-async def wrong_batches(one: Stranger) -> None:
-    batch = bytes(Batch(values=(one.dice.randbytes(500_000),), crc=1))
+async def wrong_batches(stranger: Stranger) -> None:
+    batch = bytes(Batch(values=(stranger.dice.randbytes(500_000),), crc=1))
     head = struct.pack(">hhii", -1, 1, 10_000, 1) + string(TOPIC) + struct.pack(">iii", 1, 0, len(batch))
     for _ in range(20):
-        await one.send("wrong batches", request(PRODUCE, 3, head + batch))
-        await one.answer()
+        await stranger.send("wrong batches", request(PRODUCE, 3, head + batch))
+        await stranger.answer()
 
 
 WAYS: tuple[Way, ...] = (
@@ -158,7 +158,7 @@ async def main(bootstrap: str, seconds: float) -> Counter[str]:
     host, _, port = bootstrap.rpartition(":")
     sent: Counter[str] = Counter()
     strangers = [(Stranger((host, int(port)), number, sent), way) for number in range(EACH) for way in WAYS]
-    tasks = [asyncio.ensure_future(one.be(way)) for one, way in strangers]
+    tasks = [asyncio.ensure_future(stranger.be(way)) for stranger, way in strangers]
     done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     for task in tasks:
         task.cancel()

@@ -34,17 +34,17 @@ PARTITIONS = 100
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KohortBroker]:
     # The members of a group ask one after the other: the first must not be in its generation before the last has asked.
-    with running_kohort(group_initial_rebalance_delay_ms="500", group_heartbeat_hold_ms="0") as one:
-        with Peer(one.bootstrap) as peer:
+    with running_kohort(group_initial_rebalance_delay_ms="500", group_heartbeat_hold_ms="0") as running:
+        with Peer(running.bootstrap) as peer:
             peer.create_topic("orders", PARTITIONS)
-        yield one
+        yield running
 
 
 @pytest.fixture
 def line(broker: KohortBroker) -> Iterator[Line]:
-    one = Line(broker.bootstrap)
-    yield one
-    one.close()
+    connected = Line(broker.bootstrap)
+    yield connected
+    connected.close()
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_fifty_hostile_clients_do_not_disturb_an_honest_group_and_leave_nothing(
                 memory.append(broker.process.rss_bytes())
                 print(
                     sent,
-                    [one // MIB for one in memory],
+                    [size // MIB for size in memory],
                     f"{heard.beats} beats, slowest {heard.slowest_cpu_s:.2f} s of CPU",
                 )
         # A leak costs as much in each round; a garbage collection that is due costs it in one.

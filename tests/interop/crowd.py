@@ -147,7 +147,7 @@ class Crowd:
             by_group[group].append(MemberIdentity(member_id=member_id))
         for group, members in by_group.items():
             told = self._lines[0].ask(LeaveGroupRequest(group_id=group, members=members), LEAVE, LeaveGroupResponse)
-            assert {told.error_code, *(one.error_code for one in told.members)} == {ErrorCode.NONE}
+            assert {told.error_code, *(member.error_code for member in told.members)} == {ErrorCode.NONE}
 
     def join_request(self, number: int) -> JoinGroupRequest:
         """What a member sends to join."""

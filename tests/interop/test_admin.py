@@ -36,7 +36,7 @@ def settled(what: str, reached: Callable[[], bool]) -> None:
     until(SECONDS, what, reached)
 
 
-def one(futures: Mapping[Any, Future[T]]) -> T:
+def only_result(futures: Mapping[Any, Future[T]]) -> T:
     """The only result; raises what the broker answered."""
     (future,) = futures.values()
     return future.result(SECONDS)
@@ -45,7 +45,7 @@ def one(futures: Mapping[Any, Future[T]]) -> T:
 def code(futures: Mapping[Any, Future[Any]]) -> str:
     """The name of the error that the broker answered."""
     with pytest.raises(confluent_kafka.KafkaException) as refused:
-        one(futures)
+        only_result(futures)
     name: str = refused.value.args[0].name()
     return name
 
@@ -53,7 +53,7 @@ def code(futures: Mapping[Any, Future[Any]]) -> str:
 def partitions(admin: confluent_kafka.admin.AdminClient, topic: str) -> int:
     """How many the topic has; 0 while there is none."""
     try:
-        return len(one(admin.describe_topics(confluent_kafka.TopicCollection([topic]))).partitions)
+        return len(only_result(admin.describe_topics(confluent_kafka.TopicCollection([topic]))).partitions)
     except confluent_kafka.KafkaException:
         return 0
 
@@ -90,7 +90,7 @@ def test_confluent_kafka(any_broker: Broker, fresh: str) -> None:
     topic = confluent.ConfigResource("topic", fresh)
 
     def configs() -> dict[str, str]:
-        return {name: entry.value for name, entry in one(admin.describe_configs([topic])).items()}
+        return {name: entry.value for name, entry in only_result(admin.describe_configs([topic])).items()}
 
     def alter(name: str, value: str, operation: Any) -> Mapping[Any, Future[None]]:
         entry = confluent.ConfigEntry(name, value, incremental_operation=operation)
@@ -98,27 +98,29 @@ def test_confluent_kafka(any_broker: Broker, fresh: str) -> None:
         altered: Mapping[Any, Future[None]] = admin.incremental_alter_configs([resource])
         return altered
 
-    one(admin.create_topics([confluent_kafka.cimpl.NewTopic(fresh, 2, config={"retention.ms": "70000000"})]))
+    only_result(admin.create_topics([confluent_kafka.cimpl.NewTopic(fresh, 2, config={"retention.ms": "70000000"})]))
     settled("the topic", lambda: partitions(admin, fresh) == 2)
     assert configs()["retention.ms"] == "70000000"
 
-    one(admin.create_partitions([confluent.NewPartitions(fresh, 4)]))
+    only_result(admin.create_partitions([confluent.NewPartitions(fresh, 4)]))
     settled("four partitions", lambda: partitions(admin, fresh) == 4)
     assert code(admin.create_partitions([confluent.NewPartitions(fresh, 3)])) == "INVALID_PARTITIONS"
 
-    one(alter("cleanup.policy", "compact", confluent.AlterConfigOpType.APPEND))
+    only_result(alter("cleanup.policy", "compact", confluent.AlterConfigOpType.APPEND))
     settled("two policies", lambda: configs()["cleanup.policy"] == "delete,compact")
-    one(alter("cleanup.policy", "compact", confluent.AlterConfigOpType.SUBTRACT))
+    only_result(alter("cleanup.policy", "compact", confluent.AlterConfigOpType.SUBTRACT))
     settled("one policy", lambda: configs()["cleanup.policy"] == "delete")
     assert code(alter("retention.ms", "soon", confluent.AlterConfigOpType.SET)) == "INVALID_CONFIG"
     with pytest.warns(DeprecationWarning):
-        one(admin.alter_configs([confluent.ConfigResource("topic", fresh, set_config={"segment.ms": "80000000"})]))
+        only_result(
+            admin.alter_configs([confluent.ConfigResource("topic", fresh, set_config={"segment.ms": "80000000"})])
+        )
     # A config that is not in the request returns to the broker's value; the tests' brokers keep all records.
     settled("only what was given", lambda: configs()["retention.ms"] == "-1")
     assert configs()["segment.ms"] == "80000000"
 
     produce(bootstrap, fresh, 10)
-    deleted = one(admin.delete_records([Partition(fresh, 0, 7)]))
+    deleted = only_result(admin.delete_records([Partition(fresh, 0, 7)]))
     assert deleted.low_watermark == 7
     assert code(admin.delete_records([Partition(fresh, 0, 99)])) == "OFFSET_OUT_OF_RANGE"
 
@@ -127,10 +129,10 @@ def test_confluent_kafka(any_broker: Broker, fresh: str) -> None:
     assert elected is None or elected.name() == "ELECTION_NOT_NEEDED"
 
     commit(bootstrap, group, fresh, 8)
-    one(admin.delete_consumer_groups([group]))
+    only_result(admin.delete_consumer_groups([group]))
     assert code(admin.delete_consumer_groups([group])) == "GROUP_ID_NOT_FOUND"
 
-    one(admin.delete_topics([fresh]))
+    only_result(admin.delete_topics([fresh]))
     settled("no topic", lambda: partitions(admin, fresh) == 0)
     assert code(admin.describe_configs([topic])) == "UNKNOWN_TOPIC_OR_PART"
 
@@ -206,7 +208,7 @@ async def test_aiokafka(any_broker: Broker, fresh: str) -> None:
 def test_java(any_broker: Broker, kafka_tools: None, fresh: str, tmp_path: Path) -> None:
     bootstrap, group = any_broker.bootstrap, f"{fresh}-group"
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
-    one(admin.create_topics([confluent_kafka.cimpl.NewTopic(fresh, 2)]))
+    only_result(admin.create_topics([confluent_kafka.cimpl.NewTopic(fresh, 2)]))
     settled("the topic", lambda: partitions(admin, fresh) == 2)
     produce(bootstrap, fresh, 10)
     commit(bootstrap, group, fresh, 8)

@@ -85,11 +85,11 @@ async def compacted(bootstrap: str, topic: str) -> list[Left]:
         for batch in history():
             await produce(peer, topic, batch)
         found = await contents(peer, topic)
-        full = sum(len(one.records) for one in found)
+        full = sum(len(batch.records) for batch in found)
         while True:
             await asyncio.sleep(1)
             before, found = found, await contents(peer, topic)
-            if found == before and sum(len(one.records) for one in found) < full / 5:
+            if found == before and sum(len(batch.records) for batch in found) < full / 5:
                 return found
 
 
@@ -116,7 +116,9 @@ async def contents(peer: Peer, topic: str) -> list[Left]:
             return found
         assert isinstance(part.records, bytes | bytearray | memoryview)
         for at, header in batches(part.records):
-            records = tuple(one._replace(headers=tuple(one.headers)) for one in decode_records(part.records, at))
+            records = tuple(
+                record._replace(headers=tuple(record.headers)) for record in decode_records(part.records, at)
+            )
             found.append(
                 Left(
                     header.base_offset,
@@ -137,15 +139,17 @@ async def test_compaction_leaves_the_same_records_as_kafkas_cleaner(fresh: str) 
         left = await compacted(ours.bootstrap, fresh)
     with running_kafka(SOON) as apache:
         expected = await compacted(apache.bootstrap, fresh)
-    assert any(not one.records for one in left)
-    assert any(one.has_horizon for one in left)
+    assert any(not batch.records for batch in left)
+    assert any(batch.has_horizon for batch in left)
     assert left == expected
 
 
 async def test_every_client_reads_what_is_left(fresh: str) -> None:
     with running_kohort(**{name.replace(".", "_"): value for name, value in SOON.items()}) as broker:
         left = await compacted(broker.bootstrap, fresh)
-        expected = [(one.offset, one.timestamp, one.key, one.value) for batch in left for one in batch.records]
+        expected = [
+            (record.offset, record.timestamp, record.key, record.value) for batch in left for record in batch.records
+        ]
         end = left[-1].last_offset + 1
         loop = asyncio.get_running_loop()
         read = {
@@ -179,7 +183,7 @@ def by_kafka_python(bootstrap: str, topic: str, end: int) -> Found:
     found: Found = []
     while consumer.position(place) < end:
         for messages in consumer.poll(1000).values():
-            found += [(one.offset, one.timestamp, one.key, one.value) for one in messages]
+            found += [(message.offset, message.timestamp, message.key, message.value) for message in messages]
     consumer.close()
     return found
 
@@ -192,5 +196,5 @@ async def by_aiokafka(bootstrap: str, topic: str, end: int) -> Found:
         await consumer.seek_to_beginning()
         while await consumer.position(place) < end:
             for messages in (await consumer.getmany(timeout_ms=1000)).values():
-                found += [(one.offset, one.timestamp, one.key, one.value) for one in messages]
+                found += [(message.offset, message.timestamp, message.key, message.value) for message in messages]
     return found

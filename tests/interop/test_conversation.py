@@ -49,9 +49,9 @@ async def test_kafka_and_kohort_answer_alike(
 ) -> None:
     need_jars(request.config)
     found = [difference for part in PARTS for difference in await differences_in(part, kohorts_own)]
-    unexplained = [one for one in found if not any(row.covers(one) for row in expected)]
+    unexplained = [difference for difference in found if not any(row.covers(difference) for row in expected)]
     assert not unexplained, "\n".join(map(str, unexplained))
-    unused = [row for row in expected if not any(row.covers(one) for one in found)]
+    unused = [row for row in expected if not any(row.covers(difference) for difference in found)]
     assert not unused, f"no longer different: {unused}"
 
 

@@ -26,15 +26,15 @@ SETTINGS = {"group_initial_rebalance_delay_ms": "500", "offsets_topic_num_partit
 
 @pytest.fixture
 def broker() -> Iterator[KohortBroker]:
-    with running_kohort(**SETTINGS) as one:
-        yield one
+    with running_kohort(**SETTINGS) as running:
+        yield running
 
 
 @pytest.fixture
 def prompt_broker() -> Iterator[KohortBroker]:
     """Answers each heartbeat at once; one that nothing happens to would be held for nine seconds."""
-    with running_kohort(group_heartbeat_hold_ms="0", **SETTINGS) as one:
-        yield one
+    with running_kohort(group_heartbeat_hold_ms="0", **SETTINGS) as running:
+        yield running
 
 
 def test_five_thousand_members_share_a_group(broker: KohortBroker) -> None:

@@ -51,7 +51,7 @@ class MigratingGroup(MixedGroup):
 
     def consumer_members_leave(self) -> None:
         """Then the group is a classic one."""
-        for member in [one for one in self.live if one.place.choices.protocol == "consumer"]:
+        for member in [member for member in self.live if member.place.choices.protocol == "consumer"]:
             self._leave(member)
         self._wait_for_leavers()
 

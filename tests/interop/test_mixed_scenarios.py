@@ -93,7 +93,11 @@ def test_a_static_member_comes_back_without_a_rebalance(
     assert watch.look().owned.keys() == {"stays", "leaves"}
     # Nobody who stayed noticed: its partitions were not taken from it, and the generation is the same.
     assert sum(isinstance(event, Revoked) for event in stays.events) == revoked
-    full = [one.number for one in read_group_log(any_broker.bootstrap, fresh).generations if len(one.owners) == 2]
+    full = [
+        generation.number
+        for generation in read_group_log(any_broker.bootstrap, fresh).generations
+        if len(generation.owners) == 2
+    ]
     assert len(set(full)) == 1
 
 
@@ -230,7 +234,7 @@ def test_a_group_without_offsets_begins_at_its_duration(
 
 
 def owned(watch: GroupWatch, name: str, topic: str) -> set[int]:
-    return {number for one, number in spots(watch, name) if one == topic}
+    return {number for of_topic, number in spots(watch, name) if of_topic == topic}
 
 
 def spots(watch: GroupWatch, name: str) -> frozenset[Spot]:

@@ -125,7 +125,7 @@ def test_members_of_five_clients_share_a_cooperative_group(
         group.churn("cooperative-sticky", seconds)
         group.come_back("cooperative-sticky")
         group.settle()
-        until(30.0, "all is shared out", lambda: sum(len(one.owned) for one in group.live) == PARTITIONS)
+        until(30.0, "all is shared out", lambda: sum(len(member.owned) for member in group.live) == PARTITIONS)
         producer.stop()
         until(30.0, "the lag is 0", lambda: group.committed() == producer.written)
         group.everybody_leaves()

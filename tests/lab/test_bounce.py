@@ -15,7 +15,8 @@ _OF_MANY = pytest.mark.long("the same under another protocol")
 
 
 @pytest.mark.parametrize(
-    "protocol", [one if one == "cooperative" else pytest.param(one, marks=_OF_MANY) for one in PROTOCOLS]
+    "protocol",
+    [protocol if protocol == "cooperative" else pytest.param(protocol, marks=_OF_MANY) for protocol in PROTOCOLS],
 )
 def test_a_bounce_reads_every_record_once(protocol: str) -> None:
     trial = Trial(

@@ -45,7 +45,9 @@ def test_two_that_join_get_their_shares_from_the_one(client: str, protocol: str,
     assert measured.walls[0] is not None, "never settled"
     assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
     assert set(measured.first_assignments) == {"m2", "m3"}
-    moved = {one.partition for one in measured.dark if one.before == "m1" and one.after in ("m2", "m3")}
+    moved = {
+        interval.partition for interval in measured.dark if interval.before == "m1" and interval.after in ("m2", "m3")
+    }
     assert len(moved) >= 4
     # Restoring takes 10 ms for each partition that is won, and the winner has at least two.
-    assert min(one.end - one.begin for one in measured.dark if one.partition in moved) >= 10_000_000
+    assert min(interval.end - interval.begin for interval in measured.dark if interval.partition in moved) >= 10_000_000

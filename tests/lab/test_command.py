@@ -51,7 +51,7 @@ def test_a_terminated_run_leaves_no_process(tmp_path: Path) -> None:
     assert running.stderr is not None
     with running.stderr:
         address = next(line.split()[-1] for line in running.stderr if "answers at" in line)
-        until(30.0, "members join", lambda: sum("clients.member" in one for one in _processes(address)) == 2)
+        until(30.0, "members join", lambda: sum("clients.member" in line for line in _processes(address)) == 2)
         running.terminate()
         assert running.wait(60.0) == 128 + signal.SIGTERM
     until(10.0, "all has ended", lambda: not _processes(address))
@@ -63,7 +63,7 @@ def _processes(address: str) -> list[str]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             found.append(path.read_text(errors="replace").replace("\0", " "))
-    return [one for one in found if address in one]
+    return [line for line in found if address in line]
 
 
 @pytest.mark.long("an experiment of half a minute")

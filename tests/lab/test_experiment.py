@@ -104,9 +104,9 @@ def test_the_table_runs_its_rows_on_the_brokers() -> None:
 
 
 def test_every_setting_has_a_name_of_its_own_and_a_text() -> None:
-    names = [name_of(one) for one in fields(Experiment)]
+    names = [name_of(parameter) for parameter in fields(Experiment)]
     assert len(set(names)) == len(names)
-    assert all(one.metadata["text"].endswith(".") for one in fields(Experiment))
+    assert all(parameter.metadata["text"].endswith(".") for parameter in fields(Experiment))
     printed = tomllib.loads(dump_experiment(built_in(("bounce",)))) | tomllib.loads(
         dump_experiment(built_in(("table",)))
     )

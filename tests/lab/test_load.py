@@ -26,7 +26,7 @@ def test_new_partitions_get_their_first_record_without_waiting_for_a_tick() -> N
             def records(count: int) -> list[int]:
                 partitions = [TopicPartition("t", number) for number in range(count)]
                 ends = looking.end_offsets(partitions)
-                return [ends[one] for one in partitions]
+                return [ends[partition] for partition in partitions]
 
             try:
                 load.wait_for("^writing", timeout=60.0)

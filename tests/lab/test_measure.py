@@ -31,9 +31,10 @@ def test_a_partition_is_dark_from_its_owners_stop_to_the_next_owners_first_recor
         [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(150 * MS, "b", (1,)), _read(180, "b", 1, 5)],
         triggered_at=90,
     )
-    assert [(one.partition, _ms(one.begin, one.end), one.before, one.after) for one in measured.dark] == [
-        (1, 80, "a", "b")
-    ]
+    assert [
+        (interval.partition, _ms(interval.begin, interval.end), interval.before, interval.after)
+        for interval in measured.dark
+    ] == [(1, 80, "a", "b")]
 
 
 def test_an_eager_member_that_gets_its_partition_back_was_dark_too() -> None:
@@ -41,7 +42,9 @@ def test_an_eager_member_that_gets_its_partition_back_was_dark_too() -> None:
         [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(400 * MS, "a", (1,)), _read(410, "a", 1, 5)],
         triggered_at=90,
     )
-    assert [(one.before, one.after, _ms(one.begin, one.end)) for one in measured.dark] == [("a", "a", 310)]
+    assert [(interval.before, interval.after, _ms(interval.begin, interval.end)) for interval in measured.dark] == [
+        ("a", "a", 310)
+    ]
 
 
 def test_a_killed_member_stops_when_it_is_killed() -> None:
@@ -49,15 +52,16 @@ def test_a_killed_member_stops_when_it_is_killed() -> None:
         [*_owns(0, "a", 1), Gone(100 * MS, "a", True), Assigned(900 * MS, "b", (1,)), _read(1000, "b", 1, 3)],
         triggered_at=90,
     )
-    assert [_ms(one.begin, one.end) for one in measured.dark] == [900]
+    assert [_ms(interval.begin, interval.end) for interval in measured.dark] == [900]
 
 
 def test_dark_time_continues_through_an_owner_that_reads_nothing() -> None:
     told: list[Event] = [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Assigned(110 * MS, "b", (1,))]
     told += [Revoked(120 * MS, "b", (1,)), Assigned(300 * MS, "c", (1,)), _read(350, "c", 1, 3)]
-    assert [(one.before, one.after, _ms(one.begin, one.end)) for one in _measured(told, triggered_at=90).dark] == [
-        ("a", "c", 250)
-    ]
+    assert [
+        (interval.before, interval.after, _ms(interval.begin, interval.end))
+        for interval in _measured(told, triggered_at=90).dark
+    ] == [("a", "c", 250)]
 
 
 def test_dark_time_needs_a_previous_owner() -> None:
@@ -68,7 +72,7 @@ def test_a_new_partition_is_dark_until_it_is_read() -> None:
     told: list[Event] = [*_owns(0, "a", 1), Assigned(400 * MS, "a", (2,)), _read(450, "a", 2, 0)]
     measured = measure(told, [Trigger(100 * MS, "one becomes three", opened=(2, 4))])
     # Nobody reads the other one to the end.
-    assert [(one.partition, _ms(one.begin, one.end), one.after) for one in measured.dark] == [
+    assert [(interval.partition, _ms(interval.begin, interval.end), interval.after) for interval in measured.dark] == [
         (2, 350, "a"),
         (3, 350, NOBODY),
     ]
@@ -77,7 +81,9 @@ def test_a_new_partition_is_dark_until_it_is_read() -> None:
 def test_a_broker_that_is_away_darkens_what_is_read_from_it_from_its_last_record() -> None:
     told = [*_owns(0, "a", 1), _read(95, "a", 1, 1), _read(900, "a", 1, 2)]
     measured = measure(told, [Trigger(100 * MS, "broker killed", down_until=700 * MS)])
-    assert [(one.before, one.after, _ms(one.begin, one.end)) for one in measured.dark] == [("a", "a", 805)]
+    assert [(interval.before, interval.after, _ms(interval.begin, interval.end)) for interval in measured.dark] == [
+        ("a", "a", 805)
+    ]
     assert measured.rebalances == [0]
 
 
@@ -170,7 +176,7 @@ def _measured(told: Sequence[Event], triggered_at: int) -> Measures:
 
 def _pauses(told: Sequence[Event]) -> dict[str, list[int]]:
     measured = _measured(told, triggered_at=90)
-    return {name: [_ms(*one) for one in found] for name, found in measured.pauses.items()}
+    return {name: [_ms(*pause) for pause in found] for name, found in measured.pauses.items()}
 
 
 def _ms(begin: int, end: int) -> int:

@@ -79,7 +79,7 @@ def test_throughput_around_triggers_has_the_deviation_of_all_of_them() -> None:
 def test_the_goals_are_beside_the_measurements(tmp_path: Path) -> None:
     (row,) = [row for row in ROWS if row.name == "crash"]
     quick, slow = (_labelled("crash", dark_ms=took, protocol="consumer") for took in (5_900, 6_100))
-    (classic, ours), (_, late) = (goal_results([row], summarise([one])) for one in (quick, slow))
+    (classic, ours), (_, late) = (goal_results([row], summarise([trial])) for trial in (quick, slow))
     assert (classic.kohort_ms, classic.verdict) == (None, "")
     assert (ours.kohort_ms, ours.kafka_ms, ours.verdict, late.verdict) == (5_900, None, "reached", "missed")
     write_report([slow], tmp_path / "report.html")
@@ -89,7 +89,7 @@ def test_the_goals_are_beside_the_measurements(tmp_path: Path) -> None:
 def test_trials_that_never_settled_reach_no_goal() -> None:
     (row,) = [row for row in ROWS if row.name == "crash"]
     never = _labelled("crash", dark_ms=100, protocol="consumer", settled=False)
-    assert [one.verdict for one in goal_results([row], summarise([never]))] == ["", "missed"]
+    assert [result.verdict for result in goal_results([row], summarise([never]))] == ["", "missed"]
 
 
 def test_every_row_of_the_table_can_be_run_and_has_a_name_of_its_own() -> None:
@@ -129,10 +129,12 @@ def test_impossible_combinations_are_skipped_and_brokers_alternate() -> None:
         scenarios=("bounce", "deploy"), clients=("aiokafka", "java"), protocols=("eager", "consumer"),
         brokers=("kohort", "kafka"), repeat=2,
     ).trials()  # fmt: skip
-    bounces = [(one.repetition, one.client, one.protocol, one.broker) for one in trials if one.scenario == "bounce"]
+    bounces = [
+        (trial.repetition, trial.client, trial.protocol, trial.broker) for trial in trials if trial.scenario == "bounce"
+    ]
     assert bounces[:2] == [(1, "aiokafka", "eager", "kohort"), (1, "aiokafka", "eager", "kafka")]
-    assert len(bounces) == 12 and all(one[1:3] != ("aiokafka", "consumer") for one in bounces)
-    deploys = {(one.client, one.protocol, one.broker) for one in trials if one.scenario == "deploy"}
+    assert len(bounces) == 12 and all(bounce[1:3] != ("aiokafka", "consumer") for bounce in bounces)
+    deploys = {(trial.client, trial.protocol, trial.broker) for trial in trials if trial.scenario == "deploy"}
     assert deploys == {("java", "consumer", "kohort")}
 
 

@@ -19,7 +19,9 @@ def test_a_group_is_at_rest_once_all_is_shared_and_read() -> None:
 
 def test_a_group_with_uneven_shares_is_settled_only_with_weights() -> None:
     view = _told(
-        Assigned(1, "a", (0, 1, 2)), Assigned(2, "b", (3,)), Read(5, "a", tuple((one, 0, 0) for one in range(3)))
+        Assigned(1, "a", (0, 1, 2)),
+        Assigned(2, "b", (3,)),
+        Read(5, "a", tuple((partition, 0, 0) for partition in range(3))),
     )
     view.handle(Read(6, "b", ((3, 0, 0),)))
     assert view.settled_since(_EVEN, 4) is None

@@ -39,7 +39,7 @@ def test_a_joining_member_restores_before_it_gets_its_share(protocol: str, broke
     assert (measured.reading.duplicated, measured.reading.skipped, measured.reading.out_of_order) == (0, 0, 0)
     # Its owner answers, and members with copies while there is no owner; only partitions without copies have gaps.
     assert outcome.answered is not None and outcome.answered.fresh > 10 * outcome.answered.none
-    joined = [one for one in measured.dark if one.after == "m3"]
+    joined = [interval for interval in measured.dark if interval.after == "m3"]
     assert len(joined) == 2
     assert max(_restoring(outcome, "m3")) < _LONG_MS / 2
 
@@ -71,7 +71,7 @@ def test_no_count_decreases_when_copies_take_over(protocol: str, store: str, bro
 
 def test_only_our_client_can_do_it_and_not_where_everything_is_given_up() -> None:
     trials = Experiment(clients=("kohort", "java"), brokers=("kohort", "kafka"), warmup=True).trials()
-    assert [(one.client, one.protocol, one.broker) for one in trials] == [
+    assert [(trial.client, trial.protocol, trial.broker) for trial in trials] == [
         ("kohort", "cooperative", "kohort"),
         ("kohort", "cooperative", "kafka"),
         ("kohort", "consumer", "kohort"),
@@ -97,7 +97,7 @@ def _changelog(topic: str, broker: LabBroker) -> dict[tuple[int, bytes], list[in
         partitions = [TopicPartition(topic, number) for number in range(6)]
         reading.assign(partitions)
         ends = reading.end_offsets(partitions)
-        while any(reading.position(one) < ends[one] for one in partitions):
+        while any(reading.position(partition) < ends[partition] for partition in partitions):
             for record in reading.poll(max_records=10_000):
                 found[record.partition, record.key or b""].append(int(record.value or b"0"))
     return found

@@ -86,7 +86,7 @@ def test_every_offset_in_a_gap_reads_on_behind_it(store: LogStore, log: Partitio
             part, *_ = log.read(offset, size)
             first = next(header for _, header in batches(part))
             assert first.last_offset >= offset
-            assert first.last_offset == min(one.offset for one in after if one.offset >= offset)
+            assert first.last_offset == min(record.offset for record in after if record.offset >= offset)
     assert list(log.read(log.stable_offset, 100)) == []
 
 
@@ -125,14 +125,14 @@ def test_a_tombstone_stays_for_delete_retention_after_compaction_met_it(store: L
     first = records(log)
     compact(store, log, NOW + DAY)
     # The clock of a tombstone begins with its first compaction, however old it is by then (KIP-534).
-    assert records(log) == [one for one in first if one.offset > 0]
+    assert records(log) == [record for record in first if record.offset > 0]
     fill(store, log, [])
     compact(store, log, NOW + DAY + 999)
-    assert [one.value for one in records(log)][:3] == [b"2", None, b"3"]
+    assert [record.value for record in records(log)][:3] == [b"2", None, b"3"]
     assert records(log)[1].timestamp == NOW + 5
     fill(store, log, [])
     compact(store, log, NOW + DAY + 1000)
-    assert [(one.offset, one.value, one.timestamp) for one in records(log)][:2] == [
+    assert [(record.offset, record.value, record.timestamp) for record in records(log)][:2] == [
         (1, b"2", NOW + 1),
         (3, b"3", NOW + 6),
     ]
@@ -170,7 +170,7 @@ def test_max_compaction_lag_passes_over_the_ratio_and_rolls(store: LogStore) -> 
     assert log.cleanable_ratio(NOW + 900) == 0
     assert log.cleanable_ratio(NOW + 1100) == 1
     compact(store, log, NOW + 1100)
-    assert [one.value for one in records(log)] == [b"2", b"3"]
+    assert [record.value for record in records(log)] == [b"2", b"3"]
 
 
 def test_too_many_keys_for_its_memory_take_several_passes(store: LogStore, log: PartitionLog) -> None:
@@ -198,7 +198,7 @@ def test_a_record_without_a_key_has_no_place_in_a_table(store: LogStore, log: Pa
     log.append(encode_batch([Record(0, NOW, None, b"x"), Record(1, NOW, b"k", b"y")]), log.leader_epoch)
     fill(store, log, [])
     compact(store, log)
-    assert next(one.value for one in records(log)) == b"y"
+    assert next(record.value for record in records(log)) == b"y"
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -206,7 +206,7 @@ def test_a_compressed_batch_stays_compressed(store: LogStore, log: PartitionLog,
     put(log, *[(b"k%d" % n, b"v" * 50) for n in range(20)], codec=codec, time=NOW)
     put(log, *[(b"k%d" % n, b"w" * 50) for n in range(10)], codec=codec, time=NOW + 100)
     fill(store, log, [])
-    expected = [one for one in records(log) if one.offset >= 10]
+    expected = [record for record in records(log) if record.offset >= 10]
     compact(store, log)
     assert records(log) == expected
     first, second = [header for part in log.read(0, 1 << 20) for _, header in batches(part)][:2]
@@ -220,7 +220,7 @@ def test_headers_and_timestamps_survive_compaction(store: LogStore, log: Partiti
     log.append(encode_batch(made), log.leader_epoch)
     put(log, (b"k0", None), (b"k2", b"new"))
     fill(store, log, [])
-    expected = [one for one in records(log) if one.offset not in (0, 2)]
+    expected = [record for record in records(log) if record.offset not in (0, 2)]
     compact(store, log, NOW + DAY)
     assert records(log) == expected
 
@@ -231,7 +231,7 @@ def test_idempotent_producers_go_on_where_they_were(store: LogStore, log: Partit
     put(log, (b"k", b"other"), producer_id=6, producer_epoch=0, base_sequence=0)
     fill(store, log, [(b"k", b"last")])
     compact(store, log)
-    assert next(one.value for one in records(log)) == b"last"
+    assert next(record.value for record in records(log)) == b"last"
     left = {header.producer_id: header for part in log.read(0, 1 << 20) for _, header in batches(part)}
     assert (left[5].base_sequence, left[5].last_offset, left[5].record_count) == (7, 7, 0)
     assert (left[6].base_offset, left[6].record_count) == (8, 0)
@@ -289,7 +289,7 @@ def test_compaction_and_retention_together(store: LogStore) -> None:
     assert compaction.swap()
     compaction.close()
     assert log.start_offset == 3
-    assert {one.key for one in records(log)} == {b"k0", b"k1", b"k2", b"k3", b"filler"}
+    assert {record.key for record in records(log)} == {b"k0", b"k1", b"k2", b"k3", b"filler"}
     assert log.apply_retention(NOW + 30 * DAY) == log.end_offset
     assert records(log) == []
 
@@ -299,7 +299,7 @@ def test_an_emptied_segment_does_not_block_reads(store: LogStore) -> None:
     fill(store, log, [(b"k", b"v" * 500), (b"k", b"v" * 500)])
     fill(store, log, [(b"k", b"v" * 500), (b"k", b"v" * 500)])
     compact(store, log)
-    assert next(one.offset for one in records(log)) > 3
+    assert next(record.offset for record in records(log)) > 3
     assert log.apply_retention(NOW + 30 * DAY) == log.end_offset
 
 
@@ -317,7 +317,7 @@ def test_a_deleted_topic_is_let_go(tmp_path: Path) -> None:
     fill(with_room, again, [(b"new", b"v")])
     assert not compaction.swap()
     compaction.close()
-    assert next(one.key for one in records(again)) == b"new"
+    assert next(record.key for record in records(again)) == b"new"
     with_room.close()
 
 
@@ -365,8 +365,8 @@ def test_a_reader_ends_up_with_the_same_table_however_often_it_is_compacted(
             compact(store, log, now, map_keys * 200)
         after = records(log)
         assert table(after) == first
-        assert [(one.offset, one.key, one.value, one.timestamp) for one in after] == [
-            (one.offset, one.key, one.value, one.timestamp) for one in before if one in after
+        assert [(record.offset, record.key, record.value, record.timestamp) for record in after] == [
+            (record.offset, record.key, record.value, record.timestamp) for record in before if record in after
         ]
         known = log.producers.get(1)
         assert known is not None and known.batches[-1].last_sequence == sequence - 1
@@ -390,7 +390,7 @@ def test_killed_at_any_step_nothing_is_lost(tmp_path_factory: pytest.TempPathFac
         shutil.copytree(root / "data", root / str(copies))
         again = FileStore(root / str(copies))
         found = records(the_log(again))
-        assert [one.offset for one in found] == sorted({one.offset for one in found})
+        assert [record.offset for record in found] == sorted({record.offset for record in found})
         assert (table(found), again.recovered) == (expected, [])
         fill(again, the_log(again), [(b"later", b"1")])
         compact(again, the_log(again))
@@ -513,7 +513,7 @@ def test_records_of_a_compacted_log_decode_like_any_other(store: LogStore, log: 
     part, *_ = log.read(0, 1 << 20)
     first = read_header(part)
     assert first.delete_horizon == NOW + 3 + DAY
-    assert [(one.offset, one.timestamp, one.value) for one in decode_records(part)] == [
+    assert [(record.offset, record.timestamp, record.value) for record in decode_records(part)] == [
         (1, NOW + 1, None),
         (2, NOW + 2, b"2"),
     ]
@@ -526,7 +526,7 @@ def test_nothing_from_a_transaction_on_is_touched(store: LogStore, log: Partitio
     put(log, (b"a", b"3"), transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
     fill(store, log, [(b"a", b"4"), (b"a", b"5")])
     compact(store, log)
-    assert [one.value for one in records(log)][:4] == [b"2", b"3", b"4", b"5"]
+    assert [record.value for record in records(log)][:4] == [b"2", b"3", b"4", b"5"]
     compaction = log.compact(NOW, MAP)
     for _ in compaction.work():
         pass

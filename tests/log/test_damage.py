@@ -109,7 +109,7 @@ def records_up_to(log: PartitionLog, end: int, max_bytes: int = 300) -> list[Rec
     while position < end:
         for part in log.read(position, max_bytes):
             for at, header in batches(part):
-                found += [one for one in decode_records(part, at) if one.offset >= position]
+                found += [record for record in decode_records(part, at) if record.offset >= position]
                 position = header.next_offset
     return found
 
@@ -186,7 +186,7 @@ def test_a_sidecar_knows_nothing_of_appends_that_a_crash_took_back(tmp_path: Pat
     assert list((tmp_path / "crash" / "orders-0").glob("*.index"))
     log = the_log(again)
     known = log.producers.get(1)
-    assert known is not None and [one.last_sequence for one in known.batches] == [0]
+    assert known is not None and [batch.last_sequence for batch in known.batches] == [0]
     assert log.producers.get(2) is None
     again.close()
 
@@ -197,7 +197,7 @@ def test_a_sidecar_of_other_bytes_is_not_believed(tmp_path: Path) -> None:
     first.write_bytes(bytes(reversed(first.read_bytes())))
     store = FileStore(tmp_path)
     log = the_log(store)
-    assert [one.offset for one in store.recovered] == [0]
+    assert [cut.offset for cut in store.recovered] == [0]
     (kept,) = decode_records(second.read_bytes())[:1]
     assert values(log, 1)[0] == kept.value
     store.close()

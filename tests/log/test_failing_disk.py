@@ -99,7 +99,7 @@ def test_the_next_start_checks_what_a_failed_sync_left(tmp_path: Path, disk: Dis
     store = opened(tmp_path)
     found = store.partition(store.topics()["orders"].topic_id, 0)
     assert values(found) == [b"kept"]
-    assert [one.bytes_cut for one in store.recovered] == [50]
+    assert [cut.bytes_cut for cut in store.recovered] == [50]
     store.close()
 
 

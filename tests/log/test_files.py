@@ -62,7 +62,7 @@ def test_everything_is_restored(data: Path, tmp_path: Path, ending: str) -> None
     with opened(data if ending == "closed" else crash) as store:
         log = store.partition(next(iter(store.topics().values())).topic_id, 0)
         found = (records(log), log.find_time(NOW + 50), log.find_max_time(), log.size, store.topics())
-        times = [one and one.timestamp for one in (found[1], found[2])]
+        times = [record and record.timestamp for record in (found[1], found[2])]
         assert (found[0], times, found[3:]) == (expected[0], [NOW + 50, NOW + 99], expected[3:])
         assert (log.start_offset, log.end_offset, log.stable_offset) == (7, 100, 100)
         assert (log.leader_epoch, store.cluster_id, store.recovered) == (epoch + 1, cluster, [])
@@ -110,7 +110,7 @@ def test_a_missing_or_damaged_sidecar_is_made_up_for(data: Path, tmp_path: Path)
         log = only_log(store)
         assert records(log) == expected
         known = log.producers.get(3)
-        assert known is not None and [one.last_sequence for one in known.batches] == [55, 56, 57, 58, 59]
+        assert known is not None and [batch.last_sequence for batch in known.batches] == [55, 56, 57, 58, 59]
         assert store.recovered == []
     assert [sidecar.read_bytes() for sidecar in sidecars] == whole
 
@@ -251,7 +251,7 @@ def test_the_writer_thread_and_the_event_loop_do_not_disturb_each_other(data: Pa
             synced.result()
             store.settle(pending)
         assert [values(log) for log in logs] == [
-            one[log.start_offset :] for log, one in zip(logs, expected, strict=True)
+            written[log.start_offset :] for log, written in zip(logs, expected, strict=True)
         ]
         final = [records(log) for log in logs]
     with opened(data) as store:

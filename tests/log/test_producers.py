@@ -16,9 +16,9 @@ def header(
 
 def states(*headers: BatchHeader) -> ProducerStates:
     producers = ProducerStates()
-    for one in headers:
-        assert producers.check(one) == Accepted()
-        producers.update(one)
+    for header in headers:
+        assert producers.check(header) == Accepted()
+        producers.update(header)
     return producers
 
 
@@ -41,7 +41,7 @@ def test_the_next_sequence_is_accepted_and_a_gap_is_out_of_order() -> None:
 def test_each_of_the_last_five_batches_is_known_as_a_duplicate_with_its_offset() -> None:
     sent = [header(sequence, offset=100 + sequence) for sequence in range(7)]
     producers = states(*sent)
-    assert [producers.check(one) for one in sent[2:]] == [Duplicate(100 + n, 100 + n) for n in range(2, 7)]
+    assert [producers.check(header) for header in sent[2:]] == [Duplicate(100 + n, 100 + n) for n in range(2, 7)]
     assert kind(producers.check(sent[1])) is OutOfOrder
 
 

@@ -57,7 +57,7 @@ def test_a_tail_torn_at_any_byte_is_cut_and_reported(crash: Path, three_batches:
     for size in range(last, len(three_batches)):
         with reopened(crash, three_batches[:size]) as store:
             assert [record.offset for record in records(the_log(store))] == [0, 1, 2, 3]
-            torn = [(one.topic, one.partition, one.offset, one.bytes_cut) for one in store.recovered]
+            torn = [(cut.topic, cut.partition, cut.offset, cut.bytes_cut) for cut in store.recovered]
             assert torn == ([("orders", 0, 4, size - last)] if size > last else [])
             assert (crash / LOG).stat().st_size == last
 
@@ -69,7 +69,7 @@ def test_garbage_behind_the_last_batch_is_cut(
         caplog.clear()
         with reopened(crash, three_batches + garbage) as store:
             assert len(records(the_log(store))) == 6
-            assert [one.bytes_cut for one in store.recovered] == [len(garbage)]
+            assert [cut.bytes_cut for cut in store.recovered] == [len(garbage)]
             assert f"orders-0: dropped {len(garbage)} bytes from offset 6 on" in caplog.text
 
 
@@ -87,7 +87,7 @@ def test_every_flipped_bit_that_a_checksum_covers_is_noticed(crash: Path, three_
         with reopened(crash, bytes(damaged)) as store:
             sound = places[start].base_offset
             assert [record._replace(headers=()) for record in records(the_log(store))] == expected[:sound]
-            assert [one.offset for one in store.recovered] == [sound]
+            assert [cut.offset for cut in store.recovered] == [sound]
 
 
 def test_sound_batches_behind_a_damaged_one_are_set_aside(crash: Path, three_batches: bytes) -> None:
@@ -154,7 +154,7 @@ def test_damage_in_an_older_segment_is_skipped_and_what_follows_is_kept(tmp_path
     others = [number for number in range(20) if number != header.base_offset]
     assert [record.offset for record in records(found)] == others
     assert [record.offset for record in records(found, max_bytes=10)] == others
-    assert [one.offset for one in store.recovered] == [header.base_offset]
+    assert [cut.offset for cut in store.recovered] == [header.base_offset]
     assert second.stat().st_size == len(content)
     store.close()
 
@@ -175,5 +175,5 @@ def test_a_failed_append_that_comes_back_behind_a_full_segment_is_not_served(tmp
         file.write(lost[:last])
     store = FileStore(tmp_path)
     assert records(the_log(store)) == expected
-    assert [one.bytes_cut for one in store.recovered] == [last]
+    assert [cut.bytes_cut for cut in store.recovered] == [last]
     store.close()

@@ -146,7 +146,7 @@ def test_a_time_is_found_inside_a_batch(store: LogStore) -> None:
     append(log, b"f", time=NOW + 50)
     flush(store)
     found = [log.find_time(NOW + after) for after in (-5, 0, 2, 3, 101, 102)]
-    assert [one and (one.offset, one.timestamp - NOW) for one in found] == [
+    assert [record and (record.offset, record.timestamp - NOW) for record in found] == [
         (0, 0),
         (0, 0),
         (2, 2),
@@ -246,7 +246,7 @@ def test_truncation_takes_producers_back(store: LogStore) -> None:
     flush(store)
     log.truncate(2)
     known = log.producers.get(1)
-    assert known is not None and [one.last_sequence for one in known.batches] == [0, 1]
+    assert known is not None and [batch.last_sequence for batch in known.batches] == [0, 1]
 
 
 def test_retention_by_size_drops_the_oldest_segments(store: LogStore) -> None:
@@ -344,7 +344,7 @@ def test_appends_that_failed_to_sync_do_not_exist(store: LogStore) -> None:
     assert (log.end_offset, log.stable_offset, other.end_offset, store.queued_bytes) == (2, 2, 0, 0)
     assert values(log) == [b"kept", b"kept too" * 20]
     known = log.producers.get(1)
-    assert known is not None and [one.last_sequence for one in known.batches] == [0]
+    assert known is not None and [batch.last_sequence for batch in known.batches] == [0]
     assert log.producers.get(2) is None
     assert append(log, b"again") == 2
     flush(store)

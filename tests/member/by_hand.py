@@ -63,7 +63,7 @@ class ByHand:
         for send in self.last.send:
             assert type(send.message) not in self.open, "one request of a kind at a time"
             self.open[type(send.message)] = send.request, send.message
-        self.settled |= {one.commit: one.errors for one in self.last.settled}
+        self.settled |= {outcome.commit: outcome.errors for outcome in self.last.settled}
         return self.last
 
     def request(self, kind: type[AnyRequest]) -> AnyRequest:
@@ -128,9 +128,9 @@ class ByHand:
         """Return the offsets of the commit in flight."""
         topics = self.request(OffsetCommitRequest).topics
         return {
-            TopicPartition(topic.name, one.partition_index): one.committed_offset
+            TopicPartition(topic.name, partition.partition_index): partition.committed_offset
             for topic in topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     @property

@@ -64,7 +64,7 @@ class ConsumerByHand:
             else:
                 assert isinstance(send.message, OffsetCommitRequest)
                 self.commits.append((send.request, send.message))
-        self.settled |= {one.commit: one.errors for one in self.last.settled}
+        self.settled |= {outcome.commit: outcome.errors for outcome in self.last.settled}
         return self.last
 
     def start(self, *topics: str) -> None:
@@ -130,7 +130,7 @@ def owned_in(heartbeat: ConsumerGroupHeartbeatRequest) -> set[TopicPartition] | 
     if heartbeat.topic_partitions is None:
         return None
     names = {topic_id: name for name, topic_id in IDS.items()}
-    return {TopicPartition(names[one.topic_id], n) for one in heartbeat.topic_partitions for n in one.partitions}
+    return {TopicPartition(names[topic.topic_id], n) for topic in heartbeat.topic_partitions for n in topic.partitions}
 
 
 def stable(*partitions: TopicPartition, **config: Any) -> ConsumerByHand:

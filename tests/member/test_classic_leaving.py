@@ -106,7 +106,7 @@ def test_the_id_that_a_leaving_member_is_handed_is_given_back() -> None:
     assert phase_of(hand) is Phase.LEAVING
     assert LeaveGroupRequest not in hand.open
     hand.answer(JoinGroupRequest, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m"))
-    assert [one.member_id for one in hand.request(LeaveGroupRequest).members] == ["m"]
+    assert [member.member_id for member in hand.request(LeaveGroupRequest).members] == ["m"]
     hand.answer(LeaveGroupRequest, LeaveGroupResponse())
     assert phase_of(hand) is Phase.UNSUBSCRIBED
 

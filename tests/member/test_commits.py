@@ -22,7 +22,7 @@ def queue_of(*commits: Mapping[TopicPartition, int], deadline_at: int = 1_000) -
     """A queue of commits with the numbers 1, 2, ..."""
     queue = CommitQueue()
     for number, offsets in enumerate(commits, 1):
-        queue.add(number, {one: OffsetAndMetadata(offset) for one, offset in offsets.items()}, deadline_at)
+        queue.add(number, {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}, deadline_at)
     return queue
 
 
@@ -30,10 +30,10 @@ def answer(codes: Mapping[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
-                name=one.topic,
-                partitions=[OffsetCommitResponsePartition(partition_index=one.partition, error_code=code)],
+                name=partition.topic,
+                partitions=[OffsetCommitResponsePartition(partition_index=partition.partition, error_code=code)],
             )
-            for one, code in codes.items()
+            for partition, code in codes.items()
         ]
     )
 
@@ -71,7 +71,7 @@ def test_the_answer_to_an_expired_commit_does_not_complete_the_next_one() -> Non
     queue.add(2, {T0: OffsetAndMetadata(6)}, 2_000)
     queue.sent_with(1)
     queue.expire(1_000)
-    assert [one.commit for one in queue.settled()] == [1]
+    assert [outcome.commit for outcome in queue.settled()] == [1]
     queue.sent_with(2)  # it may go out at once
     assert queue.answered(1, answer({T0: ErrorCode.NONE})) == {}
     assert not queue.unanswered(1)
@@ -177,8 +177,13 @@ def test_the_requests_say_all_that_is_known_of_each_position_and_go_by_id_or_by_
             topic.name,
             topic.topic_id,
             [
-                (one.partition_index, one.committed_offset, one.committed_leader_epoch, one.committed_metadata)
-                for one in topic.partitions
+                (
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+                for partition in topic.partitions
             ],
         )
         for request in requests

@@ -40,7 +40,7 @@ class Scripted(RangeAssignor):
 
 
 def owned(*hosts: Host) -> list[set[int]]:
-    return [{one.partition for one in host.processing} for host in hosts]
+    return [{partition.partition for partition in host.processing} for host in hosts]
 
 
 def test_an_assignor_of_the_members_is_used_if_all_offer_it() -> None:
@@ -91,7 +91,10 @@ def test_one_member_that_does_not_offer_it_leaves_it_to_the_server() -> None:
 
 
 NONSENSE: dict[str, tuple[Shares, str]] = {
-    "a partition twice": (lambda ids: {one: [TopicPartition("t", 0)] for one in ids}, "it assigns t-0 to both"),
+    "a partition twice": (
+        lambda ids: {member_id: [TopicPartition("t", 0)] for member_id in ids},
+        "it assigns t-0 to both",
+    ),
     "what is not subscribed": (lambda ids: {ids[0]: [TopicPartition("u", 0)]}, "that member does not subscribe to it"),
     "a member that is not there": (lambda ids: {"nobody": [TopicPartition("t", 0)]}, "names 'nobody', which is not a"),
     "a partition that is not there": (lambda ids: {ids[0]: [TopicPartition("t", 9)]}, "but it does not exist"),
@@ -117,7 +120,9 @@ def test_nonsense_is_refused_with_the_reason_and_the_last_good_target_stays(kind
     # No member waits forever: after the rebalance timeout the server's assignor computes.
     world.run(30_000)
     assert two.processing
-    assert not any("the last target stays in force" in (world.consumer_group.why(one) or "") for one in ("one", "two"))
+    assert not any(
+        "the last target stays in force" in (world.consumer_group.why(name) or "") for name in ("one", "two")
+    )
 
 
 def test_an_accepted_target_clears_the_last_error() -> None:

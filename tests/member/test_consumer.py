@@ -428,13 +428,13 @@ def asked_to_compute(assignor: str = "range") -> ConsumerGroupHeartbeatResponse:
 def test_a_member_asked_to_compute_answers_for_the_whole_group_at_once() -> None:
     member, join = computing(find_assignor("range"))
     assert isinstance(join.message, ConsumerGroupHeartbeatRequest)
-    assert [one.name for one in join.message.offered_assignors or []] == ["range"]
+    assert [assignor.name for assignor in join.message.offered_assignors or []] == ["range"]
     [told] = member.handle(Responded(join.request, asked_to_compute()), 110).send
     assert isinstance(told.message, ConsumerGroupHeartbeatRequest)
     computed = told.message.computed
     assert computed is not None and (computed.group_epoch, computed.error) == (6, None)
-    shares = {one.member_id: one.topic_partitions for one in computed.targets}
-    assert {name: [(one.topic_id.int, one.partitions) for one in share] for name, share in shares.items()} == {
+    shares = {target.member_id: target.topic_partitions for target in computed.targets}
+    assert {name: [(topic.topic_id.int, topic.partitions) for topic in share] for name, share in shares.items()} == {
         "m": [(7, [0])],
         "n": [(7, [1])],
     }

@@ -124,7 +124,7 @@ def test_a_commit_for_a_missing_topic_is_tried_five_times_beside_the_others() ->
     attempts = 1
     while not hand.settled:
         hand.wait(1_000, MemberTimer.RETRY)
-        assert [one.partition_index for one in hand.commits[0][1].topics[0].partitions] == [1]
+        assert [partition.partition_index for partition in hand.commits[0][1].topics[0].partitions] == [1]
         attempts += 1
         hand.answer_commit({T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
     assert attempts == 5

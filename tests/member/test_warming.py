@@ -56,21 +56,21 @@ def test_a_standby_assigned_without_a_rebalance_takes_over_when_the_owner_leaves
     members = [Stateful(world, name, protocol, plans) for name in "abc"]
     for _ in range(3):
         world.run(20_000)
-        for one in members:
-            one.copy("copies are there")
+        for member in members:
+            member.copy("copies are there")
     world.run(20_000)
-    before, computed = {one.name: one.host.processing for one in members}, len(plans)
-    for one in members:
-        one.copy(None)
+    before, computed = {member.name: member.host.processing for member in members}, len(plans)
+    for member in members:
+        member.copy(None)
     world.run(20_000)
     assert len(plans) == computed
     assert sorted(map(len, before.values())) == [2, 2, 2]
-    standby = {one.name: one.has for one in members}
+    standby = {member.name: member.has for member in members}
     members[0].host.leave()
     world.run(20_000)
-    for one in members[1:]:
-        assert one.host.processing - before[one.name] <= standby[one.name]
-        assert len(one.host.processing) == 3
+    for member in members[1:]:
+        assert member.host.processing - before[member.name] <= standby[member.name]
+        assert len(member.host.processing) == 3
 
 
 def test_only_members_that_compute_can_ask_for_a_new_target() -> None:

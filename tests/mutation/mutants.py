@@ -76,7 +76,7 @@ def find_code(code: CodeType, function: str, first_line: int) -> CodeType | None
     if code.co_qualname == function and code.co_firstlineno == first_line:
         return code
     nested = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return next((found for one in nested if (found := find_code(one, function, first_line))), None)
+    return next((found for constant in nested if (found := find_code(constant, function, first_line))), None)
 
 
 class _Planter(ast.NodeTransformer):

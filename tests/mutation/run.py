@@ -82,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.chdir(ROOT)
     package = PACKAGES[options.package]
-    found = [one for one in _mutants_of(package) if options.only in f"{one.path} {one.function}"]
+    found = [mutant for mutant in _mutants_of(package) if options.only in f"{mutant.path} {mutant.function}"]
     equivalent = equivalent_mutants()
-    drawn = [one for one in found if signature(one) not in equivalent]
+    drawn = [mutant for mutant in found if signature(mutant) not in equivalent]
     if not options.all:
         Random(options.seed).shuffle(drawn)
         drawn = drawn[: options.count]
@@ -111,8 +111,8 @@ def _tried(drawn: Sequence[Mutant], package: Package, options: argparse.Namespac
     if session.problem:
         print(session.problem, file=sys.stderr)
         return 2
-    applied = [one for one in verdicts if one.killed_by != "not applicable"]
-    killed = sum(one.killed_by is not None for one in applied)
+    applied = [verdict for verdict in verdicts if verdict.killed_by != "not applicable"]
+    killed = sum(verdict.killed_by is not None for verdict in applied)
     print(f"{options.package}: {killed} of {len(applied)} noticed ({100 * killed / max(1, len(applied)):.0f} %), "
           f"{time.monotonic() - began:.0f} s")  # fmt: skip
     return 0 if killed == len(applied) else 1

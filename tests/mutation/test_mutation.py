@@ -49,7 +49,7 @@ def test_a_process():
 def test_every_operator_constant_and_statement_is_mutated_but_what_no_test_can_notice(tmp_path: Path) -> None:
     module = tmp_path / "account.py"
     module.write_text(MODULE, encoding="utf-8")
-    assert [(one.function, one.before, one.after) for one in mutants(module)] == [
+    assert [(mutant.function, mutant.before, mutant.after) for mutant in mutants(module)] == [
         ("Account.__init__", "self.limit = limit", "pass"),
         ("Account.__init__", "self.spent = 0", "pass"),
         ("Account.__init__", "0", "1"),

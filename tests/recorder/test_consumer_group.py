@@ -102,7 +102,7 @@ def test_partitions_of_a_dead_member_are_dark_since_its_removal() -> None:
     journal.fetched("b", "/b", "orders", 0, 50_050)
     (record,) = journal.fetched("b", "/b", "orders", 1, 50_100)
     assert [trigger.cause for trigger in record.triggers] == ["member joined", "session expired"]
-    assert [(one.member_id, one.cause) for one in record.gone] == [("a-1", "session expired")]
+    assert [(member.member_id, member.cause) for member in record.gone] == [("a-1", "session expired")]
     assert (record.came, record.went) == ((B,), (A,))
     assert [change.dark_ms for change in record.partitions] == [3_050, 3_100]
 

@@ -17,7 +17,7 @@ def test_json_contains_derived_figures() -> None:
     told = json.loads(last.to_json())
     assert (told["cause"], told["moved"], told["wall_ms"]) == ("session expired", len(last.moved), last.wall_ms)
     assert told["went"] == [last.went[0].member_id]
-    assert [one["dark_ms"] for one in told["partitions"]] == [change.dark_ms for change in last.partitions]
+    assert [partition["dark_ms"] for partition in told["partitions"]] == [change.dark_ms for change in last.partitions]
 
 
 def test_an_observer_may_leave_out_what_it_cannot_know() -> None:

@@ -102,7 +102,7 @@ class ConsumerCommands:
             subscribed_topic_regex=said.get("regex"),
         )
         if "topics" in said or (is_full and "regex" not in said):
-            request.subscribed_topic_names = [one for one in said.get("topics", "orders").split(",") if one]
+            request.subscribed_topic_names = [topic for topic in said.get("topics", "orders").split(",") if topic]
         if is_full:
             request.rebalance_timeout_ms = int(said.get("rebalance", "60")) * 1_000
             request.topic_partitions = self._owned(member, "all")
@@ -133,7 +133,7 @@ class ConsumerCommands:
     def _owned(self, member: Standing, owned: str) -> list[TopicPartitions]:
         partitions = member.owned
         if owned != "all":
-            words = [one.rpartition("-") for one in owned.split(",") if one]
+            words = [word.rpartition("-") for word in owned.split(",") if word]
             partitions = [TopicPartition(topic, int(number)) for topic, _, number in words]
         by_topic: dict[str, list[int]] = {}
         for topic, number in partitions:

@@ -37,7 +37,7 @@ _DEFAULT_INTERVAL = 5_000
 
 def _places(topics: Iterable[Any], names: Names) -> str:
     """Partitions of topics as the wire and the log have them."""
-    return listing(TopicPartition(names[one.topic_id], number) for one in topics for number in one.partitions)
+    return listing(TopicPartition(names[topic.topic_id], number) for topic in topics for number in topic.partitions)
 
 
 def reply(response: Message, names: Names) -> list[str]:
@@ -68,7 +68,7 @@ def _described(group: DescribedGroup) -> Iterator[str]:
         return
     epochs = f"epoch={group.group_epoch} target={group.assignment_epoch}"
     yield f"described {group.group_id}: {group.group_state} {epochs} {group.assignor_name}"
-    for member in sorted(group.members, key=lambda one: one.member_id):
+    for member in sorted(group.members, key=lambda each: each.member_id):
         has, target = ([TopicPartition(t.topic_name, p) for t in share.topic_partitions for p in t.partitions]
                        for share in (member.assignment, member.target_assignment))  # fmt: skip
         who = member.member_id + (f" ({member.instance_id})" if member.instance_id else "")

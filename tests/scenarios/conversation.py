@@ -257,7 +257,7 @@ class Conversation:
         assignments = []
         for share in shares:
             member, _, partitions = share.partition(":")
-            owned = [partition(one) for one in partitions.split(",") if one]
+            owned = [partition(word) for word in partitions.split(",") if word]
             member_id = self._client(member).member_id if member in self._clients else member
             assignments.append(
                 SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(Assignment(owned)))
@@ -338,7 +338,7 @@ class Conversation:
         version = _version(options)
         group_id = options.get("group", "g")
         wanted: dict[str, list[int]] = {}
-        for topic, number in (partition(one) for one in targets if one != "all"):
+        for topic, number in (partition(target) for target in targets if target != "all"):
             wanted.setdefault(topic, []).append(number)
         if version >= 8:
             topic_id = UUID(int=int(options["topic-id"])) if "topic-id" in options else NO_TOPIC_ID
@@ -432,7 +432,7 @@ def _protocols(said: dict[str, str]) -> Iterator[JoinGroupRequestProtocol]:
 
 
 def _subscription(said: dict[str, str]) -> bytes:
-    owned = [partition(one) for one in said.get("owned", "").split(",") if one]
+    owned = [partition(word) for word in said.get("owned", "").split(",") if word]
     topics = [topic for topic in said.get("topics", "orders").split(",") if topic]
     # Not by encode_subscription, which sorts: some clients do not.
     body = ConsumerProtocolSubscription(

@@ -38,7 +38,7 @@ from kohort.wire.messages.sync_group import SyncGroupResponse
 
 def listing(partitions: Any) -> str:
     """Partitions in order, in brackets."""
-    return "[" + " ".join(str(one) for one in sorted(partitions)) + "]"
+    return "[" + " ".join(str(partition) for partition in sorted(partitions)) + "]"
 
 
 def written(effects: Effects) -> Iterator[str]:

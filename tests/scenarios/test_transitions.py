@@ -22,5 +22,7 @@ def test_every_transition_has_a_transcript(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ClassicGroup, "transition_to", noted)
     for name in SCENARIOS:
         played((FOLDER / name).read_text(encoding="utf-8"))
-    allowed = set(chain.from_iterable(((one, state) for one in before) for state, before in PREDECESSORS.items()))
+    allowed = set(
+        chain.from_iterable(((predecessor, state) for predecessor in before) for state, before in PREDECESSORS.items())
+    )
     assert seen == allowed

@@ -227,7 +227,7 @@ class WireCoordinator:
         out = Effects()
         end = time.monotonic() + timeout
         while (until is None or not until <= out.replies.keys()) and (left := end - time.monotonic()) > 0:
-            tokens = {one[0]: token for token, one in self._open.items()}
+            tokens = {request[0]: token for token, request in self._open.items()}
             readable, _, _ = select.select(list(tokens), [], [], left)
             for connection in readable:
                 self._read(tokens[connection], out)
@@ -299,8 +299,8 @@ class WireCoordinator:
             case ListGroupsResponse():
                 ours = [group for group in response.groups if group.group_id.startswith(self._prefix)]
                 response.groups = [group for group in ours if group.group_id != f"{self._prefix}topics"]
-                for one in response.groups:
-                    one.group_id = one.group_id.removeprefix(self._prefix)
+                for listed in response.groups:
+                    listed.group_id = listed.group_id.removeprefix(self._prefix)
 
     def _unmark_member(self, member: Member) -> None:
         member.subscribed_topic_names = [name.removeprefix(self._prefix) for name in member.subscribed_topic_names]

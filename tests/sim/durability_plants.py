@@ -69,8 +69,8 @@ def a_commit_loses_its_leader_epoch(patch: MonkeyPatch) -> None:
 
     def careless(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
         for topic in request.topics:
-            for one in topic.partitions:
-                one.committed_leader_epoch = -1
+            for partition in topic.partitions:
+                partition.committed_leader_epoch = -1
         real(groups, request, *rest)
 
     patch.setattr(coordinator_shard, "commit", careless)

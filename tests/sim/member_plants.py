@@ -52,8 +52,8 @@ def a_leader_assigns_topics_that_a_member_does_not_want(patch: MonkeyPatch) -> N
     real = RangeAssignor.assign
 
     def pushy(self: Any, counts: Mapping[str, int], subscriptions: Mapping[str, Any], instance_ids: Any) -> Any:
-        topics = tuple(sorted({topic for one in subscriptions.values() for topic in one.topics}))
-        wider = {name: type(one)(topics) for name, one in subscriptions.items()}
+        topics = tuple(sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}))
+        wider = {name: type(subscription)(topics) for name, subscription in subscriptions.items()}
         return real(self, counts, wider, instance_ids)
 
     patch.setattr(RangeAssignor, "assign", pushy)
@@ -81,8 +81,8 @@ def a_member_commits_one_record_more_than_it_processed(patch: MonkeyPatch) -> No
 
     def eager(groups: Any, request: OffsetCommitRequest, *rest: Any) -> None:
         for topic in request.topics:
-            for one in topic.partitions:
-                one.committed_offset += 1
+            for partition in topic.partitions:
+                partition.committed_offset += 1
         real(groups, request, *rest)
 
     patch.setattr(coordinator_shard, "commit", eager)
@@ -140,7 +140,7 @@ def a_sticky_assignor_uses_outdated_claims(patch: MonkeyPatch) -> None:
 
 @plant("S3", hint=9)
 def a_sticky_assignor_forgets_the_previous_owners(patch: MonkeyPatch) -> None:
-    patch.setattr(uniform, "_keep", lambda owned, quota, spare: {one: [] for one in sorted(owned)})
+    patch.setattr(uniform, "_keep", lambda owned, quota, spare: {member: [] for member in sorted(owned)})
 
 
 @plant("S3", hint=5)

@@ -73,11 +73,11 @@ def a_heartbeat_of_an_unknown_member_is_accepted(patch: MonkeyPatch) -> None:
 def a_static_member_that_returns_rebalances_its_group(patch: MonkeyPatch) -> None:
     real = join._join_static
 
-    def as_another(groups: Any, group: Any, instance_id: str, one: Any, out: Effects) -> None:
+    def as_another(groups: Any, group: Any, instance_id: str, request: Any, out: Effects) -> None:
         old_id = group.static_ids.get(instance_id)
         if old_id is not None:
             membership._remove(groups, group, RebalanceReason(Cause.STATIC_MEMBER_RETURNED, old_id), out)
-        real(groups, group, instance_id, one, out)
+        real(groups, group, instance_id, request, out)
 
     patch.setattr(join, "_join_static", as_another)
 

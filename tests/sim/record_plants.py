@@ -52,7 +52,7 @@ def a_partition_without_a_position_keeps_the_others_from_being_checked(patch: Mo
     real = Positioner._needed
 
     def missing_first(self: Any, state: PartitionState) -> Any:
-        if state.position is not None and any(one.position is None for one in self._fetcher.states.values()):
+        if state.position is not None and any(state.position is None for state in self._fetcher.states.values()):
             return None
         return real(self, state)
 

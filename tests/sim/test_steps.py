@@ -30,7 +30,7 @@ VALUES: dict[object, object] = {
 @pytest.mark.parametrize("kind", get_args(Step), ids=lambda kind: str(kind.name()))
 def test_a_step_is_read_as_it_was_written(kind: type[Step]) -> None:
     hints = get_type_hints(kind)
-    values: list[Any] = [VALUES[hints[one.name]] for one in fields(kind)[1:]]
+    values: list[Any] = [VALUES[hints[field.name]] for field in fields(kind)[1:]]
     step = kind(1.5, *values)
     assert parse(str(step)) == step
 

@@ -61,7 +61,7 @@ def write(directory: Path, scale: Scale, told: Callable[[str], None]) -> int:
         records += write_shard(target, shards[shard], BEGIN, BEGIN + int(scale.days * DAY))
         told(f"{done} of {len(shards)} shards, {records:,} records")
     _write_ends(directory / "ends", stories, scale)
-    _write_truth(directory / "truth", stories, [one for some in shards.values() for one in some])
+    _write_truth(directory / "truth", stories, [member for some in shards.values() for member in some])
     return records
 
 
@@ -105,11 +105,20 @@ def _write_truth(directory: Path, stories: Sequence[Story], series: Sequence[Ser
     directory.mkdir()
     text, number = pa.string(), pa.int64()
     moves, commits = [], defaultdict[str, int](int)
-    for one in series:
-        commits[one.story.group_id] += one.commits
-        said = [move for move in one.story.moves if move.partition == one.partition]
-        for move, last, first in zip(said, one.last_before.tolist(), one.first_after.tolist(), strict=True):
-            row = (one.story.group_id, one.story.topic, one.partition, move.at, move.from_member, move.to_member)
+    for partition_series in series:
+        commits[partition_series.story.group_id] += partition_series.commits
+        said = [move for move in partition_series.story.moves if move.partition == partition_series.partition]
+        for move, last, first in zip(
+            said, partition_series.last_before.tolist(), partition_series.first_after.tolist(), strict=True
+        ):
+            row = (
+                partition_series.story.group_id,
+                partition_series.story.topic,
+                partition_series.partition,
+                move.at,
+                move.from_member,
+                move.to_member,
+            )
             moves.append((*row, last if last >= 0 else None, first if first >= 0 else None))
     kinds: dict[str, tuple[_Fields, list[tuple[Any, ...]]]] = {
         "moves": (

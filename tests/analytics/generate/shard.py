@@ -91,13 +91,19 @@ def write_shard(directory: Path, series: Sequence[Series], begin: Millis, end: M
     """Write the segments of one shard; how many records there are."""
     directory.mkdir(parents=True)
     log = _Segments(directory)
+    stories = {id(partition_series.story): partition_series.story for partition_series in series}.values()
     said = sorted(
-        ((generation.at, story.group_id, records_of(story, generation))
-         for story in {id(one.story): one.story for one in series}.values() for generation in story.generations),
-        key=lambda one: one[:1],
-    )  # fmt: skip
-    keys = pa.array([commit_key(one.story, one.partition) for one in series], pa.binary())
-    per_ms = sum(1 / one.interval_ms for one in series)
+        (
+            (generation.at, story.group_id, records_of(story, generation))
+            for story in stories
+            for generation in story.generations
+        ),
+        key=lambda entry: entry[:1],
+    )
+    keys = pa.array(
+        [commit_key(partition_series.story, partition_series.partition) for partition_series in series], pa.binary()
+    )
+    per_ms = sum(1 / partition_series.interval_ms for partition_series in series)
     step = max(1, int(min(_COMMITS_AT_ONCE / per_ms, end - begin))) if series else end - begin
     said_at = 0
     for slab in range(begin, end, step):
@@ -121,10 +127,10 @@ def write_shard(directory: Path, series: Sequence[Series], begin: Millis, end: M
 
 def _slab(series: Sequence[Series], begin: Millis, end: Millis) -> tuple[Any, Any, Any]:
     """Times, series and offsets of all commits in [begin, end), in the order of time."""
-    parts = [(one.commit_times(begin, end), one) for one in series]
+    parts = [(partition_series.commit_times(begin, end), partition_series) for partition_series in series]
     times = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int64)
     which = np.repeat(np.arange(len(parts)), [len(part) for part, _ in parts])
-    offsets = np.concatenate([one.committed(part) for part, one in parts]) if parts else times
+    offsets = np.concatenate([partition_series.committed(part) for part, partition_series in parts]) if parts else times
     order = np.argsort(times, kind="stable")
     return times[order], which[order], offsets[order]
 
@@ -136,7 +142,11 @@ def _columns(series: Sequence[Series], keys: Any, times: Any, which: Any, offset
     values["version"], values["offset"], values["at"] = 4, offsets, times
     values["metadata"] = 1
     values["tag"] = np.void(b"\1\0\x10")
-    values["id"] = np.array([np.void(one.story.topic_id.bytes) for one in series], "V16")[which] if rows else b""
+    values["id"] = (
+        np.array([np.void(partition_series.story.topic_id.bytes) for partition_series in series], "V16")[which]
+        if rows
+        else b""
+    )
     ends = np.arange(rows + 1, dtype=np.int32) * _VALUE.itemsize
     packed = pa.Array.from_buffers(
         pa.binary(), rows, [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(values.tobytes())]

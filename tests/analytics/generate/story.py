@@ -277,7 +277,7 @@ class _Consumer(_Group):
         came, went = self.swap(event, people)
         # A member that is thrown out and joins again does so in two steps, each an epoch of its own.
         steps = [(came, went)] if not (came and went) else [((), went), (came, ())]
-        steps = [((one,), ()) for one in came] if self.epoch == 0 else steps
+        steps = [((newcomer,), ()) for newcomer in came] if self.epoch == 0 else steps
         for joined, left in steps:
             self._step(at, joined, left)
             at += 5 * SECOND

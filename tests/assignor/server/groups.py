@@ -34,7 +34,7 @@ class Group:
         self.plan = self.assignor.plan()
 
     def set_topic(self, number: int, partitions: int, racks: Iterable[Iterable[str]] | None = None) -> None:
-        placed = None if racks is None else tuple(frozenset(one) for one in racks)
+        placed = None if racks is None else tuple(frozenset(partition_racks) for partition_racks in racks)
         self.topics[topic(number)] = TopicShape(partitions, placed)
         self.plan.set_topic(topic(number), self.topics[topic(number)])
 

@@ -40,19 +40,19 @@ def resource(kind: int, name: str, *changes: Change) -> Resource:
 async def alter(peer: Peer, *resources: Resource, version: int = 1, validate_only: bool = False) -> list[int]:
     request = incremental.IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
     responses = (await peer.ask(request, version, incremental.IncrementalAlterConfigsResponse)).responses
-    named = [(one.resource_type, one.resource_name) for one in resources]
-    assert [(one.resource_type, one.resource_name) for one in responses] == named
-    assert all(bool(one.error_message) == (one.error_code != ErrorCode.NONE) for one in responses)
-    return [one.error_code for one in responses]
+    named = [(resource.resource_type, resource.resource_name) for resource in resources]
+    assert [(response.resource_type, response.resource_name) for response in responses] == named
+    assert all(bool(response.error_message) == (response.error_code != ErrorCode.NONE) for response in responses)
+    return [response.error_code for response in responses]
 
 
 async def replace(peer: Peer, kind: int, name: str, version: int = 2, **configs: str | None) -> int:
     entries = [legacy.AlterableConfig(name=key.replace("_", "."), value=text) for key, text in configs.items()]
     wanted = legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=entries)
-    (one,) = (
+    (response,) = (
         await peer.ask(legacy.AlterConfigsRequest(resources=[wanted]), version, legacy.AlterConfigsResponse)
     ).responses
-    return one.error_code
+    return response.error_code
 
 
 def configs(broker: Broker, name: str = "orders") -> dict[str, str]:
@@ -257,10 +257,10 @@ async def test_a_setting_of_kafka_without_effect_is_accepted_returned_and_logged
     wanted = describe.DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=None)
     request = describe.DescribeConfigsRequest(resources=[wanted])
     (found,) = (await peer.ask(request, 4, describe.DescribeConfigsResponse)).results
-    told = {one.name: (one.value, one.config_source) for one in found.configs}
+    told = {config.name: (config.value, config.config_source) for config in found.configs}
     assert told["num.io.threads"] == ("16", Source.BROKER)
     assert told["num.replica.fetchers"] == ("1", Source.DEFAULT)
-    lines = [one.getMessage() for one in caplog.records if "num.io.threads" in one.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "num.io.threads" in record.getMessage()]
     assert lines == ["num.io.threads=16 has no effect: the broker has no thread pools"]
 
 
@@ -269,7 +269,7 @@ async def test_a_start_names_the_settings_that_have_no_effect(
 ) -> None:
     settings = {"num.io.threads": "16", "replica.selector.class": RACK_AWARE, "message.max.bytes": "5000"}
     await start_broker(BrokerOptions(port=0, settings=settings))
-    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert sorted(re.split("[ =]", line)[0] for line in warned) == ["num.io.threads", "replica.selector.class"]
     assert all("effect" in line for line in warned)
 

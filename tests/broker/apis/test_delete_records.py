@@ -122,8 +122,8 @@ async def test_many_partitions_are_deleted_and_others_are_answered_meanwhile(
     await other.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     assert not answer.done()
     (found,) = (await answer).topics
-    assert [one.partition_index for one in found.partitions] == list(range(2_000))
-    assert {(one.error_code, one.low_watermark) for one in found.partitions} == {(ErrorCode.NONE, 0)}
+    assert [partition.partition_index for partition in found.partitions] == list(range(2_000))
+    assert {(partition.error_code, partition.low_watermark) for partition in found.partitions} == {(ErrorCode.NONE, 0)}
 
 
 async def test_a_client_that_disconnects_leaves_the_rest_undeleted(

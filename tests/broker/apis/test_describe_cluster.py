@@ -42,7 +42,7 @@ def topics(request: pytest.FixtureRequest) -> None:
 async def test_every_version_names_this_broker_and_the_cluster(peer: Peer, broker: Broker, version: int) -> None:
     answer = await peer.ask(DescribeClusterRequest(), version, DescribeClusterResponse)
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, broker.cluster_id, broker.node_id)
-    assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [
+    assert [(broker.broker_id, broker.host, broker.port) for broker in answer.brokers] == [
         (broker.node_id, broker.host, broker.port)
     ]
     assert answer.cluster_authorized_operations == NOT_ASKED
@@ -77,8 +77,8 @@ async def page(peer: Peer, *names: str, limit: int = 2_000, cursor: tuple[str, i
     answer = await peer.ask(request, 0, DescribeTopicPartitionsResponse)
     after = answer.next_cursor
     found = [
-        (one.name or "", one.error_code, [partition.partition_index for partition in one.partitions])
-        for one in answer.topics
+        (topic.name or "", topic.error_code, [partition.partition_index for partition in topic.partitions])
+        for topic in answer.topics
     ]
     return found, None if after is None else (after.topic_name, after.partition_index)
 
@@ -148,7 +148,7 @@ async def test_a_cursor_that_makes_no_sense_is_refused(peer: Peer, cursor: tuple
 
 
 async def directory(peer: Peer, version: int, *topics: tuple[str, list[int]] | None) -> DescribeLogDirsResult:
-    wanted = [DescribableLogDirTopic(topic=one[0], partitions=one[1]) for one in topics if one is not None]
+    wanted = [DescribableLogDirTopic(topic=topic[0], partitions=topic[1]) for topic in topics if topic is not None]
     request = DescribeLogDirsRequest(topics=wanted if topics else None)
     (found,) = (await peer.ask(request, version, DescribeLogDirsResponse)).results
     return found
@@ -157,14 +157,16 @@ async def directory(peer: Peer, version: int, *topics: tuple[str, list[int]] | N
 @pytest.mark.parametrize("version", range(1, 6))
 async def test_every_version_returns_the_size_of_every_log(peer: Peer, broker: Broker, version: int) -> None:
     found = await directory(peer, version)
-    sizes = {one.name: [p.partition_size for p in one.partitions] for one in found.topics}
+    sizes = {topic.name: [p.partition_size for p in topic.partitions] for topic in found.topics}
     assert sizes == {"clicks": [0] * 5, "orders": [0] * 4, "z-last": [0] * 2, "__consumer_offsets": [0] * 50}
     assert (found.error_code, found.log_dir) == (ErrorCode.NONE, "memory")
 
 
 async def test_unknown_partitions_are_omitted(peer: Peer) -> None:
     found = await directory(peer, 4, ("orders", [1, 0, 1, 99, -1]), ("nobody", [0]), ("clicks", [99]))
-    assert [(one.name, [p.partition_index for p in one.partitions]) for one in found.topics] == [("orders", [0, 1])]
+    assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in found.topics] == [
+        ("orders", [0, 1])
+    ]
     assert (await directory(peer, 4, None)).topics == []
 
 
@@ -187,7 +189,9 @@ async def elect(
     if version >= 1:
         request.election_type = kind
     answer = await peer.ask(request, version, ElectLeadersResponse)
-    found = {one.topic: [p.error_code for p in one.partition_result] for one in answer.replica_election_results}
+    found = {
+        result.topic: [p.error_code for p in result.partition_result] for result in answer.replica_election_results
+    }
     return answer.error_code, found
 
 

@@ -39,7 +39,7 @@ async def describe(
     return result
 
 
-async def one(peer: Peer, kind: int, name: str, key: str) -> DescribeConfigsResourceResult:
+async def described_config(peer: Peer, kind: int, name: str, key: str) -> DescribeConfigsResourceResult:
     (config,) = (await describe(peer, kind, name, key)).configs
     assert config.name == key
     return config
@@ -64,7 +64,7 @@ async def test_a_topics_value_comes_before_the_brokers_and_the_default(start_bro
     broker.topics.create("own", 1, {"retention.ms": "60000"})
     broker.topics.create("plain", 1)
     async with talking_to(broker) as peer:
-        own, plain = [await one(peer, TOPIC, name, "retention.ms") for name in ("own", "plain")]
+        own, plain = [await described_config(peer, TOPIC, name, "retention.ms") for name in ("own", "plain")]
     inherited = [
         ("log.retention.ms", "70000", Source.STARTED_WITH),
         ("log.retention.ms", "604800000", Source.DEFAULT),
@@ -125,7 +125,7 @@ async def test_a_setting_that_kafka_derives_from_others_is_null_until_it_is_set(
     ):
         broker = await start_broker(BrokerOptions(port=0, settings=settings))
         async with talking_to(broker) as peer:
-            found = await one(peer, BROKER, str(broker.node_id), name)
+            found = await described_config(peer, BROKER, str(broker.node_id), name)
         assert (found.value, found.config_source, sources(found)) == expected
 
 

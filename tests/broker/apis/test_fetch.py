@@ -65,7 +65,10 @@ async def ask(peer: Peer, asked: FetchRequest, version: int = V) -> list[Partiti
 
 def found(partitions: Sequence[PartitionData]) -> list[tuple[int, ErrorCode, int]]:
     """Number, error and bytes of each partition."""
-    return [(one.partition_index, ErrorCode(one.error_code), len(one.records or b"")) for one in partitions]
+    return [
+        (partition.partition_index, ErrorCode(partition.error_code), len(partition.records or b""))
+        for partition in partitions
+    ]
 
 
 # When it is answered

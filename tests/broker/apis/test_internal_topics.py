@@ -64,15 +64,15 @@ async def assigned(peer: Peer, group: str, response: ConsumerGroupHeartbeatRespo
     """The topics of the only member of a group, as soon as it has any."""
     while not (found := told(response)):
         response = await beat(peer, group, "a", response.member_epoch)
-    return [one.topic_id for one in found]
+    return [topic.topic_id for topic in found]
 
 
 async def test_metadata_marks_internal_topics(peer: Peer) -> None:
     metadata = await peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
-    assert sorted(one.name or "" for one in metadata.topics if one.is_internal) == INTERNAL
+    assert sorted(topic.name or "" for topic in metadata.topics if topic.is_internal) == INTERNAL
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in [*INTERNAL, "orders"]])
     pages = await peer.ask(request, 0, DescribeTopicPartitionsResponse)
-    assert sorted(one.name or "" for one in pages.topics if one.is_internal) == INTERNAL
+    assert sorted(topic.name or "" for topic in pages.topics if topic.is_internal) == INTERNAL
 
 
 @pytest.mark.parametrize("name", INTERNAL)

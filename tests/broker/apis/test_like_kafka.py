@@ -85,7 +85,7 @@ async def test_one_topic_named_both_ways_is_deleted_by_neither(peer: Peer, broke
         [DeleteTopicState()],
     ):
         answer = await peer.ask(DeleteTopicsRequest(topics=wanted), 6, DeleteTopicsResponse)
-        assert [one.error_code for one in answer.responses] == [ErrorCode.INVALID_REQUEST]
+        assert [response.error_code for response in answer.responses] == [ErrorCode.INVALID_REQUEST]
     assert broker.topics.named("orders") is topic
 
 
@@ -99,7 +99,7 @@ async def test_a_topic_without_name_and_id_fails_the_whole_request(peer: Peer) -
 async def test_a_partition_asked_for_twice_is_refused_once(peer: Peer) -> None:
     twice = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)] * 2)
     answer = await peer.ask(ListOffsetsRequest(topics=[twice]), 7, ListOffsetsResponse)
-    assert [one.error_code for one in answer.topics[0].partitions] == [ErrorCode.INVALID_REQUEST]
+    assert [partition.error_code for partition in answer.topics[0].partitions] == [ErrorCode.INVALID_REQUEST]
 
 
 async def test_an_epoch_belongs_to_a_producer_id(peer: Peer) -> None:

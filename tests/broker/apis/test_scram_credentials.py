@@ -60,8 +60,8 @@ async def describe(peer: Peer, *users: str) -> dict[str, tuple[int, list[tuple[i
     answer = await peer.ask(request, 0, DescribeUserScramCredentialsResponse)
     assert answer.error_code == 0
     return {
-        one.user: (one.error_code, [(info.mechanism, info.iterations) for info in one.credential_infos])
-        for one in answer.results
+        result.user: (result.error_code, [(info.mechanism, info.iterations) for info in result.credential_infos])
+        for result in answer.results
     }
 
 

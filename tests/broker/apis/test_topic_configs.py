@@ -75,13 +75,13 @@ async def described(peer: Peer) -> dict[str, DescribeConfigsResourceResult]:
     resource = DescribeConfigsResource(resource_type=2, resource_name="orders", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
     answer = await peer.ask(request, 4, DescribeConfigsResponse)
-    return {one.name: one for one in answer.results[0].configs}
+    return {config.name: config for config in answer.results[0].configs}
 
 
 async def test_a_topic_has_kafkas_configs_with_kafkas_defaults(peer: Peer) -> None:
     assert await create(peer) == ErrorCode.NONE
     told = await described(peer)
-    assert {name: (one.value, one.config_type) for name, one in told.items()} == KAFKAS
+    assert {name: (config.value, config.config_type) for name, config in told.items()} == KAFKAS
 
 
 @pytest.mark.parametrize("name", KAFKAS)

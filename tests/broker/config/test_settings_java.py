@@ -90,7 +90,7 @@ def test_the_difference_from_apache_kafka_is_in_the_text(
         if theirs is None:
             continue
         derived = kind == "broker" and name in NULL_UNLESS_SET
-        missing = [one for one in differences(name, setting, theirs) if one not in setting.kafka]
-        assert [one for one in missing if not (derived and one == "default null")] == [], name
+        missing = [difference for difference in differences(name, setting, theirs) if difference not in setting.kafka]
+        assert [difference for difference in missing if not (derived and difference == "default null")] == [], name
         if kind == "broker":
             assert setting.live == theirs.dynamic or (theirs.dynamic and "also dynamic" in setting.kafka), name

@@ -66,7 +66,7 @@ async def test_an_idle_session_of_a_thousand_partitions_reads_none_of_them(
     assert read == []
     await store(peer, batch(b"news"), partition=7)
     answer = await peer.ask(request([], session, 4), V, FetchResponse)
-    assert [one.partition_index for one in answer.responses[0].partitions] == [7]
+    assert [partition.partition_index for partition in answer.responses[0].partitions] == [7]
     assert read == [7]
 
 
@@ -78,7 +78,7 @@ async def test_a_session_that_waits_is_woken_by_any_of_its_partitions(peer: Peer
         waiting.send(request(topics, session, epoch, wait_ms=60_000), V)
         await store(peer, batch(b"news"), partition=partition)
         (topic,) = (await waiting.answer(FetchResponse)).responses
-        assert partition in [one.partition_index for one in topic.partitions]
+        assert partition in [partition.partition_index for partition in topic.partitions]
 
 
 def forgetting(*partitions: int, session: int, epoch: int, wait_ms: int = 0) -> FetchRequest:
@@ -97,7 +97,7 @@ async def delete_before(peer: Peer, offset: int, partition: int = 0) -> None:
 
 def answered(response: FetchResponse) -> list[int]:
     assert response.error_code == ErrorCode.NONE
-    return [one.partition_index for topic in response.responses for one in topic.partitions]
+    return [partition.partition_index for topic in response.responses for partition in topic.partitions]
 
 
 @pytest.mark.parametrize("rests", [True, False], ids=["it rested", "it had records"])
@@ -141,7 +141,7 @@ async def test_a_session_returns_a_new_start_offset(peer: Peer) -> None:
     assert answered(await peer.ask(request([], session, 1), V, FetchResponse)) == []
     await delete_before(peer, 1)
     (topic,) = (await peer.ask(request([], session, 2), V, FetchResponse)).responses
-    assert [one.log_start_offset for one in topic.partitions] == [1]
+    assert [partition.log_start_offset for partition in topic.partitions] == [1]
 
 
 async def test_a_partition_that_had_records_lets_others_go_first(peer: Peer) -> None:
@@ -153,7 +153,7 @@ async def test_a_partition_that_had_records_lets_others_go_first(peer: Peer) -> 
         narrow = request([], session, epoch)
         narrow.max_bytes = 1  # room for one batch
         (topic,) = (await peer.ask(narrow, V, FetchResponse)).responses
-        seen += [one.partition_index for one in topic.partitions if one.records]
+        seen += [partition.partition_index for partition in topic.partitions if partition.records]
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
@@ -179,7 +179,7 @@ def test_a_fetch_that_was_answered_takes_no_news_from_the_next(why: str) -> None
         else:
             await asyncio.sleep(2)
         (topic,) = (await peer.ask(request(wanted(0, offset=1), session, 2), V, FetchResponse)).responses
-        told = {one.partition_index: one.log_start_offset for one in topic.partitions}
+        told = {partition.partition_index: partition.log_start_offset for partition in topic.partitions}
         assert told[1] == 1, "its client was never told that the partition begins later"
 
     in_virtual_time(steps)
@@ -207,7 +207,7 @@ async def test_a_waiting_session_fetch_returns_the_deletion_of_its_topic(peer: P
     waiting.send(request([], session, 1, wait_ms=60_000), V)
     await peer.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), 5, DeleteTopicsResponse)
     (topic,) = (await waiting.answer(FetchResponse)).responses
-    assert {one.error_code for one in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {partition.error_code for partition in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 async def test_the_later_of_two_requests_of_a_session_wins(broker: Broker, peer: Peer) -> None:
@@ -234,7 +234,7 @@ async def test_a_session_returns_that_its_topic_was_recreated(broker: Broker, pe
     broker.delete_topic(topic)
     broker.topics.create("orders", 1)
     (gone,) = (await peer.ask(request([], session, 1), 13, FetchResponse)).responses
-    assert [one.error_code for one in gone.partitions] == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert [partition.error_code for partition in gone.partitions] == [ErrorCode.INCONSISTENT_TOPIC_ID]
 
 
 async def test_a_session_outlives_its_connection(connect: Connect, broker: Broker) -> None:
@@ -393,8 +393,8 @@ async def test_a_session_with_topic_ids_distinguishes_topics(peer: Peer, broker:
     ids = [broker.topics.create(name, 1).topic_id for name in ("one", "two")]
 
     def by_id(*topic_ids: UUID) -> list[FetchTopic]:
-        one = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        return [FetchTopic(topic_id=topic_id, partitions=[one]) for topic_id in topic_ids]
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        return [FetchTopic(topic_id=topic_id, partitions=[partition]) for topic_id in topic_ids]
 
     version = 13
     joined = await peer.ask(request(by_id(*ids)), version, FetchResponse)

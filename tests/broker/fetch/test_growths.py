@@ -37,7 +37,11 @@ def fetch(max_wait_ms: int = 0, session_epoch: int = -1, session_id: int = 0) ->
 
 
 def codes(answer: FetchResponse) -> dict[int, ErrorCode]:
-    return {one.partition_index: ErrorCode(one.error_code) for topic in answer.responses for one in topic.partitions}
+    return {
+        partition.partition_index: ErrorCode(partition.error_code)
+        for topic in answer.responses
+        for partition in topic.partitions
+    }
 
 
 async def grow(peer: Peer) -> None:

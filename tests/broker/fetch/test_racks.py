@@ -17,7 +17,7 @@ async def test_metadata_contains_the_rack(start_broker: MakeBroker) -> None:
     async with Admin(bootstrap_servers=f"127.0.0.1:{broker.port}") as admin:
         await admin.create_topics([NewTopic("orders", 2)])
         described = await admin.describe_cluster()
-        assert [one.rack for one in described.brokers.values()] == ["zone-a"]
+        assert [broker.rack for broker in described.brokers.values()] == ["zone-a"]
     async with Cluster.of(f"127.0.0.1:{broker.port}") as cluster:
         await cluster.refresh(["orders"])
         assert set(cluster.metadata.racks_of(["orders"]).values()) == {frozenset(["zone-a"])}
@@ -26,7 +26,7 @@ async def test_metadata_contains_the_rack(start_broker: MakeBroker) -> None:
 async def test_a_broker_without_a_rack_setting_has_no_rack(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings=QUICK))
     async with Admin(bootstrap_servers=f"127.0.0.1:{broker.port}") as admin:
-        assert [one.rack for one in (await admin.describe_cluster()).brokers.values()] == [None]
+        assert [broker.rack for broker in (await admin.describe_cluster()).brokers.values()] == [None]
     assert all(topic.shape.racks is None for topic in broker.topics_image.current.by_name.values())
 
 

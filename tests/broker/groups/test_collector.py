@@ -48,9 +48,9 @@ def test_many_new_objects_are_frozen_and_freed_when_unreferenced() -> None:
     with without_collector():
         made = [Made() for _ in range(200_000)]
     assert gc.get_freeze_count() - frozen >= 200_000
-    one = weakref.ref(made[0])
+    reference = weakref.ref(made[0])
     del made
-    assert one() is None
+    assert reference() is None
 
 
 def test_little_is_left_to_the_collector() -> None:

@@ -71,6 +71,6 @@ def test_a_broker_that_stops_resigns_from_all_shards() -> None:
         await eventually(lambda: waiter.answer is not None)
         world.broker.groups.resign()
         assert code_of(ask(shard, committing(2), 5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert not any(one.ready for one in world.broker.groups)
+        assert not any(group.ready for group in world.broker.groups)
 
     in_virtual_time(steps)

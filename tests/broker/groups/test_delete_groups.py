@@ -57,7 +57,9 @@ async def commit(peer: Peer, group: str, *topics: str) -> None:
 async def committed(peer: Peer, group: str) -> Offsets:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     (found,) = (await peer.ask(request, 8, OffsetFetchResponse)).groups
-    return {one.name: {row.partition_index: row.committed_offset for row in one.partitions} for one in found.topics}
+    return {
+        topic.name: {row.partition_index: row.committed_offset for row in topic.partitions} for topic in found.topics
+    }
 
 
 async def join(peer: Peer, group: str, *topics: str, protocol_type: str = "consumer") -> None:
@@ -74,7 +76,7 @@ async def join(peer: Peer, group: str, *topics: str, protocol_type: str = "consu
 
 async def delete(peer: Peer, *groups: str, version: int = 2) -> list[tuple[str, int]]:
     answer = await peer.ask(DeleteGroupsRequest(groups_names=list(groups)), version, DeleteGroupsResponse)
-    return [(one.group_id, one.error_code) for one in answer.results]
+    return [(result.group_id, result.error_code) for result in answer.results]
 
 
 async def forget(peer: Peer, group: str, **topics: list[int]) -> tuple[int, dict[str, list[int]]]:
@@ -85,7 +87,7 @@ async def forget(peer: Peer, group: str, **topics: list[int]) -> tuple[int, dict
         for name, indexes in topics.items()
     ]
     answer = await peer.ask(OffsetDeleteRequest(group_id=group, topics=wanted), 0, OffsetDeleteResponse)
-    return answer.error_code, {one.name: [row.error_code for row in one.partitions] for one in answer.topics}
+    return answer.error_code, {topic.name: [row.error_code for row in topic.partitions] for topic in answer.topics}
 
 
 # DeleteGroups

@@ -155,7 +155,10 @@ async def test_every_version_finds_this_broker_as_coordinator(peer: Peer, broker
     else:
         request.coordinator_keys = ["g", "h"]
         found = (await peer.ask(request, version, FindCoordinatorResponse)).coordinators
-        assert [(one.key, one.error_code, one.port) for one in found] == [("g", 0, broker.port), ("h", 0, broker.port)]
+        assert [(coordinator.key, coordinator.error_code, coordinator.port) for coordinator in found] == [
+            ("g", 0, broker.port),
+            ("h", 0, broker.port),
+        ]
 
 
 async def test_a_parked_join_is_answered_and_what_was_asked_behind_it_follows_in_order(

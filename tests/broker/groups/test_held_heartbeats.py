@@ -154,7 +154,7 @@ def holding(broker: Broker) -> int:
 
 
 def numbers(partitions: list[TopicPartitions]) -> list[int]:
-    return sorted(number for one in partitions for number in one.partitions)
+    return sorted(number for topic in partitions for number in topic.partitions)
 
 
 async def test_a_member_is_notified_at_once_that_another_joined(broker: Broker, join: Join) -> None:

@@ -298,17 +298,17 @@ def test_the_last_held_heartbeat_completes_the_joint_notification() -> None:
             said = encode_subscription(Subscription(topics=["t"]), 1)
             join.protocols = [JoinGroupRequestProtocol(name="range", metadata=said)]
             beats = []
-            for one in (peer, second):
-                one.send(join, 3)
-            for one in (peer, second):
-                joined = await one.answer(JoinGroupResponse)
+            for each in (peer, second):
+                each.send(join, 3)
+            for each in (peer, second):
+                joined = await each.answer(JoinGroupResponse)
                 sync = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
-                one.send(sync, 2)
+                each.send(sync, 2)
                 beats.append(
                     HeartbeatRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
                 )
-            for one in (peer, second):
-                assert (await one.answer(SyncGroupResponse)).error_code == ErrorCode.NONE
+            for each in (peer, second):
+                assert (await each.answer(SyncGroupResponse)).error_code == ErrorCode.NONE
             shard = world.broker.groups.shard("g")
             peer.send(beats[0], 3)
             await eventually(lambda: len(shard.waiting) == 1)
@@ -318,8 +318,8 @@ def test_the_last_held_heartbeat_completes_the_joint_notification() -> None:
             assert len(shard.waiting) == 2, "the first is told with the second"
             began = world.loop.time()
             second.send(beats[1], 3)
-            for one in (peer, second):
-                assert (await one.answer(HeartbeatResponse)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+            for each in (peer, second):
+                assert (await each.answer(HeartbeatResponse)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
             assert world.loop.time() - began < 0.1
 
     in_virtual_time(steps)

@@ -25,7 +25,7 @@ def log_of(*batches: list[tuple[Message, Message | None]]) -> PartitionLog:
     store = MemoryStore()
     log = store.partition(topic_in(store), 0)
     for records in batches:
-        log.append(encode_pairs(encode_records([Record(*one) for one in records]), NOW), log.leader_epoch)
+        log.append(encode_pairs(encode_records([Record(*record) for record in records]), NOW), log.leader_epoch)
     flush(store)
     return log
 

@@ -71,7 +71,7 @@ class Members:
                 response = await beat(self.peer, "g", member_id, self.epochs[member_id], topic_partitions=mine)
                 self.epochs[member_id] = response.member_epoch
                 if response.assignment is not None:
-                    owned[:] = [n for one in response.assignment.topic_partitions for n in one.partitions]
+                    owned[:] = [n for topic in response.assignment.topic_partitions for n in topic.partitions]
         return self._shares()
 
     def _shares(self) -> dict[str, set[int]]:

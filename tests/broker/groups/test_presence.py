@@ -42,10 +42,10 @@ def test_members_that_are_lost_one_after_the_other_are_not_taken_for_a_gateways(
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         async with AsyncExitStack() as open_ones:
             peers = [await open_ones.enter_async_context(connected(AT)) for _ in range(12)]
-            for number, one in enumerate(peers):
-                await consumer_member(one, f"g{number % 4}", f"m{number}")
-            for one in peers:
-                one.writer.close()
+            for number, each in enumerate(peers):
+                await consumer_member(each, f"g{number % 4}", f"m{number}")
+            for each in peers:
+                each.writer.close()
                 await asyncio.sleep(1.5)
             await asyncio.sleep(3)
         assert {group: members(world.broker, f"g{group}") for group in range(4)} == {key: set() for key in range(4)}
@@ -58,8 +58,8 @@ def test_members_of_few_groups_that_are_lost_at_once_are_not_taken_for_a_gateway
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         async with AsyncExitStack() as open_ones:
             peers = [await open_ones.enter_async_context(connected(AT)) for _ in range(12)]
-            for number, one in enumerate(peers):
-                await consumer_member(one, f"g{number % 2}", f"m{number}")
+            for number, each in enumerate(peers):
+                await consumer_member(each, f"g{number % 2}", f"m{number}")
         await asyncio.sleep(5)
         assert {group: members(world.broker, f"g{group}") for group in range(2)} == {key: set() for key in range(2)}
 

@@ -44,11 +44,11 @@ async def journal(broker: Broker) -> list[RebalanceRecord]:
         for position, _ in batches(buffer)
         for record in decode_records(buffer, position)
     ]
-    return [one for one in map(RebalanceRecord.from_json, values) if not one.is_rebalance]
+    return [record for record in map(RebalanceRecord.from_json, values) if not record.is_rebalance]
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.getMessage().startswith("a member cannot join")]
+    return [record.getMessage() for record in caplog.records if record.getMessage().startswith("a member cannot join")]
 
 
 async def test_a_subscription_that_is_too_large(broker: Broker, peer: Peer, caplog: pytest.LogCaptureFixture) -> None:
@@ -77,7 +77,7 @@ async def test_a_subscription_that_is_too_large_in_a_consumer_group(
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "its subscription has 1120500 bytes" in (answer.error_message or "")
     assert len(warnings(caplog)) == 1
-    assert [one.refused_members[0].member_id for one in await journal(broker)] == ["a"]
+    assert [record.refused_members[0].member_id for record in await journal(broker)] == ["a"]
 
 
 async def test_a_classic_member_that_a_consumer_group_cannot_serve(

@@ -28,7 +28,8 @@ class LeavesOut(FirstTakesAll):
         """See the class."""
         shares = super().assign(partitions, members, instance_ids)
         return {
-            name: Assignment([one for one in share.partitions if one.partition > 0]) for name, share in shares.items()
+            name: Assignment([partition for partition in share.partitions if partition.partition > 0])
+            for name, share in shares.items()
         }
 
 

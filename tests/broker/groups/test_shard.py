@@ -146,8 +146,8 @@ def with_held_heartbeats(steps: Steps) -> None:
             peers = [peer, second, third, fourth]
             world.broker.topics.create("orders", 1)
             shard = world.broker.groups.shard("g0")
-            for one, group in zip(peers, GROUPS, strict=True):
-                one.send(await join(one, group), 1)
+            for each, group in zip(peers, GROUPS, strict=True):
+                each.send(await join(each, group), 1)
             await eventually(lambda: len(shard.waiting) == len(GROUPS))
             await steps(world, shard, peers)
 
@@ -166,8 +166,8 @@ def grow(world: VirtualBroker, partitions: int) -> None:
 
 async def assert_told(world: VirtualBroker, peers: Sequence[Peer], partitions: int) -> None:
     began = world.loop.time()
-    for group, one in zip(GROUPS, peers, strict=True):
-        told = await one.answer(ConsumerGroupHeartbeatResponse)
+    for group, peer in zip(GROUPS, peers, strict=True):
+        told = await peer.answer(ConsumerGroupHeartbeatResponse)
         assert told.assignment is not None
         assert len(told.assignment.topic_partitions[0].partitions) == partitions, group
     assert world.loop.time() - began < 0.1

@@ -34,12 +34,12 @@ async def commit(peer: Peer, group: str, offset: int) -> None:
     partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=offset + n) for n in range(4)]
     request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="t", partitions=partitions)])
     answer = await peer.ask(request, 7, OffsetCommitResponse)
-    assert {one.error_code for one in answer.topics[0].partitions} == {ErrorCode.NONE}
+    assert {partition.error_code for partition in answer.topics[0].partitions} == {ErrorCode.NONE}
 
 
 async def committed(peer: Peer, group: str) -> list[int]:
     answer = await peer.ask(OffsetFetchRequest(group_id=group, topics=None), 5, OffsetFetchResponse)
-    return [one.committed_offset for topic in answer.topics for one in topic.partitions]
+    return [partition.committed_offset for topic in answer.topics for partition in topic.partitions]
 
 
 def offsets_log(broker: Broker) -> PartitionLog:

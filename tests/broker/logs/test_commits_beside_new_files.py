@@ -79,7 +79,7 @@ def produce_to_all() -> ProduceRequest:
 
 
 def produced(answer: ProduceResponse) -> set[ErrorCode]:
-    return {ErrorCode(one.error_code) for one in answer.responses[0].partition_responses}
+    return {ErrorCode(partition.error_code) for partition in answer.responses[0].partition_responses}
 
 
 async def committed(peer: Peer) -> int:

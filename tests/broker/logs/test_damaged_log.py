@@ -61,7 +61,7 @@ async def test_damaged_batches_are_errors_and_the_rest_is_served(
             assert (await fetch(peer, 2)).error_code == ErrorCode.CORRUPT_MESSAGE
             assert offsets(await fetch(peer, 3)) == [3, 4]
     # The operator is informed once, because a consumer repeats the request as long as it runs.
-    (told,) = [one.getMessage() for one in caplog.records if one.getMessage().startswith("cannot read")]
+    (told,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("cannot read")]
     assert told.startswith(
         "cannot read t-0: the checksum of the batch at offset 2 is wrong; clients get CORRUPT_MESSAGE"
     )

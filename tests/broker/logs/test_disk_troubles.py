@@ -17,7 +17,7 @@ def fails(*_: object) -> None:
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.getMessage().startswith("cannot ")]
+    return [record.getMessage() for record in caplog.records if record.getMessage().startswith("cannot ")]
 
 
 async def test_a_topic_that_cannot_be_made(

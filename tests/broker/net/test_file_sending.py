@@ -94,18 +94,20 @@ def test_large_parts_of_a_log_are_places_in_its_files(tmp_path: Path) -> None:
         append(log, b"small")
     flush(store)
     parts = [list(log.send(0, 1 << 20)) for log in logs]
-    held = [one for one in parts if isinstance(one[0], FileSlice)]
+    held = [part for part in parts if isinstance(part[0], FileSlice)]
     # Never more descriptors than twice the limit; later requests get bytes.
     assert 2 <= len(held) <= 4
     assert len(store.files.readers) <= 2
     expected = [b"".join(map(bytes, log.read(0, 1 << 20))) for log in logs]
-    found = [b"".join(one.read() if isinstance(one, FileSlice) else bytes(one) for one in part) for part in parts]
+    found = [
+        b"".join(piece.read() if isinstance(piece, FileSlice) else bytes(piece) for piece in part) for part in parts
+    ]
     assert found == expected
     assert not isinstance(logs[0].send(1, 1 << 20)[0], FileSlice)
     # A reader that has a slice continues, even if its records were deleted meanwhile.
     store.delete_topic(topic_id)
     flush(store)
-    assert b"".join(one.read() for one in held[0] if isinstance(one, FileSlice)) in expected
+    assert b"".join(piece.read() for piece in held[0] if isinstance(piece, FileSlice)) in expected
     del parts, held
     store.close()
     assert not [

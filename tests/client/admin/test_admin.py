@@ -55,7 +55,7 @@ async def test_invalid_topics_are_rejected(admin: Admin, fresh: str) -> None:
 async def test_the_cluster_describes_itself(admin: Admin, any_broker: Broker) -> None:
     cluster = await admin.describe_cluster()
     assert cluster.cluster_id
-    assert [f"{one.host}:{one.port}" for one in cluster.brokers.values()] == [any_broker.bootstrap]
+    assert [f"{broker.host}:{broker.port}" for broker in cluster.brokers.values()] == [any_broker.bootstrap]
 
 
 async def test_offsets_by_end_and_by_time(admin: Admin, any_broker: Broker, new_topic: NewTopicName) -> None:
@@ -100,9 +100,9 @@ async def test_a_group_with_its_members_and_its_lag(
         (member,) = described.members
         assert (member.client_id, member.member_id) == ("reader", consumer.member_id)
         assert (member.topics, member.assignment) == (frozenset({topic}), consumer.assignment)
-        listed = {one.group_id: one for one in await admin.list_groups()}
+        listed = {listing.group_id: listing for listing in await admin.list_groups()}
         assert (listed[fresh].state, listed[fresh].type) == ("Stable", "classic")
-        lags = {one.partition.partition: (one.committed, one.end, one.lag) for one in await admin.group_lag(fresh)}
+        lags = {row.partition.partition: (row.committed, row.end, row.lag) for row in await admin.group_lag(fresh)}
         assert lags == {0: (3, 5, 2), 1: (None, 5, None)}
         with pytest.raises(KafkaError):
             await admin.alter_group_offsets(fresh, {TopicPartition(topic, 0): 0})
@@ -168,7 +168,7 @@ async def test_members_and_offsets_are_removed(
     assert await admin.group_offsets(fresh, [here]) == {here: None}
     await admin.alter_group_offsets(fresh, {here: 0})
     await admin.delete_groups([fresh])
-    assert fresh not in [one.group_id for one in await admin.list_groups()]
+    assert fresh not in [listing.group_id for listing in await admin.list_groups()]
 
 
 async def test_a_group_that_does_not_exist_is_dead(admin: Admin, fresh: str) -> None:

@@ -33,15 +33,15 @@ async def test_logs_have_sizes(admin: Admin, any_broker: Broker, new_topic: NewT
     topic = await new_topic(2)
     await written(any_broker, topic, 1, 10)
     directories = await admin.describe_log_dirs([topic])
-    assert {one.node_id for one in directories} == set((await admin.describe_cluster()).brokers)
-    sizes = {partition: size for one in directories for partition, size in one.sizes.items()}
+    assert {directory.node_id for directory in directories} == set((await admin.describe_cluster()).brokers)
+    sizes = {partition: size for directory in directories for partition, size in directory.sizes.items()}
     assert sizes[TopicPartition(topic, 0)] > 1000 and sizes[TopicPartition(topic, 1)] == 0
-    everything = {partition for one in await admin.describe_log_dirs() for partition in one.sizes}
+    everything = {partition for directory in await admin.describe_log_dirs() for partition in directory.sizes}
     assert set(sizes) < everything
 
 
 async def test_groups_have_configs_too(admin: Admin, fresh: str) -> None:
-    assert all(not one.read_only for one in (await admin.describe_configs(ConfigKind.GROUP, fresh)).values())
+    assert all(not config.read_only for config in (await admin.describe_configs(ConfigKind.GROUP, fresh)).values())
     with pytest.raises(KafkaError) as raised:
         await admin.alter_configs(ConfigKind.GROUP, fresh, {"no.such.config": "1"})
     assert raised.value.code is ErrorCode.INVALID_CONFIG
@@ -52,7 +52,7 @@ async def test_a_start_option_of_the_broker_is_not_a_topics_own_config(admin: Ad
     started = await admin.describe_configs(ConfigKind.BROKER, str(node))
     assert started["group.initial.rebalance.delay.ms"].source is ConfigSource.STARTED_WITH
     configs = await admin.describe_configs(ConfigKind.TOPIC, await new_topic(retention_ms="1000"))
-    assert [name for name, one in configs.items() if one.source is ConfigSource.TOPIC] == ["retention.ms"]
+    assert [name for name, config in configs.items() if config.source is ConfigSource.TOPIC] == ["retention.ms"]
 
 
 async def test_only_members_commit_while_a_group_has_some(
@@ -80,8 +80,8 @@ async def test_all_members_go_static_ones_too(
             await static.poll(timeout=0.05)
             await other.poll(timeout=0.05)
         removed = await admin.remove_all_members(fresh)
-        assert {one.instance_id for one in removed} == {"one", None}
-        assert other.member_id in {one.member_id for one in removed}
+        assert {member.instance_id for member in removed} == {"one", None}
+        assert other.member_id in {member.member_id for member in removed}
     assert await admin.remove_all_members("no-such-group") == ()
 
 
@@ -98,8 +98,8 @@ async def test_the_producers_of_a_partition_are_described(
     used, unused = (TopicPartition(topic, n) for topic in [await new_topic(2)] for n in (0, 1))
     await written(any_broker, used.topic, 1, 3)
     found = await admin.describe_producers([used, unused])
-    [one] = found[used]
-    assert one.producer_id >= 0 and one.last_sequence == 2 and one.transaction_start is None
+    [producer] = found[used]
+    assert producer.producer_id >= 0 and producer.last_sequence == 2 and producer.transaction_start is None
     assert found[unused] == []
     # As Java's admin client, ours asks until its time is over: the partition may be new.
     async with Admin(bootstrap_servers=any_broker.bootstrap, default_api_timeout_ms=500) as hasty:

@@ -31,7 +31,7 @@ def test_sent_records_are_read_and_committed(any_broker: Broker, fresh: str) -> 
             sent = [producer.send(fresh, b"%d" % n, key=b"%d" % n) for n in range(5_000)]
             assert sent[-1].result().topic == fresh
             producer.flush()
-            assert all(one.done() for one in sent)
+            assert all(delivery.done() for delivery in sent)
         options: dict[str, Any] = {"group_id": fresh, "auto_offset_reset": "earliest", "enable_auto_commit": False}
         with Consumer(bootstrap_servers=any_broker.bootstrap, **options) as consumer:
             consumer.subscribe([fresh], on_assigned=assigned, on_revoked=revoked)
@@ -39,7 +39,7 @@ def test_sent_records_are_read_and_committed(any_broker: Broker, fresh: str) -> 
             assert len(consumer.assignment) == 3
         assert len(set(values)) == 5_000
         assert told == [("assigned", 3, True), ("revoked", 3, True)]
-        assert sum(one.lag or 0 for one in admin.group_lag(fresh)) == 0
+        assert sum(row.lag or 0 for row in admin.group_lag(fresh)) == 0
 
 
 def test_a_callback_may_close_its_consumer(any_broker: Broker, fresh: str) -> None:
@@ -66,7 +66,7 @@ def test_threads_share_a_producer(any_broker: Broker, fresh: str) -> None:
 
         def send(name: int) -> None:
             sent = [producer.send(fresh, b"%d-%d" % (name, n), partition=0) for n in range(500)]
-            results.append(max(one.result().offset for one in sent))
+            results.append(max(delivery.result().offset for delivery in sent))
 
         threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
         for thread in threads:

@@ -144,7 +144,7 @@ async def test_closing_writes_what_was_sent_and_ends_the_thread() -> None:
         sent = [producer.send("t", b"x") for _ in range(3)]
         await in_thread(producer.close)
         await in_thread(producer.close)
-        assert len(here.records) == 3 and all(one.done() for one in sent)
+        assert len(here.records) == 3 and all(delivery.done() for delivery in sent)
         assert "kohort-producer" not in [thread.name for thread in threading.enumerate()]
         with pytest.raises(ClosedError):
             producer.send("t", b"x")

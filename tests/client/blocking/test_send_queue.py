@@ -49,10 +49,14 @@ async def test_records_are_written_in_the_order_in_which_they_were_sent() -> Non
     async with sending() as (here, queue):
         sent = [put(queue, b"%d" % n) for n in range(3)]
         assert len(queue) == queue.unwritten() == 3
-        assert not any(one.done() for one in sent)
-        found = [await queue.decided(one) for one in sent]
-        assert [(one.topic, one.partition, one.offset) for one in found] == [("t", 0, 0), ("t", 0, 1), ("t", 0, 2)]
-        assert all(one.done() for one in sent) and sent[1].outcome() == found[1]
+        assert not any(delivery.done() for delivery in sent)
+        found = [await queue.decided(delivery) for delivery in sent]
+        assert [(metadata.topic, metadata.partition, metadata.offset) for metadata in found] == [
+            ("t", 0, 0),
+            ("t", 0, 1),
+            ("t", 0, 2),
+        ]
+        assert all(delivery.done() for delivery in sent) and sent[1].outcome() == found[1]
         assert len(queue) == queue.unwritten() == 0
         assert [(record.value, record.timestamp) for _, record in here.records] == [(b"0", 7), (b"1", 7), (b"2", 7)]
 
@@ -71,7 +75,7 @@ async def test_waiting_ends_when_the_records_sent_before_are_queued() -> None:
         first = put(queue)
         waiting = [asyncio.ensure_future(queue.done()) for _ in range(2)]
         await eventually(lambda: here.link.asked[METADATA] > 0)
-        assert not any(one.done() for one in waiting)
+        assert not any(delivery.done() for delivery in waiting)
         assert queue.unwritten() == 1  # those that wait are no records
         release_metadata(here)
         await asyncio.gather(*waiting)
@@ -95,7 +99,7 @@ async def test_the_result_of_a_record_does_not_wait_for_the_topics_of_others() -
         await queue.done()
         hold_metadata(here)
         put(queue, topic="u")
-        results = [asyncio.ensure_future(queue.decided(one)) for one in (written, failed)]
+        results = [asyncio.ensure_future(queue.decided(delivery)) for delivery in (written, failed)]
         await results[0]
         for _ in range(3):
             await asyncio.sleep(0)
@@ -146,9 +150,9 @@ async def test_a_topic_that_is_not_found_costs_its_records_one_wait_and_those_of
         other = put(queue)
         missing += [put(queue, topic="missing")]
         assert (await queue.decided(other)).offset == 0
-        for one in missing:
+        for delivery in missing:
             with pytest.raises(KafkaError) as raised:
-                await queue.decided(one)
+                await queue.decided(delivery)
             assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert loop.time() - began < 4.0
         await queue.flush(None)  # every error was seen
@@ -176,7 +180,7 @@ async def test_a_record_without_room_fails_and_the_next_one_is_tried() -> None:
         await queue.done()
         fifth = put(queue, b"y")
         here.release()
-        assert [(await queue.decided(one)).offset for one in (first, second, fifth)] == [0, 1, 2]
+        assert [(await queue.decided(delivery)).offset for delivery in (first, second, fifth)] == [0, 1, 2]
         with pytest.raises(DeliveryFailedError, match="1 record"):  # the one that the application did not check
             await queue.flush(None)
 
@@ -187,7 +191,7 @@ async def test_a_wrong_record_fails_alone() -> None:
         with pytest.raises(KafkaError, match="77"):
             await queue.decided(wrong)
         assert wrong.done()
-        assert [(await queue.decided(one)).offset for one in (before, after)] == [0, 1]
+        assert [(await queue.decided(delivery)).offset for delivery in (before, after)] == [0, 1]
         put(queue, partition=78)
         with pytest.raises(DeliveryFailedError, match="1 record"):
             await queue.flush(None)
@@ -220,7 +224,7 @@ async def test_a_flush_of_records_whose_topic_is_not_found_ends_in_time() -> Non
                 await queue.flush(0.02)
         assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
         release_metadata(here)
-        assert [(await queue.decided(one)).offset for one in sent] == [0, 1]
+        assert [(await queue.decided(delivery)).offset for delivery in sent] == [0, 1]
 
 
 @pytest.mark.parametrize("timeout_s", [None, 4.0])
@@ -229,7 +233,7 @@ async def test_closing_writes_what_was_sent(timeout_s: float | None) -> None:
         sent = [put(queue) for _ in range(3)]
         assert queue in unclosed._open
         await queue.close(timeout_s)
-        assert len(here.records) == 3 and all(one.done() for one in sent)
+        assert len(here.records) == 3 and all(delivery.done() for delivery in sent)
         assert queue._core.closed and queue not in unclosed._open
 
 
@@ -273,5 +277,5 @@ async def test_the_end_of_the_process_writes_what_it_can_and_counts_the_rest() -
         assert queue.unwritten() == 3
         async with asyncio.timeout(4):
             assert await queue.finish(0.05) == 3
-        assert all(one.done() for one in left)
+        assert all(delivery.done() for delivery in left)
         assert await queue.finish(0.05) == 0

@@ -151,7 +151,7 @@ async def test_a_commit_has_the_epoch_and_the_topic_of_what_was_read() -> None:
         one.topic_id = OTHER_ID
         given = {ZERO: OffsetAndMetadata(5), ONE: OffsetAndMetadata(6, "", None, ID), TWO: OffsetAndMetadata(7)}
         identified = here.partitions.with_topic_ids(given)
-        assert [one.topic_id for one in identified.values()] == [ID, ID, None]
+        assert [topic.topic_id for topic in identified.values()] == [ID, ID, None]
         assert given[ZERO].topic_id is None
         assert here.partitions.with_topic_ids({TWO: OffsetAndMetadata(7)}) == {TWO: OffsetAndMetadata(7)}
 

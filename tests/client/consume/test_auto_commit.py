@@ -116,7 +116,9 @@ async def test_closing_does_not_wait_for_a_topic_that_was_deleted(
         await admin.delete_topics([deleted])
         async with asyncio.timeout(15):  # of the 30 s that it may take to leave
             await consumer.close()
-        assert [(one.topic, at and at.offset) for one, at in (await admin.group_offsets(fresh)).items()] == [(kept, 3)]
+        assert [
+            (partition.topic, at and at.offset) for partition, at in (await admin.group_offsets(fresh)).items()
+        ] == [(kept, 3)]
 
 
 LEAVE_GROUP, CONSUMER_GROUP_HEARTBEAT = 13, 68

@@ -73,7 +73,7 @@ async def test_a_callback_that_begins_while_another_one_ends_runs_in_the_same_po
     here.callbacks._done = lambda: None if REVOKED.value in here.told else here.callbacks.begin(REVOKED, HERE)
     here.callbacks.begin(ASSIGNED, HERE)
     await here.callbacks.run_pending()
-    assert [one for one in here.told if one != "news"] == [ASSIGNED.value, REVOKED.value]
+    assert [event for event in here.told if event != "news"] == [ASSIGNED.value, REVOKED.value]
 
 
 async def test_while_the_consumer_leaves_callbacks_start_at_once() -> None:

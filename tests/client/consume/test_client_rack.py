@@ -48,8 +48,8 @@ class Racks:
     def _redirect(self, answer: FetchResponse, client: str | None) -> None:
         if self.racks[-1] == "b":
             for topic in answer.responses:
-                for one in topic.partitions:
-                    one.preferred_read_replica, one.records = FOLLOWER, None
+                for partition in topic.partitions:
+                    partition.preferred_read_replica, partition.records = FOLLOWER, None
 
     def _tell(self, answer: MetadataResponse, client: str | None) -> None:
         answer.brokers.append(
@@ -110,8 +110,8 @@ async def test_an_error_of_the_follower_leads_back_to_the_leader(
 ) -> None:
     def refuse(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            for one in topic.partitions:
-                one.error_code, one.records = code, None
+            for partition in topic.partitions:
+                partition.error_code, partition.records = code, None
 
     caplog.set_level(logging.WARNING, "kohort.client")
     async with two_racks() as racks, racks.consumer() as consumer:
@@ -134,8 +134,8 @@ async def test_some_time_after_an_error_the_leader_is_told_the_rack_again_even_w
 ) -> None:
     def refuse(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            for one in topic.partitions:
-                one.error_code, one.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
+            for partition in topic.partitions:
+                partition.error_code, partition.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
 
     monkeypatch.setattr(read_replicas, "_AVOIDS_S", 0.2)
     async with two_racks() as racks, racks.consumer() as consumer:
@@ -168,8 +168,8 @@ async def test_a_leader_that_names_itself_is_read_from() -> None:
     def itself(answer: FetchResponse, client: str | None) -> None:
         if racks.racks[-1] == "b":
             for topic in answer.responses:
-                for one in topic.partitions:
-                    one.preferred_read_replica, one.records = 1, None
+                for partition in topic.partitions:
+                    partition.preferred_read_replica, partition.records = 1, None
 
     async with two_racks() as racks, racks.consumer() as consumer:
         racks.leader.change[FETCH] = itself
@@ -181,8 +181,8 @@ async def test_a_leader_that_names_itself_is_read_from() -> None:
 async def test_records_that_come_with_the_name_of_a_follower_count() -> None:
     def both(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            for one in topic.partitions:
-                one.preferred_read_replica = FOLLOWER
+            for partition in topic.partitions:
+                partition.preferred_read_replica = FOLLOWER
 
     async with two_racks() as racks, racks.consumer() as consumer:
         racks.leader.change[FETCH] = both

@@ -33,7 +33,9 @@ async def test_a_table_has_all_records_of_all_partitions_once(
             assert own == list(range(1_000))
         assert (await consumer.poll_arrow(timeout=0.05)).num_rows == 0
         await consumer.commit()
-        assert {one.offset for one in (await consumer.committed(consumer.assignment)).values() if one} == {1_000}
+        assert {offset.offset for offset in (await consumer.committed(consumer.assignment)).values() if offset} == {
+            1_000
+        }
 
 
 async def test_batches_are_of_one_partition_each(any_broker: Broker, new_topic: NewTopicName) -> None:

@@ -37,7 +37,9 @@ class Reading:
         link.watch[OFFSET_COMMIT] = self._sent
 
     def _sent(self, request: OffsetCommitRequest) -> None:
-        self.sent.append({one.partition_index: one.committed_offset for one in request.topics[0].partitions})
+        self.sent.append(
+            {partition.partition_index: partition.committed_offset for partition in request.topics[0].partitions}
+        )
 
     def read_to(self, zero: int, one: int) -> None:
         self.positions = {ZERO: OffsetAndMetadata(zero), ONE: OffsetAndMetadata(one)}
@@ -55,8 +57,8 @@ async def reading(**options: Any) -> AsyncIterator[Reading]:
 
 def refuse(code: ErrorCode) -> Any:
     def change(answer: OffsetCommitResponse, client: str | None) -> None:
-        for one in answer.topics[0].partitions:
-            one.error_code = code
+        for partition in answer.topics[0].partitions:
+            partition.error_code = code
 
     return change
 
@@ -92,7 +94,7 @@ async def test_an_auto_commit_has_only_what_moved_since_the_last_commit() -> Non
         await here.commits.commit_automatically()
         assert here.sent == [{0: 3, 1: 4}, {1: 5}, {0: 3}]
         found = await committed_offsets(here.cluster, "g", [ZERO, ONE])
-        assert [one and one.offset for one in found.values()] == [3, 5]
+        assert [at and at.offset for at in found.values()] == [3, 5]
 
 
 async def test_an_auto_commit_uses_the_positions_at_its_start() -> None:

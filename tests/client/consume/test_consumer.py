@@ -90,7 +90,7 @@ async def test_iteration_commits_only_what_was_handed_out(
         committed = (await consumer.committed([here]))[here]
         assert committed is not None
         assert committed.offset == 42
-        assert [one.offset for one in await consumer.poll(2)] == [42, 43]
+        assert [record.offset for record in await consumer.poll(2)] == [42, 43]
     async with consumer_of(any_broker, topic, group_id=fresh) as consumer:
         assert (await take(consumer, 1))[0].offset == 42
 
@@ -125,7 +125,7 @@ async def test_each_record_is_processed_once_while_members_join_and_leave(
     async def work(until: asyncio.Event) -> None:
         async def revoked(gone: frozenset[TopicPartition]) -> None:
             positions = consumer.positions()
-            await consumer.commit({one: positions[one] for one in gone if one in positions})
+            await consumer.commit({partition: positions[partition] for partition in gone if partition in positions})
 
         consumer = consumer_of(
             any_broker, group_id=fresh, enable_auto_commit=False, partition_assignment_strategy=assignor
@@ -365,11 +365,11 @@ async def test_a_topic_that_is_deleted_is_given_up(
 
 
 async def test_a_partition_without_a_leader_does_not_block_others(any_broker: Broker, new_topic: NewTopicName) -> None:
-    one, late = await new_topic(1), await new_topic(1)
-    for topic in (one, late):
+    present, late = await new_topic(1), await new_topic(1)
+    for topic in (present, late):
         await fill(any_broker.bootstrap, topic, 5)
     async with consumer_of(any_broker) as consumer:
-        consumer.assign([TopicPartition(one, 7), TopicPartition(one, 0)])
+        consumer.assign([TopicPartition(present, 7), TopicPartition(present, 0)])
         assert len(await take(consumer, 5)) == 5
         consumer.incremental_assign([TopicPartition(late, 0)])
         assert {record.topic for record in await take(consumer, 5)} == {late}
@@ -457,10 +457,10 @@ async def test_prefetched_records_are_bounded_while_the_application_sleeps(
     async with consumer_of(any_broker, fetch_max_bytes=1_000_000, max_partition_fetch_bytes=200_000) as consumer:
         consumer.assign(TopicPartition(topic, n) for n in range(4))
         assert await consumer.poll(1, timeout=20)
-        received = {one: one.received for one in consumer.cluster.connections}
+        received = {connection: connection.received for connection in consumer.cluster.connections}
         while True:  # until no more records arrive although there are many more
             await asyncio.sleep(0.3)
-            now = {one: one.received for one in consumer.cluster.connections}
+            now = {connection: connection.received for connection in consumer.cluster.connections}
             if now == received:
                 break
             received = now

@@ -47,7 +47,7 @@ async def test_the_broker_matches_a_pattern_also_topics_to_come(
         await admin.create_topics([NewTopic(f"other-{fresh}", 1)])
         while len(consumer.assignment) != 3:
             await consumer.poll(timeout=0.1)
-        assert {one.topic for one in consumer.assignment} == {first, second}
+        assert {partition.topic for partition in consumer.assignment} == {first, second}
         consumer.subscribe([second])
         while consumer.assignment != {TopicPartition(second, 0)}:
             await consumer.poll(timeout=0.1)

@@ -19,8 +19,8 @@ from tests.client.fetching import FETCH, LONG, METADATA, ONE, PRODUCE, ZERO, fet
 
 
 async def test_an_answer_has_the_start_and_end_of_the_partition() -> None:
-    def told(one: PartitionData) -> None:
-        one.log_start_offset, one.high_watermark, one.last_stable_offset = 0, 9, 7
+    def told(data: PartitionData) -> None:
+        data.log_start_offset, data.high_watermark, data.last_stable_offset = 0, 9, 7
 
     async with fetching() as here:
         here.answer(told)
@@ -32,13 +32,13 @@ async def test_an_answer_has_the_start_and_end_of_the_partition() -> None:
 
 async def test_an_answer_without_a_start_offset_leaves_it_unknown() -> None:
     async with fetching() as here:
-        here.answer(lambda one: setattr(one, "log_start_offset", -1))
+        here.answer(lambda data: setattr(data, "log_start_offset", -1))
         (state,) = here.fetch(ZERO)
         await eventually(lambda: state.end == 0)
         assert state.start is None
 
 
-def one_aborted(one: PartitionData) -> None:
+def one_aborted(data: PartitionData) -> None:
     """Three records of producer 7, whose transaction was aborted, and three of producer 8."""
     records = [
         bytes(
@@ -52,9 +52,9 @@ def one_aborted(one: PartitionData) -> None:
         )
         for number in range(2)
     ]
-    one.records = b"".join(records) if one.records else None
-    one.aborted_transactions = [AbortedTransaction(producer_id=7, first_offset=0)]
-    one.high_watermark, one.last_stable_offset = 9, 7
+    data.records = b"".join(records) if data.records else None
+    data.aborted_transactions = [AbortedTransaction(producer_id=7, first_offset=0)]
+    data.high_watermark, data.last_stable_offset = 9, 7
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_the_records_of_an_aborted_transaction_count_only_uncommitted(
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 async def test_an_answer_may_have_no_list_of_aborted_transactions(level: str) -> None:
     async with fetching(isolation_level=level) as here:
-        here.answer(lambda one: setattr(one, "aborted_transactions", None))
+        here.answer(lambda data: setattr(data, "aborted_transactions", None))
         await here.write(3)
         here.fetch(ZERO)
         await eventually(lambda: bool(here.news))
@@ -142,7 +142,7 @@ async def test_a_partition_that_fails_beside_one_that_does_not(caplog: pytest.Lo
 async def test_a_partition_that_the_first_answer_leaves_out_is_asked_for_in_a_new_session() -> None:
     def without_zero(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            topic.partitions = [one for one in topic.partitions if one.partition_index]
+            topic.partitions = [partition for partition in topic.partitions if partition.partition_index]
 
     async with fetching(**LONG) as here:
         here.link.change[FETCH] = without_zero
@@ -190,13 +190,13 @@ async def test_a_partition_that_was_not_asked_for_is_passed_over() -> None:
 
 async def test_nothing_is_kept_of_a_partition_that_was_removed() -> None:
     async with fetching(**LONG) as here:
-        here.answer(lambda one: setattr(one, "preferred_read_replica", 9))
+        here.answer(lambda data: setattr(data, "preferred_read_replica", 9))
         here.fetch(ZERO)
         await eventually(lambda: bool(here.news))
         here.fetcher.remove([ZERO])
         await eventually(lambda: not fetches())
         gc.collect()
-        assert not any(isinstance(one, PartitionState) for one in gc.get_objects())
+        assert not any(isinstance(thing, PartitionState) for thing in gc.get_objects())
 
 
 # Topic ids (KIP-516)
@@ -240,9 +240,9 @@ async def test_a_topic_that_metadata_drops_before_the_request_is_asked_for_witho
 
 @pytest.mark.parametrize("damage", ["half a batch", "no batch"])
 async def test_bytes_that_are_not_a_batch_raise_and_are_not_fetched_again(damage: str) -> None:
-    def broken(one: PartitionData) -> None:
-        assert isinstance(one.records, bytes | bytearray | memoryview)
-        one.records = bytes(one.records)[:30] if damage == "half a batch" else b"\xff" * 100
+    def broken(data: PartitionData) -> None:
+        assert isinstance(data.records, bytes | bytearray | memoryview)
+        data.records = bytes(data.records)[:30] if damage == "half a batch" else b"\xff" * 100
 
     async with fetching() as here:
         await here.write(3)

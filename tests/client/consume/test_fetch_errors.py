@@ -40,16 +40,16 @@ def zero(change: Callable[[PartitionData], object]) -> Callable[[FetchResponse, 
 
     def changed(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            for one in topic.partitions:
-                if one.partition_index == 0:
-                    change(one)
+            for partition in topic.partitions:
+                if partition.partition_index == 0:
+                    change(partition)
 
     return changed
 
 
 def refuse(code: ErrorCode) -> Callable[[FetchResponse, str | None], None]:
-    def set_code(one: PartitionData) -> None:
-        one.error_code, one.records = code, None
+    def set_code(data: PartitionData) -> None:
+        data.error_code, data.records = code, None
 
     return zero(set_code)
 
@@ -101,8 +101,8 @@ async def test_records_fetched_before_the_error_are_returned_first() -> None:
 
 
 async def test_an_answer_without_a_whole_batch_is_raised_instead_of_fetched_again_for_ever() -> None:
-    def cut(one: PartitionData) -> None:
-        one.records = bytes(one.records)[:30] if one.records else None  # type: ignore[arg-type]
+    def cut(data: PartitionData) -> None:
+        data.records = bytes(data.records)[:30] if data.records else None  # type: ignore[arg-type]
 
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 1)
@@ -169,7 +169,7 @@ async def test_an_answer_that_leaves_a_partition_out_is_logged_and_asked_for_aga
 ) -> None:
     def without_the_first(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            topic.partitions = [one for one in topic.partitions if one.partition_index]
+            topic.partitions = [partition for partition in topic.partitions if partition.partition_index]
 
     caplog.set_level(logging.WARNING, "kohort.client")
     async with linked_broker() as (broker, link):
@@ -191,8 +191,8 @@ async def test_an_answer_that_leaves_a_partition_out_is_logged_and_asked_for_aga
 async def test_partitions_that_fail_alike_are_one_line_and_their_end_another(caplog: pytest.LogCaptureFixture) -> None:
     def moved(answer: FetchResponse, client: str | None) -> None:
         for topic in answer.responses:
-            for one in topic.partitions:
-                one.error_code, one.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
+            for partition in topic.partitions:
+                partition.error_code, partition.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
 
     caplog.set_level(logging.WARNING, "kohort.client")
     async with linked_broker() as (broker, link):
@@ -204,7 +204,7 @@ async def test_partitions_that_fail_alike_are_one_line_and_their_end_another(cap
             await eventually(lambda: link.asked[FETCH] > 6)
             del link.change[FETCH]
             await eventually(lambda: any("fetched again" in record.getMessage() for record in caplog.records))
-    began = [one.getMessage() for one in caplog.records if one.getMessage().startswith("not fetched: ")]
+    began = [record.getMessage() for record in caplog.records if record.getMessage().startswith("not fetched: ")]
     assert sum(line.count("t-") for line in began) <= 8 and len(began) <= 2  # two fetches at a broker
     assert "this broker does not lead that partition; the client looks for the leader and asks again" in began[0]
 
@@ -212,8 +212,8 @@ async def test_partitions_that_fail_alike_are_one_line_and_their_end_another(cap
 async def test_a_leader_without_a_listener_for_the_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def no_listener(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
-            for one in topic.partitions:
-                one.leader_id, one.error_code = -1, ErrorCode.LISTENER_NOT_FOUND
+            for partition in topic.partitions:
+                partition.leader_id, partition.error_code = -1, ErrorCode.LISTENER_NOT_FOUND
 
     caplog.set_level(logging.WARNING, "kohort.client")
     async with linked_broker() as (broker, link):
@@ -298,7 +298,7 @@ async def test_an_assigned_topic_without_a_name_is_logged_or_raised(
             assert not consumer.assignment
             del link.change[METADATA]
             assert len(await take(consumer, 1)) == 1
-    began, ended = [one.getMessage() for one in caplog.records if str(topic.topic_id) in one.getMessage()]
+    began, ended = [record.getMessage() for record in caplog.records if str(topic.topic_id) in record.getMessage()]
     assert began.startswith(f"no metadata: topic id={topic.topic_id}: {code.sentence}")
     assert ended.startswith("metadata found after ")
 
@@ -325,8 +325,8 @@ async def test_a_cluster_that_wants_clients_to_bootstrap_again_and_again_is_logg
 async def test_a_partition_that_loses_its_leader_while_it_is_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def without_leader(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
-            for one in topic.partitions:
-                one.leader_id, one.error_code = -1, ErrorCode.LISTENER_NOT_FOUND
+            for partition in topic.partitions:
+                partition.leader_id, partition.error_code = -1, ErrorCode.LISTENER_NOT_FOUND
 
     caplog.set_level(logging.WARNING, "kohort.client")
     async with linked_broker() as (broker, link):
@@ -337,9 +337,9 @@ async def test_a_partition_that_loses_its_leader_while_it_is_read_is_logged(capl
             await take(consumer, 1)
             link.change[METADATA] = without_leader
             await consumer.partitions_for("t")
-            await eventually(lambda: any("not fetched" in one.getMessage() for one in caplog.records))
+            await eventually(lambda: any("not fetched" in record.getMessage() for record in caplog.records))
             del link.change[METADATA]
-            await eventually(lambda: any("fetched again" in one.getMessage() for one in caplog.records))
+            await eventually(lambda: any("fetched again" in record.getMessage() for record in caplog.records))
     began, ended = [record.getMessage() for record in caplog.records]
     assert began == (
         "not fetched: t-0: the listener was not found; give the leading broker a listener of the name by which this"
@@ -378,11 +378,11 @@ async def test_a_batch_of_an_unknown_format_raises_instead_of_being_fetched_fore
             assert link.asked[FETCH] < 10
 
 
-def of_another_format(one: PartitionData) -> None:
-    if one.records:
-        changed = bytearray(one.records)  # type: ignore[arg-type]
+def of_another_format(data: PartitionData) -> None:
+    if data.records:
+        changed = bytearray(data.records)  # type: ignore[arg-type]
         changed[16] = 9  # the magic byte
-        one.records = bytes(changed)
+        data.records = bytes(changed)
 
 
 async def test_a_broker_that_wants_clients_to_bootstrap_again_is_heeded() -> None:

@@ -39,8 +39,12 @@ async def test_quiet_partitions_are_asked_for_in_one_session_without_naming_them
         await here.asked(4)
         first, *others = here.requests
         assert (first.session_epoch, partitions_of(first)) == (0, [0, 1])
-        assert [(one.session_epoch, partitions_of(one)) for one in others[:3]] == [(1, []), (2, []), (3, [])]
-        assert all(one.session_id for one in others)
+        assert [(request.session_epoch, partitions_of(request)) for request in others[:3]] == [
+            (1, []),
+            (2, []),
+            (3, []),
+        ]
+        assert all(request.session_id for request in others)
         assert all(state.failures == 0 and state.in_fetch for state in states)
         assert (here.news, here.lost) == ([], [])
 
@@ -54,8 +58,8 @@ async def test_a_quiet_partition_is_taken_out_of_the_session(ended_by: str) -> N
             here.fetcher.pause(state)
         else:
             here.fetcher.remove([ZERO])
-        await eventually(lambda: any(one.forgotten_topics_data for one in here.requests))
-        (forgotten,) = next(one.forgotten_topics_data for one in here.requests if one.forgotten_topics_data)
+        await eventually(lambda: any(request.forgotten_topics_data for request in here.requests))
+        (forgotten,) = next(request.forgotten_topics_data for request in here.requests if request.forgotten_topics_data)
         assert forgotten.partitions == [0]
 
 
@@ -72,8 +76,8 @@ async def test_a_seek_in_a_quiet_partition_is_asked_for_at_once() -> None:
 
 async def test_a_new_leader_of_a_quiet_partition_is_noticed() -> None:
     def led_anew(answer: MetadataResponse, client: str | None) -> None:
-        for one in answer.topics[0].partitions:
-            one.leader_epoch += 7
+        for partition in answer.topics[0].partitions:
+            partition.leader_epoch += 7
 
     async with fetching() as here:
         await here.write(3)
@@ -128,9 +132,9 @@ async def test_a_session_that_the_broker_lost_is_restarted_at_once() -> None:
         (state,) = here.fetch(ZERO)
         await here.asked(2)
         here.link.change[FETCH] = lost_once
-        await eventually(lambda: sum(one.session_epoch == 0 for one in here.requests) == 2)
+        await eventually(lambda: sum(request.session_epoch == 0 for request in here.requests) == 2)
         await here.asked()
-        assert [partitions_of(one) for one in here.requests if one.session_epoch == 0] == [[0], [0]]
+        assert [partitions_of(request) for request in here.requests if request.session_epoch == 0] == [[0], [0]]
         assert state.failures == 0
 
 

@@ -26,9 +26,9 @@ def at(offset: int, topic_id: UUID = ID, leader_epoch: int = 3) -> FetchRequestP
 def told(request: FetchRequest) -> tuple[int, int, dict[TopicPartition, int], list[tuple[UUID, int]]]:
     """Session id, epoch, what is to be fetched from where, what is to be forgotten."""
     fetched = {
-        TopicPartition(topic.topic, one.partition): one.fetch_offset
+        TopicPartition(topic.topic, partition.partition): partition.fetch_offset
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     forgotten = [(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
     return request.session_id, request.session_epoch, fetched, forgotten

@@ -289,7 +289,7 @@ def test_columns_and_records_have_the_same_content(chunk: MakeChunk) -> None:
     batches = [*other.take_columns(2), *other.take_columns(10)]
     assert [found.num_rows for found in batches] == [2, 1]
     assert {found.schema for found in batches} == {SCHEMA}
-    found = [row for one in batches for row in one.to_pylist()]
+    found = [row for batch in batches for row in batch.to_pylist()]
     assert [(row["topic"], row["partition"], row["offset"], row["key"], row["value"]) for row in found] == [
         (record.topic, record.partition, record.offset, record.key, record.value) for record in records
     ]

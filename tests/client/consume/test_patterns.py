@@ -115,7 +115,9 @@ async def test_a_pattern_that_matches_nothing_makes_a_member_that_waits(
             while consumer.state is not Phase.STABLE:
                 assert await consumer.poll(timeout=0.05) == []
         assert (consumer.subscription, consumer.assignment) == (frozenset(), frozenset())
-        assert [one.member_id for one in (await admin.describe_groups([fresh]))[fresh].members] == [consumer.member_id]
+        assert [member.member_id for member in (await admin.describe_groups([fresh]))[fresh].members] == [
+            consumer.member_id
+        ]
         await admin.create_topics([NewTopic(fresh, 1)])
         await fill(any_broker.bootstrap, fresh, 1)
         await take(consumer, 1)

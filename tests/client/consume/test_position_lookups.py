@@ -46,7 +46,7 @@ class Asking:
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
 
     def of(self, *partitions: TopicPartition) -> Turns:
-        states = [self.states.setdefault(one, PartitionState(one)) for one in partitions]
+        states = [self.states.setdefault(partition, PartitionState(partition)) for partition in partitions]
         return {state.partition: (state, state.turn) for state in states}
 
     def read_to(self, position: int, *, fetched: int | None = None, epoch: int = 0) -> PartitionState:
@@ -60,7 +60,7 @@ class Asking:
 @asynccontextmanager
 async def asking(*, too_old: bool = False, **options: Any) -> AsyncIterator[Asking]:
     def leave_out(answer: ApiVersionsResponse, client: str | None) -> None:
-        answer.api_keys = [one for one in answer.api_keys if one.api_key != EPOCH_END]
+        answer.api_keys = [api for api in answer.api_keys if api.api_key != EPOCH_END]
 
     async with linked_broker() as (broker, link):
         if too_old:
@@ -79,10 +79,10 @@ def ends(**fields: int) -> Any:
     """Change the answer of OffsetForLeaderEpoch for each partition."""
 
     def change(answer: OffsetForLeaderEpochResponse, client: str | None) -> None:
-        for one in answer.topics[0].partitions:
-            one.error_code = ErrorCode.NONE
+        for partition in answer.topics[0].partitions:
+            partition.error_code = ErrorCode.NONE
             for name, value in fields.items():
-                setattr(one, name, value)
+                setattr(partition, name, value)
 
     return change
 
@@ -143,7 +143,7 @@ async def test_without_a_committed_offset_and_a_policy_it_is_an_error_of_that_pa
         await commit_outside(ask.cluster, "g", {ZERO: 3})
         errors = await ask.lookups.ask_committed(ask.of(ZERO, ONE))
         assert ask.states[ZERO].position == 3
-        assert {one: type(error) for one, error in errors.items()} == {ONE: NoOffsetError}
+        assert {partition: type(error) for partition, error in errors.items()} == {ONE: NoOffsetError}
         assert "t-1 has no committed offset" in str(errors[ONE])
 
 
@@ -159,8 +159,8 @@ def refuse(code: ErrorCode) -> Any:
     """Change the answer of OffsetFetch for each partition."""
 
     def change(answer: OffsetFetchResponse, client: str | None) -> None:
-        for one in answer.groups[0].topics[0].partitions:
-            one.error_code = code
+        for partition in answer.groups[0].topics[0].partitions:
+            partition.error_code = code
 
     return change
 
@@ -220,7 +220,7 @@ async def test_a_duration_is_relative_to_now_and_not_before_the_epoch() -> None:
     times: dict[int, int] = {}
 
     def watch(request: ListOffsetsRequest) -> None:
-        times.update({one.partition_index: one.timestamp for one in request.topics[0].partitions})
+        times.update({partition.partition_index: partition.timestamp for partition in request.topics[0].partitions})
 
     async with asking() as ask:
         ask.link.watch[LIST_OFFSETS] = watch
@@ -254,13 +254,15 @@ async def test_a_leader_that_does_not_know_the_first_offset_is_asked_again() -> 
 
 
 def no_offset(answer: ListOffsetsResponse, client: str | None) -> None:
-    for one in answer.topics[0].partitions:
-        one.offset = -1
+    for partition in answer.topics[0].partitions:
+        partition.offset = -1
 
 
 async def test_a_partition_that_an_answer_leaves_out_is_an_error() -> None:
     def leave_out(answer: ListOffsetsResponse, client: str | None) -> None:
-        answer.topics[0].partitions = [one for one in answer.topics[0].partitions if one.partition_index]
+        answer.topics[0].partitions = [
+            partition for partition in answer.topics[0].partitions if partition.partition_index
+        ]
 
     async with asking() as ask:
         turns = ask.of(ZERO, ONE)

@@ -161,8 +161,8 @@ async def test_without_a_broker_it_is_tried_again_after_a_pause_and_logged_once(
 async def test_a_new_leader_is_asked_before_more_is_fetched() -> None:
     def led_anew(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
-            for one in topic.partitions:
-                one.leader_epoch += 7
+            for partition in topic.partitions:
+                partition.leader_epoch += 7
 
     async with positioning() as here:
         (state,) = here.add(ZERO)

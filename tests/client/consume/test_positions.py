@@ -86,9 +86,9 @@ async def test_a_check_that_fails_does_not_hold_up_a_partition_without_a_positio
 
 async def test_one_partition_in_an_open_transaction_does_not_hold_up_the_others() -> None:
     def unstable(answer: OffsetFetchResponse, client: str | None) -> None:
-        for one in answer.groups[0].topics[0].partitions:
-            if one.partition_index == 0:
-                one.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        for partition in answer.groups[0].topics[0].partitions:
+            if partition.partition_index == 0:
+                partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
     async with linked_broker() as (broker, link):
         broker.topics.create("t", 2)

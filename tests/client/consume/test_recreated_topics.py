@@ -88,7 +88,9 @@ async def test_nothing_is_committed_for_a_topic_that_is_gone(any_broker: Broker,
     here, there = TopicPartition(fresh, 0), TopicPartition(f"{fresh}-2", 0)
     await admin.create_topics([NewTopic(here.topic, 1), NewTopic(there.topic, 1)])
     await admin.alter_group_offsets(fresh, {here: 5, there: 7})
-    ids = frozenset(one.topic_id for one in (await admin.describe_topics([here.topic, there.topic])).values())
+    ids = frozenset(
+        description.topic_id for description in (await admin.describe_topics([here.topic, there.topic])).values()
+    )
     async with Cluster.of(any_broker.bootstrap) as cluster:
         # As a member of a consumer group: it knows ids, and names no topic that would be looked up again.
         cluster.watch(here, frozenset(), lambda *_: None, ids)
@@ -107,7 +109,7 @@ async def test_a_coordinator_that_knows_only_the_topic_before_is_not_asked_by_na
     asked: list[bool] = []
 
     def lag(answer: OffsetFetchResponse, client: str | None) -> None:
-        topic = next(one for one in answer.groups[0].topics if one.topic_id == renewed.topic_id)
+        topic = next(topic for topic in answer.groups[0].topics if topic.topic_id == renewed.topic_id)
         topic.partitions[0].error_code = ErrorCode.UNKNOWN_TOPIC_ID
         del link.change[OFFSET_FETCH]
 
@@ -133,14 +135,14 @@ async def test_a_topic_without_an_id_does_not_make_the_others_go_by_name() -> No
     committed: list[list[tuple[str, UUID]]] = []
 
     def fetches(request: OffsetFetchRequest) -> None:
-        fetched.extend([(one.name, one.topic_id) for one in group.topics or ()] for group in request.groups)
+        fetched.extend([(topic.name, topic.topic_id) for topic in group.topics or ()] for group in request.groups)
 
     async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
         topic = broker.topics.create("t", 1)
         await cluster.refresh(["t"])
         link.watch[OFFSET_FETCH] = fetches
         link.watch[OFFSET_COMMIT] = lambda request: committed.append(
-            [(one.name, one.topic_id) for one in request.topics]
+            [(topic.name, topic.topic_id) for topic in request.topics]
         )
         with pytest.raises(CommitFailedError) as raised:
             await commit_outside(cluster, "g", {here: 5, nowhere: 7}, 5_000)
@@ -149,7 +151,7 @@ async def test_a_topic_without_an_id_does_not_make_the_others_go_by_name() -> No
     assert found == {here: OffsetAndMetadata(5), nowhere: None}
     by_id, by_name = [("", topic.topic_id)], [("nowhere", NO_TOPIC_ID)]
     assert fetched == [by_id, by_name]
-    assert sorted({str(one) for one in committed}) == sorted([str(by_id), str(by_name)])
+    assert sorted({str(partition) for partition in committed}) == sorted([str(by_id), str(by_name)])
 
 
 async def test_a_member_does_not_read_the_next_topic_of_a_name_before_it_is_assigned() -> None:

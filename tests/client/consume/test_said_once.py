@@ -31,7 +31,7 @@ class Clock:
 
 
 def said(caplog: pytest.LogCaptureFixture, start: str = "") -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.getMessage().startswith(start)]
+    return [record.getMessage() for record in caplog.records if record.getMessage().startswith(start)]
 
 
 def test_each_reason_is_logged_once_and_the_end_with_its_time(caplog: pytest.LogCaptureFixture) -> None:

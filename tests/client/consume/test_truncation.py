@@ -103,7 +103,7 @@ async def test_a_committed_offset_is_checked_too(disk: Restored) -> None:
         await write(again.bootstrap, *(b"new %d" % n for n in range(7)))
         async with Admin(bootstrap_servers=again.bootstrap) as admin:
             # The group's offsets were on another disk.
-            await admin.alter_group_offsets("g", {one: at for one, at in committed.items() if at})
+            await admin.alter_group_offsets("g", {partition: at for partition, at in committed.items() if at})
         async with consumer_of(again, "t", **options) as consumer, asyncio.timeout(20):
             assert [record.value for record in await take(consumer, 7)] == [b"new %d" % n for n in range(7)]
 

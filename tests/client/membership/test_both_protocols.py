@@ -275,16 +275,16 @@ async def test_a_changed_subscription_brings_and_takes_topics(
     first, second = await new_topic(2), await new_topic(1)
     member = await Membership.join(cluster, fresh, [first], protocol)
     member.subscribe([first, second])
-    await eventually(lambda: {one.topic for one in member.assignment} == {first, second})
+    await eventually(lambda: {partition.topic for partition in member.assignment} == {first, second})
     member.subscribe([second])
-    await eventually(lambda: {one.topic for one in member.assignment} == {second})
+    await eventually(lambda: {partition.topic for partition in member.assignment} == {second})
     await member.settled()
     member.subscribe([second])  # which changes nothing, so that no callback is called
     async with asyncio.timeout(10):
         await member.settled()
     member.subscribe([first])
     await member.settled()
-    await eventually(lambda: {one.topic for one in member.assignment} == {first})
+    await eventually(lambda: {partition.topic for partition in member.assignment} == {first})
     await member.leave()
 
 

@@ -23,7 +23,7 @@ from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 from tests.client.link import Link, linked_broker
 
 METADATA, OFFSET_COMMIT, OFFSET_FETCH, API_VERSIONS = 3, 8, 9, 18
-T0, T1, U0, MISSING = (TopicPartition(*one) for one in (("t", 0), ("t", 1), ("u", 0), ("missing", 0)))
+T0, T1, U0, MISSING = (TopicPartition(*at) for at in (("t", 0), ("t", 1), ("u", 0), ("missing", 0)))
 
 
 class World:
@@ -49,8 +49,10 @@ class World:
             times -= 1
             for topic in answer.topics if times >= 0 else ():
                 name = topic.name or self.cluster.metadata.names[topic.topic_id]
-                for one in topic.partitions:
-                    one.error_code = codes.get(TopicPartition(name, one.partition_index), one.error_code)
+                for partition in topic.partitions:
+                    partition.error_code = codes.get(
+                        TopicPartition(name, partition.partition_index), partition.error_code
+                    )
 
         self.link.change[OFFSET_COMMIT] = refuse
 
@@ -60,8 +62,10 @@ class World:
             times -= 1
             for topic in answer.groups[0].topics if times >= 0 else ():
                 name = topic.name or self.cluster.metadata.names[topic.topic_id]
-                for one in topic.partitions:
-                    one.error_code = codes.get(TopicPartition(name, one.partition_index), one.error_code)
+                for partition in topic.partitions:
+                    partition.error_code = codes.get(
+                        TopicPartition(name, partition.partition_index), partition.error_code
+                    )
 
         self.link.change[OFFSET_FETCH] = refuse
 
@@ -69,9 +73,9 @@ class World:
         """The broker speaks no later version."""
 
         def older(answer: Any, client: str | None) -> None:
-            for one in answer.api_keys:
-                if one.api_key == key:
-                    one.max_version = version
+            for api in answer.api_keys:
+                if api.api_key == key:
+                    api.max_version = version
 
         self.link.change[API_VERSIONS] = older
 
@@ -194,7 +198,7 @@ async def test_an_error_of_the_group_is_raised(world: World) -> None:
 async def test_a_partition_that_the_answer_leaves_out_is_refused(world: World) -> None:
     def leave_out(answer: Any, client: str | None) -> None:
         for topic in answer.groups[0].topics:
-            topic.partitions = [one for one in topic.partitions if one.partition_index != 1]
+            topic.partitions = [partition for partition in topic.partitions if partition.partition_index != 1]
 
     await world.commit({T0: 5})
     world.link.change[OFFSET_FETCH] = leave_out

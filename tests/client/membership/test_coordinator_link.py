@@ -43,11 +43,11 @@ LEAVE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="nobod
 
 def commit(*topics: str) -> OffsetCommitRequest:
     """Requests of a consumer without a group."""
-    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     return OffsetCommitRequest(
         group_id="g",
         generation_id_or_member_epoch=-1,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=[one]) for name in topics],
+        topics=[OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in topics],
     )
 
 
@@ -196,10 +196,10 @@ async def test_a_request_that_the_broker_does_not_support_fails(
     # A version without the field of a subscription by pattern is no better than none.
     def older(answer: Any, client: str | None) -> None:
         if not speaks:
-            answer.api_keys = [one for one in answer.api_keys if one.api_key != CONSUMER_HEARTBEAT]
-        for one in answer.api_keys:
-            if one.api_key == CONSUMER_HEARTBEAT:
-                one.max_version = 0
+            answer.api_keys = [api for api in answer.api_keys if api.api_key != CONSUMER_HEARTBEAT]
+        for api in answer.api_keys:
+            if api.api_key == CONSUMER_HEARTBEAT:
+                api.max_version = 0
 
     member.broker.change[API_VERSIONS] = older
     member.broker.held[JOIN_GROUP] = asyncio.Event()

@@ -625,7 +625,7 @@ def test_each_change_of_a_members_phase_is_logged_and_nothing_else(caplog: pytes
 
     with_a_broker(steps)
     told = [record.getMessage() for record in caplog.records]
-    phases = [one.split(": ", 1)[1].split(" (")[0].split(" -> ") for one in told]
+    phases = [line.split(": ", 1)[1].split(" (")[0].split(" -> ") for line in told]
     assert (phases[0][0], phases[-1][1]) == (Phase.UNSUBSCRIBED.value, Phase.UNSUBSCRIBED.value)
     assert all(before != after for before, after in phases)
     assert [after for _, after in phases[:-1]] == [before for before, _ in phases[1:]]

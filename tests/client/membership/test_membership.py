@@ -120,16 +120,16 @@ async def test_joining_may_be_given_up(cluster: Cluster, new_topic: NewTopicName
         revoking.set()
         await stuck.wait()
 
-    one = await Membership.join(cluster, fresh, [topic], {"heartbeat_interval_ms": 200}, on_revoked=slow)
+    member = await Membership.join(cluster, fresh, [topic], {"heartbeat_interval_ms": 200}, on_revoked=slow)
     joining = asyncio.ensure_future(Membership.join(cluster, fresh, [topic]))
     await revoking.wait()
     joining.cancel()  # while its JoinGroup is parked, since the other member takes its time
     with pytest.raises(asyncio.CancelledError):
         await joining
     stuck.set()
-    await one.settled()
-    await eventually(lambda: one.assignment == {TopicPartition(topic, 0)})
-    await one.leave()
+    await member.settled()
+    await eventually(lambda: member.assignment == {TopicPartition(topic, 0)})
+    await member.leave()
 
 
 async def test_a_member_needs_a_group_and_a_sane_heartbeat(cluster: Cluster) -> None:

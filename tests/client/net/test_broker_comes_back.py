@@ -101,4 +101,4 @@ async def test_a_group_continues_unchanged(mortal: Mortal, protocol: str, fresh:
             await asyncio.gather(*consuming, return_exceptions=True)
             for consumer in consumers:
                 await consumer.close()
-    assert sorted(one or b"" for one in seen) == sorted(b"%d" % n for n in range(80))
+    assert sorted(value or b"" for value in seen) == sorted(b"%d" % n for n in range(80))

@@ -35,14 +35,14 @@ async def peers(*answers: Mapping[int, Message | None], newest: int = 99) -> Asy
         started = []
         for some in answers:
             versions = supports(API_VERSIONS, *some, newest=newest), None
-            one = await stack.enter_async_context(peer(versions))
-            one.answers.update(some)
-            started.append(one)
+            started_peer = await stack.enter_async_context(peer(versions))
+            started_peer.answers.update(some)
+            started.append(started_peer)
         yield started
 
 
 def addresses(*some: Peer) -> str:
-    return ",".join(f"{HOST}:{one.port}" for one in some)
+    return ",".join(f"{HOST}:{broker.port}" for broker in some)
 
 
 def cluster_of(*some: Peer, **options: Any) -> Cluster:
@@ -50,7 +50,7 @@ def cluster_of(*some: Peer, **options: Any) -> Cluster:
 
 
 def learn(cluster: Cluster, *topics: MetadataResponseTopic, brokers: Mapping[int, Peer] | None = None) -> None:
-    known = [MetadataResponseBroker(node_id=n, host=HOST, port=one.port) for n, one in (brokers or {}).items()]
+    known = [MetadataResponseBroker(node_id=n, host=HOST, port=broker.port) for n, broker in (brokers or {}).items()]
     answer = MetadataResponse(brokers=known, topics=list(topics))
     cluster._refresher.metadata = cluster.metadata.merged(answer)
 
@@ -94,7 +94,7 @@ async def test_a_request_that_a_broker_refuses_for_good_is_not_sent_to_the_other
     async with peers({}, {}) as some, cluster_of(*some) as cluster:
         with pytest.raises(KafkaError, match="no version of Metadata"):
             await asked(cluster)
-        assert sum(bool(one.writers) for one in some) == 1
+        assert sum(bool(broker.writers) for broker in some) == 1
 
 
 async def test_a_broker_that_is_connected_and_has_less_to_do_is_asked_first() -> None:
@@ -204,7 +204,7 @@ async def test_a_leader_that_is_known_is_returned_and_one_that_is_not_is_looked_
     names: list[set[str | None]] = []
 
     def look(request: MetadataRequest) -> None:
-        names.append({one.name for one in request.topics or ()})
+        names.append({topic.name for topic in request.topics or ()})
 
     async with linked_broker() as (broker, link), Cluster.of(f"{HOST}:{link.port}") as cluster:
         broker.topics.create("t", 1)
@@ -224,7 +224,7 @@ async def test_watchers_are_told_until_they_are_taken_away_and_kept_topics_are_a
     names: list[set[str | None]] = []
 
     def look(request: MetadataRequest) -> None:
-        names.append({one.name for one in request.topics or ()})
+        names.append({topic.name for topic in request.topics or ()})
 
     async with linked_broker() as (broker, link), Cluster.of(f"{HOST}:{link.port}") as cluster:
         broker.topics.create("t", 2)

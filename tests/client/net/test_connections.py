@@ -44,35 +44,35 @@ def broker(node_id: int, at: Peer) -> Broker:
 
 
 async def test_a_connection_is_opened_once_and_shared() -> None:
-    async with peers() as (connections, [one]):
+    async with peers() as (connections, [broker]):
         assert connections.usable(KEY) is None
-        first, second = await asyncio.gather(*(connections.get(KEY, HOST, one.port) for _ in range(2)))
-        assert first is second is await connections.get(KEY, HOST, one.port)
+        first, second = await asyncio.gather(*(connections.get(KEY, HOST, broker.port) for _ in range(2)))
+        assert first is second is await connections.get(KEY, HOST, broker.port)
         assert connections.usable(KEY) is first
-        other = await connections.get((7, "fetch"), HOST, one.port)
+        other = await connections.get((7, "fetch"), HOST, broker.port)
         assert other is not first and connections.all == [first, other]
-        assert len(one.writers) == 2
+        assert len(broker.writers) == 2
 
 
 async def test_a_caller_that_gives_up_does_not_stop_the_others() -> None:
-    async with peers() as (connections, [one]):
-        callers = [asyncio.ensure_future(connections.get(KEY, HOST, one.port)) for _ in range(2)]
+    async with peers() as (connections, [broker]):
+        callers = [asyncio.ensure_future(connections.get(KEY, HOST, broker.port)) for _ in range(2)]
         await asyncio.sleep(0)
         callers[0].cancel()
         assert (await callers[1]).open
 
 
 async def test_a_connection_that_ended_is_replaced() -> None:
-    async with peers() as (connections, [one]):
-        first = await connections.get(KEY, HOST, one.port)
+    async with peers() as (connections, [broker]):
+        first = await connections.get(KEY, HOST, broker.port)
         first.abort("the test")
         assert connections.usable(KEY) is None  # already before the loop has called anything
-        second = await connections.get(KEY, HOST, one.port)
+        second = await connections.get(KEY, HOST, broker.port)
         assert second.open
-        one.writers[1].transport.abort()
+        broker.writers[1].transport.abort()
         await second.closed
         await eventually(lambda: connections.all == [])
-        third = await connections.get(KEY, HOST, one.port)
+        third = await connections.get(KEY, HOST, broker.port)
         assert connections.all == [third]
 
 
@@ -122,8 +122,8 @@ async def test_an_address_whose_broker_is_not_known_is_none_of_the_brokers() -> 
 
 
 async def test_closing_ends_every_connection_also_one_that_is_being_opened(caplog: pytest.LogCaptureFixture) -> None:
-    async with peer() as silent, peers() as (connections, [one]):
-        connection = await connections.get(KEY, HOST, one.port)
+    async with peer() as silent, peers() as (connections, [broker]):
+        connection = await connections.get(KEY, HOST, broker.port)
         opening = asyncio.ensure_future(connections.get((8, ""), HOST, silent.port))
         await eventually(lambda: bool(silent.asked))
         began = asyncio.get_running_loop().time()
@@ -133,9 +133,9 @@ async def test_closing_ends_every_connection_also_one_that_is_being_opened(caplo
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("kohort-connect")]
         await asyncio.wait([opening])
         assert opening.cancelled()
-        await asyncio.gather(one.ended.wait(), silent.ended.wait())
+        await asyncio.gather(broker.ended.wait(), silent.ended.wait())
         with pytest.raises(KafkaError, match="the client is closed"):
-            await connections.get(KEY, HOST, one.port)
+            await connections.get(KEY, HOST, broker.port)
     assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
@@ -157,12 +157,12 @@ async def test_a_connection_that_opens_while_the_client_closes_is_ended(monkeypa
         closing.append(asyncio.ensure_future(connections.close()))
         return connection
 
-    async with peers() as (connections, [one]):
+    async with peers() as (connections, [broker]):
         monkeypatch.setattr(BrokerConnection, "connect", connected)
-        connection = await connections.get(KEY, HOST, one.port)
+        connection = await connections.get(KEY, HOST, broker.port)
         await asyncio.gather(*closing)
         assert not connection.open and connections.all == []
-        await one.ended.wait()
+        await broker.ended.wait()
 
 
 def test_an_event_loop_may_be_closed_as_soon_as_its_client_is_closed() -> None:
@@ -188,11 +188,11 @@ def test_an_event_loop_may_be_closed_as_soon_as_its_client_is_closed() -> None:
 
 
 async def test_another_event_loop_is_refused() -> None:
-    async with peers() as (connections, [one]):
+    async with peers() as (connections, [broker]):
 
         async def elsewhere() -> None:
             with pytest.raises(ConcurrentUseError):
-                await connections.get(KEY, HOST, one.port)
+                await connections.get(KEY, HOST, broker.port)
 
         await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
 

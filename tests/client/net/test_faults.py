@@ -28,7 +28,7 @@ async def break_connections(clusters: list[Cluster], seed: int, broken: list[Non
     dice = random.Random(seed)
     while True:
         await asyncio.sleep(dice.uniform(0.001, 0.03))  # at any moment, the point of these tests
-        connections = [one for cluster in clusters for one in cluster.connections]
+        connections = [connection for cluster in clusters for connection in cluster.connections]
         if connections:
             dice.choice(connections).abort("broken on purpose")
             broken.append(None)
@@ -49,13 +49,13 @@ async def test_every_record_is_processed_once_although_connections_break(
             sent.append(await producer.send(topic, b"%d" % n, partition=n % partitions))
             if n % 50 == 0:
                 await asyncio.sleep(0.01)  # a trickle, so that connections break while records are on their way
-        for one in sent:
-            await one
+        for delivery in sent:
+            await delivery
 
     async def consume(consumer: Consumer) -> None:
         async def revoked(gone: frozenset[TopicPartition]) -> None:
             positions = consumer.positions()
-            await consumer.commit({one: positions[one] for one in gone if one in positions})
+            await consumer.commit({partition: positions[partition] for partition in gone if partition in positions})
 
         consumer.subscribe([topic], on_revoked=revoked)
         while counted.total() < total:

@@ -22,7 +22,7 @@ from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
 
 METADATA = 3
-ZERO, ONE, OTHER, MISSING = (TopicPartition(*one) for one in (("t", 0), ("t", 1), ("u", 0), ("missing", 0)))
+ZERO, ONE, OTHER, MISSING = (TopicPartition(*at) for at in (("t", 0), ("t", 1), ("u", 0), ("missing", 0)))
 
 Refused = dict[TopicPartition, KafkaError]
 
@@ -64,7 +64,7 @@ async def asking() -> AsyncIterator[Asking]:
             here = Asking(cluster, link)
 
             def look(request: MetadataRequest) -> None:
-                here.looked_up.append({one.name for one in request.topics or ()})
+                here.looked_up.append({topic.name for topic in request.topics or ()})
 
             link.watch[METADATA] = look
             yield here
@@ -143,6 +143,6 @@ async def test_a_request_has_the_leader_epoch_that_is_known() -> None:
 async def test_offsets_are_asked_for_by_a_name_or_a_time() -> None:
     async with asking() as here:
         found = await list_offsets(here.cluster, {ZERO: OffsetSpec.LATEST, ONE: 0})
-        assert {partition: one and one.offset for partition, one in found.items()} == {ZERO: 0, ONE: None}
+        assert {partition: at and at.offset for partition, at in found.items()} == {ZERO: 0, ONE: None}
         with pytest.raises(ConfigError, match="the time for t-0"):
             await list_offsets(here.cluster, {ZERO: -7})

@@ -70,12 +70,12 @@ class Answers:
         self.brokers_known.append(len(self.refresher.metadata.brokers))
         topics = request.topics
         if topics and topics[0].name is None:
-            self.asked_ids.append({one.topic_id for one in topics})
+            self.asked_ids.append({topic.topic_id for topic in topics})
             await self.answering.wait()
             return self._of(
-                [self._by_id(one.topic_id) for one in topics if one.topic_id in self.ids | self.refused_ids]
+                [self._by_id(topic.topic_id) for topic in topics if topic.topic_id in self.ids | self.refused_ids]
             )
-        names = None if topics is None else tuple(one.name or "" for one in topics)
+        names = None if topics is None else tuple(topic.name or "" for topic in topics)
         self.asked.append((self._loop.time(), names))
         await self.answering.wait()
         match self.next.pop(0) if self.next else None:
@@ -93,7 +93,7 @@ class Answers:
             code = self.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return MetadataResponseTopic(name=name, error_code=code)
         partitions = [MetadataResponsePartition(partition_index=n, leader_id=1) for n in range(self.topics[name])]
-        topic_id = next((one for one, named in self.ids.items() if named == name), NO_TOPIC_ID)
+        topic_id = next((topic_id for topic_id, named in self.ids.items() if named == name), NO_TOPIC_ID)
         return MetadataResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
 
     def _by_id(self, topic_id: UUID) -> MetadataResponseTopic:
@@ -304,7 +304,9 @@ async def test_the_pauses_between_failures_grow_and_a_success_ends_that() -> Non
     pauses = [after - before for before, after in zip(brokers.times, brokers.times[1:], strict=False)]
     expected = [0.1, 0.2, 0.4, None, 0.1]
     assert len(pauses) == len(expected)
-    assert all(one is None or 0.8 * one <= pause <= 1.2 * one for one, pause in zip(expected, pauses, strict=True))
+    assert all(
+        middle is None or 0.8 * middle <= pause <= 1.2 * middle for middle, pause in zip(expected, pauses, strict=True)
+    )
     await brokers.refresher.close()
 
 
@@ -464,7 +466,7 @@ async def test_a_watcher_that_fails_does_not_end_the_refreshes() -> None:
     assert (await brokers.refresher.refresh(["b"])).partitions("b") == 2
     await brokers.refresher.close()
     gc.collect()
-    assert [type(one["exception"]) for one in errors] == [ZeroDivisionError], "it is reported"
+    assert [type(error["exception"]) for error in errors] == [ZeroDivisionError], "it is reported"
 
 
 # Callers that give up, and the end
@@ -508,9 +510,9 @@ async def test_a_client_that_closes_fails_what_is_under_way_and_what_follows() -
     await asyncio.sleep(0)
     await brokers.refresher.close()
     await brokers.refresher.close()
-    for one in (under_way, later):
+    for waiting in (under_way, later):
         with pytest.raises(KafkaError, match="the client is closed"):
-            await one
+            await waiting
     with pytest.raises(KafkaError, match="the client is closed"):
         await brokers.refresher.refresh()
     before = len(brokers.asked)

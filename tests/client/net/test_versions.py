@@ -40,12 +40,12 @@ def test_a_request_without_a_common_version_is_left_out() -> None:
 
 
 def commit(*ids: UUID) -> Message:
-    return OffsetCommitRequest(topics=[OffsetCommitRequestTopic(topic_id=one) for one in ids])
+    return OffsetCommitRequest(topics=[OffsetCommitRequestTopic(topic_id=topic_id) for topic_id in ids])
 
 
 def fetch(*groups: list[UUID] | None) -> Message:
     def topics(ids: list[UUID] | None) -> list[OffsetFetchRequestTopics] | None:
-        return None if ids is None else [OffsetFetchRequestTopics(topic_id=one) for one in ids]
+        return None if ids is None else [OffsetFetchRequestTopics(topic_id=topic_id) for topic_id in ids]
 
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(topics=topics(ids)) for ids in groups])
 

@@ -45,29 +45,29 @@ def failure_of(count: int) -> Failure:
 
 
 async def test_a_batch_that_waits_may_be_sent_unless_another_one_is_under_way() -> None:
-    one = queue(batch(), batch())
-    assert ready(one)
-    one.take(SEVEN)
-    assert not ready(one)
+    batches = queue(batch(), batch())
+    assert ready(batches)
+    batches.take(SEVEN)
+    assert not ready(batches)
     assert not ready(PartitionQueue(HERE))
 
 
 async def test_after_a_failure_nothing_is_sent_before_its_pause_is_over() -> None:
-    one = queue(batch())
-    one.retry_at = 5.0
-    assert not ready(one, 4.99)
-    assert ready(one, 5.0)
+    batches = queue(batch())
+    batches.retry_at = 5.0
+    assert not ready(batches, 4.99)
+    assert ready(batches, 5.0)
 
 
 async def test_the_newest_batch_is_sent_when_it_has_lingered_or_is_full_or_is_flushed() -> None:
-    one = queue(newest=batch(lingers_until=5.0))
-    assert one.open is not None
-    assert not ready(one, 4.99)
-    assert ready(one, 5.0)
-    assert ready(one, 4.99, flushing=True)
-    size = one.open.builder.size
-    assert ready(one, 4.99, batch_size=size)
-    assert not ready(one, 4.99, batch_size=size + 1)
+    batches = queue(newest=batch(lingers_until=5.0))
+    assert batches.open is not None
+    assert not ready(batches, 4.99)
+    assert ready(batches, 5.0)
+    assert ready(batches, 4.99, flushing=True)
+    size = batches.open.builder.size
+    assert ready(batches, 4.99, batch_size=size)
+    assert not ready(batches, 4.99, batch_size=size + 1)
 
 
 # Order
@@ -75,33 +75,33 @@ async def test_the_newest_batch_is_sent_when_it_has_lingered_or_is_full_or_is_fl
 
 async def test_batches_are_taken_the_oldest_first_and_the_newest_last() -> None:
     first, second, newest = batch(1), batch(2), batch(3)
-    one = queue(first, second, newest=newest)
-    assert one.batches() == [first, second, newest]
+    batches = queue(first, second, newest=newest)
+    assert batches.batches() == [first, second, newest]
     for expected in (first, second, newest):
-        assert one.next_size == expected.size
-        assert one.take(SEVEN) is expected
-        assert (one.in_flight, one.batches()[0]) == (expected, expected)
-        one.in_flight = None
-    assert one.batches() == [] and one.open is None
+        assert batches.next_size == expected.size
+        assert batches.take(SEVEN) is expected
+        assert (batches.in_flight, batches.batches()[0]) == (expected, expected)
+        batches.in_flight = None
+    assert batches.batches() == [] and batches.open is None
 
 
 async def test_a_batch_that_failed_is_sent_again_before_all_others() -> None:
     first, second = batch(), batch()
-    one = queue(first, second)
-    one.take(SEVEN)
-    one.put_back(6.0)
-    assert (one.batches(), one.in_flight, one.retry_at) == ([first, second], None, 6.0)
-    assert one.take(SEVEN) is first
+    batches = queue(first, second)
+    batches.take(SEVEN)
+    batches.put_back(6.0)
+    assert (batches.batches(), batches.in_flight, batches.retry_at) == ([first, second], None, 6.0)
+    assert batches.take(SEVEN) is first
     assert first.attempts == 2
 
 
 async def test_all_that_waits_is_taken_without_what_is_under_way() -> None:
     first, second, newest = batch(), batch(), batch()
-    one = queue(first, second, newest=newest)
-    one.take(SEVEN)
-    assert one.take_waiting() == [second, newest]
-    assert one.batches() == [first] and one.open is None
-    assert one.take_waiting() == []
+    batches = queue(first, second, newest=newest)
+    batches.take(SEVEN)
+    assert batches.take_waiting() == [second, newest]
+    assert batches.batches() == [first] and batches.open is None
+    assert batches.take_waiting() == []
 
 
 # Sequence numbers
@@ -109,60 +109,60 @@ async def test_all_that_waits_is_taken_without_what_is_under_way() -> None:
 
 async def test_batches_are_numbered_by_their_records() -> None:
     made = [batch(3), batch(2), batch(1)]
-    one = queue(*made)
+    batches = queue(*made)
     for _ in made:
-        one.take(SEVEN)
-        one.in_flight = None
-    assert [(one.producer_id, one.sequence) for one in made] == [(SEVEN, 0), (SEVEN, 3), (SEVEN, 5)]
+        batches.take(SEVEN)
+        batches.in_flight = None
+    assert [(batch.producer_id, batch.sequence) for batch in made] == [(SEVEN, 0), (SEVEN, 3), (SEVEN, 5)]
 
 
 async def test_another_producer_id_begins_at_0_again() -> None:
     made = [batch(3), batch(2), batch(1)]
-    one = queue(*made)
+    batches = queue(*made)
     for producer_id in (SEVEN, EIGHT, EIGHT):
-        one.take(producer_id)
-        one.in_flight = None
-    assert [(one.producer_id, one.sequence) for one in made] == [(SEVEN, 0), (EIGHT, 0), (EIGHT, 2)]
+        batches.take(producer_id)
+        batches.in_flight = None
+    assert [(batch.producer_id, batch.sequence) for batch in made] == [(SEVEN, 0), (EIGHT, 0), (EIGHT, 2)]
 
 
 async def test_a_batch_that_is_sent_again_keeps_its_number() -> None:
-    one = queue(batch(3), batch(2))
-    first = one.take(SEVEN)
-    one.put_back(0.0)
-    one.take(EIGHT)
+    batches = queue(batch(3), batch(2))
+    first = batches.take(SEVEN)
+    batches.put_back(0.0)
+    batches.take(EIGHT)
     assert (first.producer_id, first.sequence) == (SEVEN, 0)
-    one.in_flight = None
-    second = one.take(SEVEN)
+    batches.in_flight = None
+    second = batches.take(SEVEN)
     assert second.sequence == 3
 
 
 async def test_the_sequence_number_of_a_rejected_batch_is_reused() -> None:
-    one = queue(batch(3), batch(2))
-    one.take(SEVEN)
-    one.refused()
-    one.in_flight = None
-    assert one.take(SEVEN).sequence == 0
+    batches = queue(batch(3), batch(2))
+    batches.take(SEVEN)
+    batches.refused()
+    batches.in_flight = None
+    assert batches.take(SEVEN).sequence == 0
 
 
 async def test_the_number_of_a_batch_under_an_earlier_producer_id_is_not_used_again() -> None:
-    one = queue(batch(3), batch(2), batch(1))
-    one.take(SEVEN)
-    one.in_flight = None
-    refused = one.take(SEVEN)
+    batches = queue(batch(3), batch(2), batch(1))
+    batches.take(SEVEN)
+    batches.in_flight = None
+    refused = batches.take(SEVEN)
     assert refused.sequence == 3
-    one.producer_id = EIGHT
-    one.next_sequence = 9
-    one.refused()
-    one.in_flight = None
-    assert one.take(EIGHT).sequence == 9
+    batches.producer_id = EIGHT
+    batches.next_sequence = 9
+    batches.refused()
+    batches.in_flight = None
+    assert batches.take(EIGHT).sequence == 9
 
 
 async def test_numbers_begin_again_after_the_last_one() -> None:
-    one = queue(batch(3), batch(2), batch(1))
-    one.producer_id, one.next_sequence = SEVEN, LAST_SEQUENCE - 2
-    assert one.take(SEVEN).sequence == LAST_SEQUENCE - 2
-    one.in_flight = None
-    assert one.take(SEVEN).sequence == 0
+    batches = queue(batch(3), batch(2), batch(1))
+    batches.producer_id, batches.next_sequence = SEVEN, LAST_SEQUENCE - 2
+    assert batches.take(SEVEN).sequence == LAST_SEQUENCE - 2
+    batches.in_flight = None
+    assert batches.take(SEVEN).sequence == 0
 
 
 async def test_a_batch_is_encoded_with_its_number_and_once() -> None:
@@ -180,8 +180,8 @@ async def test_a_batch_is_encoded_with_its_number_and_once() -> None:
 
 async def test_a_batch_that_is_over_holds_no_bytes() -> None:
     written, failed = batch(2), batch(2)
-    for one in (written, failed):
-        one.encoded(Codec.NONE)
+    for ended in (written, failed):
+        ended.encoded(Codec.NONE)
     written.succeed(5, None)
     assert (written.count, written._encoded) == (0, None)
     failed.fail(failure_of(2))

@@ -22,7 +22,7 @@ def test_the_hash_is_that_of_the_other_clients(key: bytes) -> None:
 def test_known_hashes() -> None:
     # From Apache Kafka's own tests of its Utils.murmur2, made positive.
     known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
-    assert {key: murmur2(key) for key in known} == {key: one & 0x7FFFFFFF for key, one in known.items()}
+    assert {key: murmur2(key) for key in known} == {key: hashed & 0x7FFFFFFF for key, hashed in known.items()}
 
 
 def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
@@ -96,7 +96,7 @@ async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> Non
         async with Producer(bootstrap_servers=address, batch_size=1, metadata_max_age_ms=100) as producer:
             sent = [await producer.send("t", b"x") for _ in range(100)]
             async with asyncio.timeout(20):
-                assert {(await one).partition for one in sent} == {1}
+                assert {(await delivery).partition for delivery in sent} == {1}
             link.change.clear()
             chosen: set[int] = set()
             async with asyncio.timeout(20):

@@ -49,8 +49,8 @@ async def test_many_records_arrive_once_and_in_order(any_broker: Broker, new_top
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         sent = [await producer.send(topic, b"%d" % n, key=b"%d" % (n % 20)) for n in range(20_000)]
         await producer.flush()
-        assert all(one.done() for one in sent)
-        offsets = {(one.result().partition, one.result().offset) for one in sent}
+        assert all(delivery.done() for delivery in sent)
+        offsets = {(delivery.result().partition, delivery.result().offset) for delivery in sent}
     assert len(offsets) == 20_000
     records = await read(any_broker.bootstrap, topic, 20_000)
     by_key: dict[bytes | None, list[int]] = {}
@@ -185,7 +185,7 @@ async def test_nothing_is_lost_or_doubled_over_the_death_of_a_broker(tmp_path: P
     sent += [await producer.send("t", b"%d" % n, key=b"%d" % n) for n in range(2_000, 4_000)]
     with running_kohort(*broker):
         await producer.close()
-        written = {(one.result().partition, one.result().offset) for one in sent}
+        written = {(delivery.result().partition, delivery.result().offset) for delivery in sent}
         records = await read(address, "t", 4_000)
     assert len(written) == 4_000
     assert sorted(int(record.value or b"") for record in records) == list(range(4_000))
@@ -200,9 +200,9 @@ async def test_without_a_broker_records_fail_when_their_time_is_over() -> None:
         async with asyncio.timeout(5):
             with pytest.raises(DeliveryFailedError, match="3 records were not written"):
                 await producer.flush()
-        for one in late:
+        for delivery in late:
             with pytest.raises(KafkaError) as raised:
-                await one
+                await delivery
             assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
         unsent = await producer.send("t", b"z")
         async with asyncio.timeout(5):

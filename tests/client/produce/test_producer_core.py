@@ -54,7 +54,7 @@ async def test_a_record_goes_to_its_partition_with_its_time_or_the_present() -> 
         assert (await given).partition == 1
         assert (await now).partition in (0, 1)
         assert again[::-1] == first and set(first) == {0, 1}
-        assert {(await one).partition for one in loose} == {0, 1}
+        assert {(await delivery).partition for delivery in loose} == {0, 1}
         times = {record.value: record.timestamp for _, record in here.records}
         assert times[b"a"] == 7
         assert before <= times[b"b"] <= time.time_ns() // 1_000_000
@@ -100,7 +100,7 @@ async def test_what_cannot_be_queued_at_once_waits_only_where_it_may() -> None:
         await asyncio.sleep(0)
         assert not more.done()
         here.release()
-        assert {(await one).partition for one in [*sent, await more]} <= {0, 1}
+        assert {(await delivery).partition for delivery in [*sent, await more]} <= {0, 1}
 
 
 async def test_many_sends_leave_the_loop_some_time_now_and_then() -> None:

@@ -40,9 +40,9 @@ class Topics:
             for topic in answer.topics:
                 if error is not None:
                     topic.error_code, topic.partitions = error, []
-                for one in topic.partitions:
+                for partition in topic.partitions:
                     for name, value in fields.items():
-                        setattr(one, name, value)
+                        setattr(partition, name, value)
 
         self.link.change[METADATA] = changed
 
@@ -97,8 +97,8 @@ async def test_a_topic_that_has_more_or_fewer_partitions_is_noticed(count: int) 
 async def test_records_without_a_key_go_to_partitions_with_a_leader() -> None:
     def one_leader(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
-            for one in topic.partitions:
-                one.leader_id = one.leader_id if one.partition_index == leader else 9
+            for partition in topic.partitions:
+                partition.leader_id = partition.leader_id if partition.partition_index == leader else 9
 
     async with topics() as here:
         here.link.change[METADATA] = one_leader

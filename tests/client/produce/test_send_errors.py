@@ -43,8 +43,12 @@ async def test_a_leader_is_looked_up_only_if_it_may_have_moved(code: ErrorCode, 
 
 async def test_a_batch_that_the_broker_has_already_is_written() -> None:
     def again(answer: ProduceResponse, client: str | None) -> None:
-        for one in answer.responses[0].partition_responses:
-            one.error_code, one.base_offset, one.log_append_time_ms = ErrorCode.DUPLICATE_SEQUENCE_NUMBER, 7, 99
+        for partition in answer.responses[0].partition_responses:
+            partition.error_code, partition.base_offset, partition.log_append_time_ms = (
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                7,
+                99,
+            )
 
     async with sending() as here:
         here.link.change[PRODUCE] = again
@@ -59,7 +63,7 @@ async def test_the_number_of_a_batch_that_the_broker_refuses_for_good_goes_to_th
             await (await here.send(b"b"))
         assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
         await (await here.send(b"c"))
-        assert [one.sequence for one in here.sent] == [0, 1, 1]
+        assert [batch.sequence for batch in here.sent] == [0, 1, 1]
 
 
 async def test_an_answer_that_leaves_the_batch_out_has_it_sent_again() -> None:
@@ -70,14 +74,14 @@ async def test_an_answer_that_leaves_the_batch_out_has_it_sent_again() -> None:
     async with sending() as here:
         here.link.change[PRODUCE] = once
         assert (await (await here.send(b"a"))).partition == 0
-        assert len({(one.producer_id, one.sequence) for one in here.sent}) == 1 and len(here.sent) == 2
+        assert len({(batch.producer_id, batch.sequence) for batch in here.sent}) == 1 and len(here.sent) == 2
 
 
 async def test_a_broken_connection_has_the_batch_sent_again_with_the_same_number() -> None:
     async with sending() as here:
         here.link.cut_at[PRODUCE] = [True]
         assert (await (await here.send(b"a"))).offset == 0
-        assert len({(one.producer_id, one.sequence) for one in here.sent}) == 1 and len(here.sent) == 2
+        assert len({(batch.producer_id, batch.sequence) for batch in here.sent}) == 1 and len(here.sent) == 2
 
 
 async def test_a_request_that_is_cancelled_is_sent_again_with_the_same_numbers() -> None:
@@ -152,9 +156,9 @@ async def test_a_producer_id_that_is_refused_for_good_fails_all_that_waits_with_
         here.link.change[INIT_PRODUCER_ID] = no_id(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         sent = [await here.send(b"a", number) for number in range(2)]
         async with asyncio.timeout(10):
-            for one in sent:
+            for delivery in sent:
                 with pytest.raises(KafkaError) as raised:
-                    await one
+                    await delivery
                 assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -175,9 +179,9 @@ async def closed_while(here: Sending, held: int, acks: str) -> None:
     async with asyncio.timeout(10):
         await core._sender.close()
     assert (requests_under_way(), here.link.asked[PRODUCE]) == (0, produced)
-    for one in sent:
+    for delivery in sent:
         with pytest.raises(KafkaError) as raised:
-            one.result()
+            delivery.result()
         assert raised.value.code is ErrorCode.OPERATION_NOT_ATTEMPTED
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "kohort-producer-id"]
     await core.close(None)

@@ -22,8 +22,8 @@ LONG: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_0
 
 def leaderless(answer: MetadataResponse, client: str | None) -> None:
     for topic in answer.topics:
-        for one in topic.partitions:
-            one.leader_id, one.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
+        for partition in topic.partitions:
+            partition.leader_id, partition.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def requests_under_way() -> int:
@@ -121,7 +121,7 @@ async def test_a_batch_that_lingers_keeps_no_full_one_waiting() -> None:
     async with sending(linger_ms=60_000) as here:
         lingering, full = await here.send(b"a", 0), await here.send(b"x" * 20_000, 1)
         assert (await full).partition == 1
-        assert [one.partition for one in here.sent] == [1]
+        assert [batch.partition for batch in here.sent] == [1]
         await here.producer.flush()
         await lingering
 

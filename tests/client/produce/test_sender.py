@@ -45,16 +45,16 @@ class Sending:
     def watch(self, request: ProduceRequest) -> None:
         self.requests += 1
         now = asyncio.get_running_loop().time()
-        for one in request.topic_data[0].partition_data:
-            assert one.records is not None
-            producer_id, _, sequence = struct.unpack_from(">qhi", bytes(one.records), 43)
-            self.sent.append(Sent(now, one.index, producer_id, sequence))
+        for partition in request.topic_data[0].partition_data:
+            assert partition.records is not None
+            producer_id, _, sequence = struct.unpack_from(">qhi", bytes(partition.records), 43)
+            self.sent.append(Sent(now, partition.index, producer_id, sequence))
 
     def answer(self, answer: ProduceResponse, client: str | None) -> None:
         if self.refusals:
             code = self.refusals.pop(0)
-            for one in answer.responses[0].partition_responses:
-                one.error_code, one.base_offset = code, -1
+            for partition in answer.responses[0].partition_responses:
+                partition.error_code, partition.base_offset = code, -1
 
     async def send(self, value: bytes, partition: int = 0) -> Awaitable[Any]:
         return await self.producer.send("t", value, partition=partition)
@@ -64,10 +64,10 @@ class Sending:
         found: list[bytes | None] = []
         async with Consumer(bootstrap_servers=f"127.0.0.1:{self.link.port}") as consumer:
             partitions = [TopicPartition("t", number) for number in range(2)]
-            for one, end in (await consumer.end_offsets(partitions)).items():
-                consumer.assign([one])
-                consumer.seek(one, 0)
-                while consumer.positions()[one] < end:
+            for partition, end in (await consumer.end_offsets(partitions)).items():
+                consumer.assign([partition])
+                consumer.seek(partition, 0)
+                while consumer.positions()[partition] < end:
                     found += [record.value for record in await consumer.poll()]
         return found
 
@@ -94,7 +94,7 @@ async def test_a_batch_is_sent_again_after_pauses_that_grow_and_is_written_once(
         gaps = [after.at - before.at for before, after in zip(here.sent, here.sent[1:], strict=False)]
         assert len(gaps) == 4
         assert all(gap > 0.0159 * 2**n for n, gap in enumerate(gaps))
-        assert len({(one.producer_id, one.sequence) for one in here.sent}) == 1
+        assert len({(batch.producer_id, batch.sequence) for batch in here.sent}) == 1
         assert await here.values() == [b"a"]
 
 
@@ -124,7 +124,7 @@ async def test_a_partition_that_waits_for_its_answer_keeps_no_other_waiting() ->
         await eventually(lambda: here.requests == 1)
         more, other = await here.send(b"b", 0), await here.send(b"c", 1)
         await eventually(lambda: here.requests == 2)
-        assert [one.partition for one in here.sent] == [0, 1]
+        assert [batch.partition for batch in here.sent] == [0, 1]
         held.set()
         await asyncio.gather(first, more, other)
         assert await here.values() == [b"a", b"b", b"c"]
@@ -149,7 +149,7 @@ async def test_batches_of_one_broker_share_a_request() -> None:
         sent = [await here.send(b"a", 0), await here.send(b"b", 1)]
         await here.producer.flush()
         await asyncio.gather(*sent)
-        assert (here.requests, [one.partition for one in here.sent]) == (1, [0, 1])
+        assert (here.requests, [batch.partition for batch in here.sent]) == (1, [0, 1])
 
 
 async def test_batches_that_exceed_the_largest_request_together_are_sent_in_two() -> None:
@@ -167,10 +167,10 @@ async def test_a_flush_hurries_only_the_batches_that_exist_when_it_begins() -> N
         later = await here.send(b"b", 1)
         quick = await here.producer.send("t", b"x" * 20_000, partition=0)  # more than a batch: sent at once
         await quick
-        assert [one.partition for one in here.sent] == [0, 0]
+        assert [batch.partition for batch in here.sent] == [0, 0]
         await here.producer.flush()
         await later
-        assert [one.partition for one in here.sent] == [0, 0, 1]
+        assert [batch.partition for batch in here.sent] == [0, 0, 1]
 
 
 async def test_expired_batches_fail_and_later_ones_are_renumbered() -> None:
@@ -190,8 +190,8 @@ async def test_expired_batches_fail_and_later_ones_are_renumbered() -> None:
 async def test_records_for_a_partition_without_a_leader_fail_with_that_as_the_reason() -> None:
     def leaderless(answer: MetadataResponse, client: str | None) -> None:
         for topic in answer.topics:
-            for one in topic.partitions:
-                one.leader_id, one.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
+            for partition in topic.partitions:
+                partition.leader_id, partition.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
 
     async with sending(delivery_timeout_ms=300, request_timeout_ms=200) as here:
         here.link.change[METADATA] = leaderless

@@ -40,12 +40,16 @@ async def test_only_what_was_committed_is_read(
     async with Admin(bootstrap_servers=apache_kafka.bootstrap) as admin:
         await admin.create_topics([NewTopic(fresh, 1)])
         await asyncio.to_thread(write, apache_kafka.bootstrap, fresh)
-        [active] = [one for one in (await admin.describe_producers([here]))[here] if one.transaction_start is not None]
+        [active] = [
+            producer
+            for producer in (await admin.describe_producers([here]))[here]
+            if producer.transaction_start is not None
+        ]
     committed = await read(apache_kafka, here, "read_committed")
     every = await read(apache_kafka, here, "read_uncommitted")
     assert [kind(record) for record in committed] == ["commit"] * 20
     endings = ("abort", "commit", "abort", "open")
-    assert [kind(record) for record in every] == [one for one in endings for _ in range(20)]
+    assert [kind(record) for record in every] == [ending for ending in endings for _ in range(20)]
     assert active.transaction_start == every[60].offset
 
 

@@ -218,7 +218,7 @@ async def test_a_producer_that_is_dropped_while_its_loop_runs_writes_what_it_has
         del producer
         gc.collect()
     async with asyncio.timeout(20):
-        assert [(await one).offset for one in sent] == list(range(10))
+        assert [(await delivery).offset for delivery in sent] == list(range(10))
     await eventually(lambda: not any(task.get_name().startswith("kohort") for task in asyncio.all_tasks()))
 
 

@@ -124,9 +124,9 @@ def test_flush_raises_unseen_failures_only_once(any_broker: Broker, small: str) 
 def test_flush_does_not_raise_what_was_looked_at(any_broker: Broker, small: str) -> None:
     with blocking.Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         held = [producer.send(small, bytes(1000)) for _ in range(3)]
-        for one in held[:2]:
+        for delivery in held[:2]:
             with pytest.raises(KafkaError):
-                one.result()
+                delivery.result()
         with pytest.raises(DeliveryFailedError, match="1 record was not written"):
             producer.flush()
         producer.flush()
@@ -208,9 +208,9 @@ def test_without_its_topic_all_records_fail_together(any_broker: Broker, fresh: 
         began = time.monotonic()
         assert kept.result().offset == 0
         assert time.monotonic() - began < 5  # each would have waited for max_block_ms
-        for one in lost[:49]:
+        for delivery in lost[:49]:
             with pytest.raises(KafkaError) as raised:
-                one.result()
+                delivery.result()
             assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with pytest.raises(DeliveryFailedError, match="1 record was"):
             producer.flush()

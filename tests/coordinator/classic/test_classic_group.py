@@ -18,8 +18,8 @@ def member(member_id: str, *protocols: str, instance_id: str | None = None, topi
 def group_of(*members: Member) -> ClassicGroup:
     group = ClassicGroup("g")
     group.transition_to(GroupState.PREPARING_REBALANCE)
-    for one in members:
-        group.add(one, "consumer")
+    for member in members:
+        group.add(member, "consumer")
     return group
 
 

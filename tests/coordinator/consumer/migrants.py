@@ -70,14 +70,14 @@ class Client:
 
     def commit(self, place: TopicPartition, offset: int) -> OffsetCommitRequest:
         """A commit of a partition."""
-        one = OffsetCommitRequestPartition(
+        partition = OffsetCommitRequestPartition(
             partition_index=place.partition, committed_offset=offset, committed_metadata=""
         )
         return OffsetCommitRequest(
             group_id=GROUP,
             member_id=self.member_id,
             generation_id_or_member_epoch=self.generation,
-            topics=[OffsetCommitRequestTopic(name=place.topic, partitions=[one])],
+            topics=[OffsetCommitRequestTopic(name=place.topic, partitions=[partition])],
         )
 
 
@@ -130,19 +130,19 @@ class ClassicClient(Client):
     def _shares(self) -> list[SyncGroupRequestAssignment]:
         """Assign partitions in turn; a partition that another member still owns stays free this time (KIP-429)."""
         owner = {
-            place: one.member_id
-            for one in self.led
-            for place in decode_subscription(bytes(one.metadata)).owned_partitions
+            place: member.member_id
+            for member in self.led
+            for place in decode_subscription(bytes(member.metadata)).owned_partitions
         }
-        shares: dict[str, list[TopicPartition]] = {one.member_id: [] for one in self.led}
+        shares: dict[str, list[TopicPartition]] = {member.member_id: [] for member in self.led}
         ids = sorted(shares)
         for number, place in enumerate(self.partitions if ids else ()):
             target = ids[number % len(ids)]
             if owner.get(place, target) == target:
                 shares[target].append(place)
         return [
-            SyncGroupRequestAssignment(member_id=one, assignment=encode_assignment(Assignment(share)))
-            for one, share in shares.items()
+            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(Assignment(share)))
+            for member_id, share in shares.items()
         ]
 
     def hear(self, response: Message) -> None:
@@ -207,5 +207,5 @@ class ConsumerClient(Client):
         self.generation = response.member_epoch
         if response.assignment is not None:
             given = response.assignment.topic_partitions
-            self.owned = frozenset(TopicPartition(TOPIC, number) for one in given for number in one.partitions)
+            self.owned = frozenset(TopicPartition(TOPIC, number) for topic in given for number in topic.partitions)
             self.reported = None

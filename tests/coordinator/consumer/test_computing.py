@@ -83,7 +83,7 @@ def test_no_other_member_is_asked_while_one_computes() -> None:
     # A member that is not sure what it was told says everything again.
     shell, _ = group_of(OfferedAssignor(name="a"))
     join(shell, "n", "a")
-    epochs = {one: member.epoch for one, member in shell.shard.consumer_groups["g"].members.items()}
+    epochs = {member_id: member.epoch for member_id, member in shell.shard.consumer_groups["g"].members.items()}
     assert beat(shell, member_epoch=epochs["m"]).computation is not None
     assert say_everything(shell, "n", epochs["n"], "a").computation is None
     assert say_everything(shell, "m", epochs["m"], "a").computation is not None

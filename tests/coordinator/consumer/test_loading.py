@@ -72,8 +72,8 @@ def test_only_members_that_claim_the_same_partition_are_removed() -> None:
     world.consumer("c", "t")
     world.run(30_000)
     group = world.shell.shard.consumer_groups["g"]
-    shares = {one: sorted(member.assigned) for one, member in group.members.items()}
-    greedy, robbed, other = sorted(shares, key=lambda one: len(shares[one]))
+    shares = {member_id: sorted(member.assigned) for member_id, member in group.members.items()}
+    greedy, robbed, other = sorted(shares, key=lambda member_id: len(shares[member_id]))
     for place, (key, value) in enumerate(world.shell.log):
         decoded = decode_key(key)
         if isinstance(decoded, ConsumerGroupCurrentMemberAssignmentKey) and decoded.member_id == greedy and value:

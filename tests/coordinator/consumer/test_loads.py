@@ -91,7 +91,7 @@ class World:
         described = effects.replies["d"]
         assert isinstance(described, ConsumerGroupDescribeResponse)
         return {
-            member.member_id: {n for one in member.target_assignment.topic_partitions for n in one.partitions}
+            member.member_id: {n for topic in member.target_assignment.topic_partitions for n in topic.partitions}
             for member in described.groups[0].members
         }
 
@@ -234,8 +234,8 @@ def test_the_journal_has_the_weights_of_members_whose_target_changed() -> None:
     world.settle("a", client_id="a")
     world.settle("b", client_id="b")
     assert [settled.assignor for settled in world.settled] == ["weighted", "weighted"]
-    assert {one.member_id: one.reason for one in world.settled[-1].weighed} == {
+    assert {member.member_id: member.reason for member in world.settled[-1].weighed} == {
         "a": "1 partitions; its fair share by weight 1 is 1.0",
         "b": "3 partitions; its fair share by weight 3 is 3.0",
     }
-    assert [one.member_id for one in world.settled[0].weighed] == ["a"]
+    assert [member.member_id for member in world.settled[0].weighed] == ["a"]

@@ -131,7 +131,7 @@ def test_a_classic_member_is_in_the_rack_that_it_named_last() -> None:
         shell.handle(join, "join", 5)
         described = shell.handle(ConsumerGroupDescribeRequest(group_ids=["g"]), "describe", 1).replies["describe"]
         assert isinstance(described, ConsumerGroupDescribeResponse)
-        assert [one.rack_id for one in described.groups[0].members if one.instance_id == "i"] == [expected]
+        assert [member.rack_id for member in described.groups[0].members if member.instance_id == "i"] == [expected]
 
 
 def test_a_member_is_described_with_the_protocol_that_it_uses() -> None:
@@ -139,7 +139,7 @@ def test_a_member_is_described_with_the_protocol_that_it_uses() -> None:
     newcomer(shell)
     described = shell.handle(ConsumerGroupDescribeRequest(group_ids=["g"]), "describe", 1).replies["describe"]
     assert isinstance(described, ConsumerGroupDescribeResponse)
-    kinds = {one.member_id == "new": one.member_type for one in described.groups[0].members}
+    kinds = {member.member_id == "new": member.member_type for member in described.groups[0].members}
     assert kinds == {True: 1, False: 0}
 
 

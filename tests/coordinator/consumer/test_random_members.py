@@ -116,7 +116,7 @@ class Member:
             self.epoch, self.heard_at, self.is_sure, self.changed = response.member_epoch, now, True, False
             if response.assignment is not None:
                 given = response.assignment.topic_partitions
-                self.told = frozenset((topic.topic_id, one) for topic in given for one in topic.partitions)
+                self.told = frozenset((topic.topic_id, partition) for topic in given for partition in topic.partitions)
                 self.has_news = True
                 self.owned |= self.told  # what it must give up it gives up before its next heartbeat
 
@@ -309,8 +309,8 @@ def act(world: World, action: str, number: int, step: int) -> None:
             world.beat(member)
         case "beats":
             for _ in range(number):
-                for one in world.members:
-                    world.beat(one)
+                for every in world.members:
+                    world.beat(every)
         case "busy" if member.epoch > 0 and not member.stopped:
             # It still processes what it was told to give up, and says nothing of it.
             request = ConsumerGroupHeartbeatRequest(

@@ -90,9 +90,11 @@ class World:
 
     def check(self) -> None:
         """No partition is in two members' hands; one that the coordinator has put out may not know it yet."""
-        inside = [one for one in self.clients.values() if one.member_id in self._members()]
-        for one, other in combinations(inside, 2):
-            assert not one.owned & other.owned, f"{one.name} and {other.name} both own {one.owned & other.owned}"
+        inside = [client for client in self.clients.values() if client.member_id in self._members()]
+        for client, other in combinations(inside, 2):
+            assert not client.owned & other.owned, (
+                f"{client.name} and {other.name} both own {client.owned & other.owned}"
+            )
         _, stored = durable(self.shell.shard).get(GROUP, (None, {}))
         assert self.committed.items() <= {place: value.offset for place, value in stored.items()}.items()
 
@@ -109,7 +111,8 @@ class World:
 
     def _is_quiet(self) -> bool:
         return all(
-            not isinstance(one, ClassicClient) or (one.synced and not one.joins) for one in self.clients.values()
+            not isinstance(client, ClassicClient) or (client.synced and not client.joins)
+            for client in self.clients.values()
         )
 
     def _members(self) -> set[str]:

@@ -25,7 +25,7 @@ resolutions = st.frozensets(st.sampled_from(NAMES)).map(lambda topics: ResolvedE
 
 
 def counted_anew(members: Sequence[Subscription], topics: SubscribedTopics, image: MetadataImage) -> int:
-    wanted = {name for one in members for name in topics.topics_of(one)}
+    wanted = {name for member in members for name in topics.topics_of(member)}
     return sum(image.by_name[name].digest for name in wanted if name in image.by_name) % HASH_RANGE
 
 
@@ -49,19 +49,19 @@ def test_the_incremental_hash_equals_the_recomputed_one(data: st.DataObject) -> 
             topics.topics_changed(changed_names(old, image))
             told = counted_anew(members, topics, image)
         assert topics.digest(image) == told == counted_anew(members, topics, image)
-        assert set(topics.counts) == {name for one in members for name in topics.topics_of(one)}
-        for one in members:
-            assert topics.ids_of(one, image) == image.ids_of(topics.topics_of(one))
+        assert set(topics.counts) == {name for member in members for name in topics.topics_of(member)}
+        for member in members:
+            assert topics.ids_of(member, image) == image.ids_of(topics.topics_of(member))
 
 
 def test_only_new_and_ended_subscriptions_are_returned() -> None:
     topics = SubscribedTopics()
-    both, one = Subscription(frozenset({"orders", "payments"})), Subscription(frozenset({"orders"}))
-    assert topics.replace(NO_SUBSCRIPTION, one) == {"orders"}
-    assert topics.replace(NO_SUBSCRIPTION, one) == set()
-    assert topics.replace(one, both) == {"payments"}
+    both, orders_only = Subscription(frozenset({"orders", "payments"})), Subscription(frozenset({"orders"}))
+    assert topics.replace(NO_SUBSCRIPTION, orders_only) == {"orders"}
+    assert topics.replace(NO_SUBSCRIPTION, orders_only) == set()
+    assert topics.replace(orders_only, both) == {"payments"}
     assert topics.replace(both, NO_SUBSCRIPTION) == {"payments"}
-    assert topics.replace(one, NO_SUBSCRIPTION) == {"orders"}
+    assert topics.replace(orders_only, NO_SUBSCRIPTION) == {"orders"}
 
 
 def test_members_that_ask_for_the_same_share_one_value() -> None:

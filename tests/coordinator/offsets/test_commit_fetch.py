@@ -32,7 +32,7 @@ def commit(shell: Shell, *metadata: str | None, topic_id: UUID = NO_TOPIC_ID, fi
     request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
     answer = shell.handle(request, "commit", 9 if topic_id == NO_TOPIC_ID else 10).replies["commit"]
     assert isinstance(answer, OffsetCommitResponse)
-    return [ErrorCode(one.error_code) for one in answer.topics[0].partitions]
+    return [ErrorCode(partition.error_code) for partition in answer.topics[0].partitions]
 
 
 def fetch_all(shell: Shell) -> OffsetFetchResponseTopics:
@@ -50,7 +50,10 @@ def test_metadata_that_is_too_long_fails_only_its_own_partition() -> None:
         ErrorCode.NONE,
         ErrorCode.NONE,
     ]
-    found = [(one.partition_index, one.committed_offset, one.metadata) for one in fetch_all(shell).partitions]
+    found = [
+        (partition.partition_index, partition.committed_offset, partition.metadata)
+        for partition in fetch_all(shell).partitions
+    ]
     assert found == [(1, 5, "1234"), (2, 5, "")]
 
 
@@ -61,4 +64,7 @@ def test_a_fetch_of_all_offsets_names_the_topic_for_which_they_were_committed() 
     commit(shell, "", topic_id=ORDERS, first=1)
     topic = fetch_all(shell)
     assert topic.topic_id == ORDERS
-    assert [(one.partition_index, one.committed_offset) for one in topic.partitions] == [(0, 5), (1, 5)]
+    assert [(partition.partition_index, partition.committed_offset) for partition in topic.partitions] == [
+        (0, 5),
+        (1, 5),
+    ]

@@ -51,9 +51,9 @@ class Group:
         token = f"sync of {member_id} at {self.shell.now}"
         assignments = [
             SyncGroupRequestAssignment(
-                member_id=one, assignment=encode_assignment(Assignment([TopicPartition("t", n) for n in numbers]))
+                member_id=member_id, assignment=encode_assignment(Assignment([TopicPartition("t", n) for n in numbers]))
             )
-            for one, numbers in shares.items()
+            for member_id, numbers in shares.items()
         ]
         generation = self.shell.shard.groups["g"].generation
         request = SyncGroupRequest(group_id="g", generation_id=generation, member_id=member_id, assignments=assignments)
@@ -65,7 +65,7 @@ class Group:
     def share(self) -> None:
         """The leader takes 1 from the giver."""
         group = self.shell.shard.groups["g"]
-        for member_id in sorted(group.members, key=lambda one: one == group.leader_id):
+        for member_id in sorted(group.members, key=lambda every: every == group.leader_id):
             shares = {self.giver: [0], self.other: []} if member_id == group.leader_id else {}
             self.sync(member_id, shares)
 

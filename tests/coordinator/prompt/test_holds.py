@@ -256,12 +256,12 @@ def test_a_heartbeat_that_is_held_again_is_not_held_longer(shell: Shell) -> None
 def test_when_the_group_moves_every_held_heartbeat_is_refused_in_its_protocol(shell: Shell) -> None:
     hold(shell, "a", join(shell, "a"))
     told = shell.fail_over().replies
-    assert [(type(one), getattr(one, "error_code", None)) for one in told.values()] == [
+    assert [(type(answer), getattr(answer, "error_code", None)) for answer in told.values()] == [
         (ConsumerGroupHeartbeatResponse, ErrorCode.NOT_COORDINATOR)
     ]
     classic = HeldGroup().at_rest(members=1)
     refused = classic.shell.fail_over().replies
-    assert [(type(one), getattr(one, "error_code", None)) for one in refused.values()] == [
+    assert [(type(answer), getattr(answer, "error_code", None)) for answer in refused.values()] == [
         (HeartbeatResponse, ErrorCode.NOT_COORDINATOR)
     ]
 

@@ -49,7 +49,7 @@ def wait(shell: Shell, milliseconds: int) -> None:
 
 def begin(shell: Shell, client_ids: Sequence[str]) -> None:
     """They join, wait as long as it takes, and share."""
-    tokens = [join(shell, one) for one in client_ids]
+    tokens = [join(shell, client_id) for client_id in client_ids]
     wait(shell, 2 * DELAY)
     for token in tokens:
         joined = answers[token]

@@ -185,7 +185,7 @@ def test_a_successor_is_awaited_for_three_seconds_at_most() -> None:
 def test_a_rebalance_without_a_leave_does_not_count_for_successors(group: HeldGroup) -> None:
     leader = group.shell.shard.groups["g"].leader_id
     assert leader is not None
-    late, other = (one for one in group.members if one != leader)
+    late, other = (member for member in group.members if member != leader)
     group.release(late)
     group.join(leader)  # it knows of something new
     group.wait(4_000)

@@ -28,8 +28,8 @@ async def show(part: str, chosen: Mapping[str, Scene], kohorts_own: Mapping[str,
         told = await asyncio.gather(play(kafka.bootstrap, chosen), play(kohort.bootstrap, chosen))
     if spoken:
         for scene, exchanges in told[0].items():
-            for one in exchanges:
-                print(f"{scene}: {one.name}\n  {one.asked}\n  {one.answer}")
+            for exchange in exchanges:
+                print(f"{scene}: {exchange.name}\n  {exchange.asked}\n  {exchange.answer}")
     for difference in differences(*told):
         explained = any(row.covers(difference) for row in expected)
         if spoken or not explained:

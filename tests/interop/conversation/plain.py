@@ -100,17 +100,17 @@ class Names:
         kind = type(message).__name__
         self._learn(message)
         found = {}
-        for one in message.FIELDS:
-            value = self._value(one.name, getattr(message, one.name))
-            order = _SORTED.get(f"{kind}.{one.name}")
+        for declared in message.FIELDS:
+            value = self._value(declared.name, getattr(message, declared.name))
+            order = _SORTED.get(f"{kind}.{declared.name}")
             if order is not None and value:
                 value = sorted(value, key=lambda row: str(row[order] if order else row))
-            if f"{kind}.{one.name}" in _SETS:
+            if f"{kind}.{declared.name}" in _SETS:
                 value = sorted(value)
-            key = _KEYED.get(f"{kind}.{one.name}")
+            key = _KEYED.get(f"{kind}.{declared.name}")
             if key is not None and value is not None:
                 value = {str(row.pop(key)): row for row in value}
-            found[one.name] = value
+            found[declared.name] = value
         return found
 
     def _learn(self, message: Message | Struct) -> None:
@@ -124,7 +124,7 @@ class Names:
             case Struct():
                 return self.plain(value)
             case list() if name != "records":
-                return [self._value(name, one) for one in value]
+                return [self._value(name, element) for element in value]
             case list() | bytes() | bytearray() | memoryview():
                 return _bytes(value)
             case UUID():

@@ -28,7 +28,7 @@ async def play(bootstrap: str, scenes: Mapping[str, Scene]) -> dict[str, list[Ex
     await warm_up(Stage("warm-up", host, int(port)), [f"warm-up-{number}" for number in range(30)])
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one(name: str, scene: Scene) -> list[Exchange]:
+    async def transcript_of(name: str, scene: Scene) -> list[Exchange]:
         stage = Stage(name, host, int(port))
         async with room:
             try:
@@ -37,7 +37,7 @@ async def play(bootstrap: str, scenes: Mapping[str, Scene]) -> dict[str, list[Ex
                 stage.close()
         return stage.transcript
 
-    played = await asyncio.gather(*(one(name, scene) for name, scene in scenes.items()))
+    played = await asyncio.gather(*(transcript_of(name, scene) for name, scene in scenes.items()))
     return dict(zip(scenes, played, strict=True))
 
 
@@ -82,7 +82,9 @@ def differences(kafka: Mapping[str, list[Exchange]], kohort: Mapping[str, list[E
     """Every difference, in the order of the play."""
     for scene, theirs in kafka.items():
         ours = kohort[scene]
-        assert [one.name for one in theirs] == [one.name for one in ours], f"{scene} went another way"
+        assert [exchange.name for exchange in theirs] == [exchange.name for exchange in ours], (
+            f"{scene} went another way"
+        )
         for their, our in zip(theirs, ours, strict=True):
             left, right = flat(their.answer), flat(our.answer)
             for path in dict.fromkeys((*left, *right)):

@@ -105,7 +105,7 @@ class Stage:
         """
         for _ in range(300):
             answer = await self.admin.quietly(request, 4)
-            told = {one.name: one.value for result in answer.results for one in result.configs}
+            told = {config.name: config.value for result in answer.results for config in result.configs}
             if expected.items() <= told.items():
                 return
             await asyncio.sleep(0.02)
@@ -125,10 +125,14 @@ class Stage:
         if isinstance(answer, ListConfigResourcesResponse):
             resources = answer.config_resources
             answer.config_resources = [
-                one for one in resources if one.resource_type != _GROUP or one.resource_name.startswith(self.scene)
+                resource
+                for resource in resources
+                if resource.resource_type != _GROUP or resource.resource_name.startswith(self.scene)
             ]
         if isinstance(answer, DescribeUserScramCredentialsResponse):
-            answer.results = [one for one in answer.results if one.error_code or one.user.startswith(self.scene)]
+            answer.results = [
+                result for result in answer.results if result.error_code or result.user.startswith(self.scene)
+            ]
         if isinstance(answer, FetchResponse):
             answer.responses = _by_topic(answer.responses)
         return self.names.plain(answer)
@@ -142,9 +146,12 @@ class Stage:
 def _by_topic(responses: list[FetchableTopicResponse]) -> list[FetchableTopicResponse]:
     """One entry for each topic: Kafka begins another where the partitions of two topics take turns."""
     topics: dict[tuple[str, UUID], FetchableTopicResponse] = {}
-    for one in responses:
-        topics.setdefault((one.topic, one.topic_id), FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id))
-        topics[one.topic, one.topic_id].partitions += one.partitions
+    for response in responses:
+        topics.setdefault(
+            (response.topic, response.topic_id),
+            FetchableTopicResponse(topic=response.topic, topic_id=response.topic_id),
+        )
+        topics[response.topic, response.topic_id].partitions += response.partitions
     return [topics[name] for name in sorted(topics)]
 
 
@@ -312,11 +319,11 @@ SCENES: dict[str, dict[str, Scene]] = {}
 def scene(play: Scene | None = None, *, part: str = "common") -> Any:
     """Take a scene into the play."""
 
-    def take(one: Scene) -> Scene:
+    def take(scene: Scene) -> Scene:
         scenes = SCENES.setdefault(part, {})
-        name = one.__name__.replace("_", "-")
+        name = scene.__name__.replace("_", "-")
         assert name not in scenes, name
-        scenes[name] = one
-        return one
+        scenes[name] = scene
+        return scene
 
     return take if play is None else take(play)

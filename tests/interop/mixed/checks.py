@@ -138,7 +138,7 @@ def _readers(lives: Iterable[Life]) -> dict[int, dict[int, list[str]]]:
     """Return the readers of each offset of each partition, in order of time."""
     reads = sorted(
         ((event, life.name) for life in lives for event in life.events if isinstance(event, Read)),
-        key=lambda one: one[0].at,
+        key=lambda pair: pair[0].at,
     )
     readers: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for read, name in reads:

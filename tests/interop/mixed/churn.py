@@ -165,12 +165,12 @@ class MixedGroup:
 
     def _look(self) -> None:
         """Collect those that left; notice one that ended by itself."""
-        for member in [one for one in self._leaving if one.ended]:
+        for member in [member for member in self._leaving if member.ended]:
             self._leaving.remove(member)
             member.gone(10.0)
             if member.code not in _KILLED:
                 self.problems.append(f"{member.name} left with exit code {member.code}\n{member.errors}")
-        for member in [one for one in self.live if one.ended]:
+        for member in [member for member in self.live if member.ended]:
             self.live.remove(member)
             member.gone(10.0)
             self.problems.append(f"{member.name} ended by itself with exit code {member.code}\n{member.errors}")

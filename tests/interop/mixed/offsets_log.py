@@ -109,7 +109,7 @@ def _note(log: GroupLog, group: str, key_bytes: bytes | None, value_bytes: bytes
             value = decode_value(key, value_bytes)
             assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
             topics = chain(value.assigned_partitions, value.partitions_pending_revocation)
-            log.give(member_id, frozenset((one.topic_id, number) for one in topics for number in one.partitions))
+            log.give(member_id, frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions))
 
 
 def java_hash(text: str) -> int:

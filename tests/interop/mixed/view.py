@@ -36,8 +36,8 @@ class GroupWatch:
         except confluent_kafka.KafkaException:
             return View()  # Apache Kafka makes the offsets topic when the first group asks for it
         owned = {
-            one.client_id: frozenset((place.topic, place.partition) for place in one.assignment.topic_partitions)
-            for one in described.members
+            member.client_id: frozenset((place.topic, place.partition) for place in member.assignment.topic_partitions)
+            for member in described.members
         }
         return View(described.state.name, owned)
 

@@ -61,7 +61,7 @@ def test_a_record_that_is_only_understood_after_the_one_before_is_noticed(monkey
 
 
 def leave_of(*member_ids: str) -> LeaveGroupRequest:
-    return LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=one) for one in member_ids])
+    return LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id) for member_id in member_ids])
 
 
 OF_MEMBERS = ("leader", "follower", "static")

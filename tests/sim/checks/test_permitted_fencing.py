@@ -36,7 +36,7 @@ def fenced(instance: str, started: float) -> Application:
 
 def world_with(*instances: str) -> World:
     """A world with a member of group g for each of these instance ids."""
-    members = [ApplicationSettings("g", ("orders",), instance=one) for one in instances]
+    members = [ApplicationSettings("g", ("orders",), instance=instance) for instance in instances]
     return World(Plan(0, members=members, rates=[1.0] * len(members)))
 
 

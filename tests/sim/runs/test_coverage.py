@@ -78,17 +78,17 @@ def test_foreign_clients_get_kafkas_answers(outcomes: list[Outcome]) -> None:
 
 
 def test_no_reason_is_given_for_what_was_reached(outcomes: list[Outcome]) -> None:
-    states = {one for outcome in outcomes for one in outcome.states}
-    errors = {one for outcome in outcomes for one in outcome.errors}
-    reached = {f"{one} to {other}" for one, other in states} | {code.name for _, code in errors}
+    states = {state for outcome in outcomes for state in outcome.states}
+    errors = {error for outcome in outcomes for error in outcome.errors}
+    reached = {f"{before} to {other}" for before, other in states} | {code.name for _, code in errors}
     reached |= {f"{name} {code.name}" for name, code in errors}
     assert REASONS.keys() & reached == set()
 
 
 @pytest.mark.long("makes worlds until they have reached everything")
 def test_whatever_is_not_reached_has_a_reason(outcomes: list[Outcome]) -> None:
-    states = {one for outcome in outcomes for one in outcome.states}
-    errors = {one for outcome in outcomes for one in outcome.errors}
+    states = {state for outcome in outcomes for state in outcome.states}
+    errors = {error for outcome in outcomes for error in outcome.errors}
 
     def missing() -> list[str]:
         return [name for name, reason in unreached(states, errors).items() if not reason]
@@ -109,6 +109,6 @@ def test_the_report_names_what_has_no_reason() -> None:
 
 
 def test_every_pair_of_states_of_a_consumer_group_is_asked_for() -> None:
-    asked = {one for one in coverage.transitions() if one[0].startswith("consumer ")}
+    asked = {transition for transition in coverage.transitions() if transition[0].startswith("consumer ")}
     names = ["consumer Empty", "consumer Assigning", "consumer Reconciling", "consumer Stable"]
-    assert asked == {(one, other) for one, other in product(names, names) if one != other}
+    assert asked == {(before, other) for before, other in product(names, names) if before != other}

@@ -98,8 +98,8 @@ def test_partitions_of_a_cancelled_handover_are_led_again() -> None:
         for number in range(80)
     ]
     over = [
-        ReassignmentCancel(one.at + 0.35 + number % 5 / 10, one.topic, one.partition)
-        for number, one in enumerate(moves)
+        ReassignmentCancel(move.at + 0.35 + number % 5 / 10, move.topic, move.partition)
+        for number, move in enumerate(moves)
     ]
     steps: list[Step] = [*slow, *moves, *over]
     sort(steps)

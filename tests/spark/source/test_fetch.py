@@ -144,11 +144,11 @@ def test_a_pattern_finds_no_internal_topics(bootstrap: str, group: str) -> None:
     try:
         assert cluster.partitions(Topics(names=("__consumer_offsets",))), "named, it is there"
         assert cluster.partitions(Topics(pattern="__consumer_.*")) == []
-        found = {one.topic for one in cluster.partitions(Topics(pattern=".*"))}
+        found = {partition.topic for partition in cluster.partitions(Topics(pattern=".*"))}
         assert topic.name in found
         assert not {name for name in found if name.startswith("__")}
         assert cluster.exists("__consumer_offsets") and not cluster.exists("__nothing")
-        there = {one.topic for one in cluster.all_partitions()}
+        there = {partition.topic for partition in cluster.all_partitions()}
         assert {topic.name, "__consumer_offsets"} <= there
     finally:
         cluster.close()

@@ -58,7 +58,7 @@ def test_commits_are_read_as_they_were_written(records: list[tuple[OffsetCommitK
 @settings(deadline=None, derandomize=True, database=None, max_examples=500)
 def test_other_bytes_are_read_as_the_decoders_read_them(data: st.DataObject) -> None:
     key = bytearray(encode_key(data.draw(keys)))
-    value = bytearray(encode_value(data.draw(values.filter(lambda one: one is not None))))  # type: ignore[arg-type]
+    value = bytearray(encode_value(data.draw(values.filter(lambda value: value is not None))))  # type: ignore[arg-type]
     for damaged in (key, value):
         for _ in range(data.draw(st.integers(0, 2))):
             damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))

@@ -41,7 +41,9 @@ async def create_partitions(s: Stage) -> None:
             CreatePartitionsTopic(
                 name=topic,
                 count=count,
-                assignments=None if ids is None else [CreatePartitionsAssignment(broker_ids=one) for one in ids],
+                assignments=None
+                if ids is None
+                else [CreatePartitionsAssignment(broker_ids=broker_ids) for broker_ids in ids],
             )
             for topic, count, ids in topics
         ]
@@ -93,8 +95,8 @@ async def describe_configs(s: Stage) -> None:
 
     async def ask(name: str, *resources: tuple[int, str, list[str] | None], v: int = 4, synonyms: bool = True) -> None:
         wanted = [
-            DescribeConfigsResource(resource_type=kind, resource_name=one, configuration_keys=keys)
-            for kind, one, keys in resources
+            DescribeConfigsResource(resource_type=kind, resource_name=resource, configuration_keys=keys)
+            for kind, resource, keys in resources
         ]
         await s.admin.ask(name, DescribeConfigsRequest(resources=wanted, include_synonyms=synonyms), v)
 
@@ -127,10 +129,10 @@ async def alter_configs(s: Stage) -> None:
         wanted = [
             incremental.AlterConfigsResource(
                 resource_type=kind,
-                resource_name=one,
+                resource_name=resource,
                 configs=[incremental.AlterableConfig(name=key, config_operation=op, value=to) for key, op, to in all_],
             )
-            for kind, one, all_ in resources
+            for kind, resource, all_ in resources
         ]
         await s.admin.ask(name, incremental.IncrementalAlterConfigsRequest(resources=wanted), v)
 
@@ -218,7 +220,7 @@ async def describe_topic_partitions(s: Stage) -> None:
 
     async def ask(name: str, *topics: str, limit: int = 2_000, cursor: tuple[str, int] | None = None) -> None:
         request = DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name=one) for one in topics],
+            topics=[TopicRequest(name=topic) for topic in topics],
             response_partition_limit=limit,
             cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
         )

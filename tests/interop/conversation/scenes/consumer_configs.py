@@ -64,7 +64,7 @@ async def _listed(s: Stage, what: str, *, there: bool) -> None:
     request = ListConfigResourcesRequest(resource_types=[_GROUP])
     for _ in range(100):
         told = await s.admin.quietly(request, 1)
-        if (s.group in {one.resource_name for one in told.config_resources}) is there:
+        if (s.group in {resource.resource_name for resource in told.config_resources}) is there:
             break
         await asyncio.sleep(0.02)
     await s.admin.ask(what, request, 1)

@@ -72,12 +72,12 @@ async def consumer_joins_that_are_odd_and_taken(s: Stage) -> None:
         "the assignor range": {"server_assignor": "range"},
     }
     for number, (what, fields) in enumerate(odd.items()):
-        one = ConsumerMember(s, f"m{number}", group=f"{s.group}-{number}")
-        await one.joins(what, [orders], **fields)
-        await settle(one)
-        await described(s, f"the group of {what}", one.group)
-        await one.leaves(f"it leaves {what}")
-        await described(s, f"the empty group of {what}", one.group)
+        member = ConsumerMember(s, f"m{number}", group=f"{s.group}-{number}")
+        await member.joins(what, [orders], **fields)
+        await settle(member)
+        await described(s, f"the group of {what}", member.group)
+        await member.leaves(f"it leaves {what}")
+        await described(s, f"the empty group of {what}", member.group)
 
 
 @consumer

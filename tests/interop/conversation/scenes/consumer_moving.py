@@ -194,7 +194,7 @@ async def _configure(s: Stage, configs: dict[str, str]) -> None:
     asked = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=_GROUP, resource_name=s.group)])
     for _ in range(PATIENCE_ROUNDS):
         told = await s.admin.quietly(asked, 4)
-        if configs.items() <= {(one.name, one.value) for one in told.results[0].configs}:
+        if configs.items() <= {(config.name, config.value) for config in told.results[0].configs}:
             break
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.2)  # Kafka's coordinator learns of it from the controller, a little later than admins

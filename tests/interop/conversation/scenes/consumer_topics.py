@@ -123,8 +123,8 @@ async def _hears(member: ConsumerMember, partitions: int) -> None:
 
 async def _owns(member: ConsumerMember, partitions: int, others: list[ConsumerMember] | None = None) -> None:
     async def all_beat() -> None:
-        for one in others or []:
-            await one.quietly_beats()
+        for member in others or []:
+            await member.quietly_beats()
 
     for _ in range(PATIENCE_ROUNDS):
         await member.quietly_beats()

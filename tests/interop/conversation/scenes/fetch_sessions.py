@@ -31,8 +31,8 @@ class Session:
         topics: dict[str, FetchTopic] = {}
         ids = self._stage.ids
         for (topic, partition), offset in places.items():
-            one = topics.setdefault(topic, FetchTopic(topic=topic, topic_id=ids.get(topic, UNKNOWN_ID)))
-            one.partitions.append(
+            fetch_topic = topics.setdefault(topic, FetchTopic(topic=topic, topic_id=ids.get(topic, UNKNOWN_ID)))
+            fetch_topic.partitions.append(
                 FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=changes.get("room", 9_999))
             )
         forgotten = [ForgottenTopic(topic=t, topic_id=ids.get(t, UNKNOWN_ID), partitions=[p]) for t, p in forget]

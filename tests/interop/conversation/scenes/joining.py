@@ -11,13 +11,13 @@ from tests.interop.conversation.stage import Stage, scene
 async def life_in_every_version(s: Stage) -> None:
     """One member joins, works and leaves, in each version of each request."""
     for v in range(10):
-        one = Member(s, f"v{v}", group=f"{s.group}-{v}")
-        await one.enters(v)
-        await one.sync(f"sync {v}", {one: "all"}, v=min(v, 5))
-        await one.heartbeat(f"heartbeat {v}", v=min(v, 4))
-        await one.leave(f"leave {v}", v=min(v, 5))
-        await one.heartbeat(f"heartbeat of one that left {v}", v=min(v, 4))
-        await one.join(f"join of one that left {v}", v=v)
+        member = Member(s, f"v{v}", group=f"{s.group}-{v}")
+        await member.enters(v)
+        await member.sync(f"sync {v}", {member: "all"}, v=min(v, 5))
+        await member.heartbeat(f"heartbeat {v}", v=min(v, 4))
+        await member.leave(f"leave {v}", v=min(v, 5))
+        await member.heartbeat(f"heartbeat of one that left {v}", v=min(v, 4))
+        await member.join(f"join of one that left {v}", v=v)
 
 
 @scene

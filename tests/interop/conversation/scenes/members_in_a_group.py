@@ -224,7 +224,9 @@ async def owned_partitions_in_another_order(s: Stage) -> None:
     there = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)]
 
     def said(owned: list[TopicPartition]) -> dict[str, bytes]:
-        numbers = [ConsumerProtocolPartitions(topic=one.topic, partitions=[one.partition]) for one in owned]
+        numbers = [
+            ConsumerProtocolPartitions(topic=partition.topic, partitions=[partition.partition]) for partition in owned
+        ]
         body = ConsumerProtocolSubscription(topics=["orders"], owned_partitions=numbers)
         return {"cooperative-sticky": b"\0\1" + encode(body, 1)}
 
@@ -323,10 +325,10 @@ async def assignments_that_are_odd(s: Stage) -> None:
 async def members_far_away(s: Stage) -> None:
     """Client ids that are odd: empty, long, not ASCII."""
     for what in ("", "x" * 300, "é-ü", "a-b-c", " "):
-        one = Member(s, what, group=f"{s.group}-{len(what)}")
-        await one.enters()
-        await one.sync(f"{what!r:.9} assigns", {one: "all"})
-        await s.admin.ask(f"{what!r:.9} is described", DescribeGroupsRequest(groups=[one.group]), 5)
+        member = Member(s, what, group=f"{s.group}-{len(what)}")
+        await member.enters()
+        await member.sync(f"{what!r:.9} assigns", {member: "all"})
+        await s.admin.ask(f"{what!r:.9} is described", DescribeGroupsRequest(groups=[member.group]), 5)
 
 
 @scene

@@ -44,8 +44,8 @@ async def fetch(
             ]
         )
         stable = changes.pop("require_stable", False)
-        one = OffsetFetchRequestGroup(group_id=group, topics=topics, **changes)
-        return await s.admin.ask(name, OffsetFetchRequest(groups=[one], require_stable=stable), v)
+        fetched_group = OffsetFetchRequestGroup(group_id=group, topics=topics, **changes)
+        return await s.admin.ask(name, OffsetFetchRequest(groups=[fetched_group], require_stable=stable), v)
     old = (
         None
         if wanted is None

@@ -29,8 +29,8 @@ def batch(*values: str, at: int = NOON, codec: Codec = Codec.NONE, **producer: A
 def produce_request(s: Stage, topic: str, records: Any, partition: int = 0, **changes: Any) -> ProduceRequest:
     """Produce to one partition."""
     data = PartitionProduceData(index=partition, records=records)
-    one = TopicProduceData(name=topic, topic_id=s.ids.get(topic, UNKNOWN_ID), partition_data=[data])
-    return ProduceRequest(**{"acks": -1, "timeout_ms": 5_000, "topic_data": [one], **changes})
+    topic_data = TopicProduceData(name=topic, topic_id=s.ids.get(topic, UNKNOWN_ID), partition_data=[data])
+    return ProduceRequest(**{"acks": -1, "timeout_ms": 5_000, "topic_data": [topic_data], **changes})
 
 
 async def produce(
@@ -67,8 +67,8 @@ async def offsets(s: Stage, name: str, topic: str, *times: int, v: int = 9, part
     epoch = changes.pop("epoch", -1)
     for time in times:
         wanted = ListOffsetsPartition(partition_index=partition, timestamp=time, current_leader_epoch=epoch)
-        one = ListOffsetsTopic(name=topic, partitions=[wanted])
-        request = ListOffsetsRequest(topics=[one], **changes)
+        wanted_topic = ListOffsetsTopic(name=topic, partitions=[wanted])
+        request = ListOffsetsRequest(topics=[wanted_topic], **changes)
         await s.admin.ask(f"{name} {time if time < 0 else time - NOON}", request, v)
 
 

@@ -151,9 +151,9 @@ async def delete_topics(s: Stage) -> None:
     for v in range(1, 6):
         request = DeleteTopicsRequest(topic_names=[names[v], "unknown"], timeout_ms=10_000)
         await s.admin.ask(f"one and an unknown one {v}", request, v)
-    one = DeleteTopicState(name=names[6])
+    state = DeleteTopicState(name=names[6])
     await s.admin.ask(
-        "by name 6", DeleteTopicsRequest(topics=[one, DeleteTopicState(name="unknown")], timeout_ms=10_000), 6
+        "by name 6", DeleteTopicsRequest(topics=[state, DeleteTopicState(name="unknown")], timeout_ms=10_000), 6
     )
     by_id = [DeleteTopicState(topic_id=s.ids[names[7]]), DeleteTopicState(topic_id=UNKNOWN_ID)]
     await s.admin.ask("by id 6", DeleteTopicsRequest(topics=by_id, timeout_ms=10_000), 6)

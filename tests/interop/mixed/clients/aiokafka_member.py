@@ -64,8 +64,13 @@ async def _run(place: Place, said: Said) -> None:
             break
         if polled:
             async with working:
-                said.read(((one.topic, one.partition), one.offset, one.value) for one in chain(*polled.values()))
-                ends = {one: (records[-1].offset + 1, place.choices.note) for one, records in polled.items()}
+                said.read(
+                    ((record.topic, record.partition), record.offset, record.value)
+                    for record in chain(*polled.values())
+                )
+                ends = {
+                    partition: (records[-1].offset + 1, place.choices.note) for partition, records in polled.items()
+                }
                 try:
                     await consumer.commit(ends)
                     said.committed()

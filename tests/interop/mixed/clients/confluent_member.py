@@ -26,7 +26,7 @@ def run(place: Place, said: Said) -> None:
             ]
             try:
                 done = consumer.commit(offsets=offsets, asynchronous=False)
-                refused = [one.error for one in done or () if one.error]
+                refused = [partition.error for partition in done or () if partition.error]
                 said.committed(RuntimeError(str(refused)) if refused else None)
                 owed.ends.clear()
             except confluent_kafka.KafkaException as error:

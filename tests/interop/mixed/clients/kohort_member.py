@@ -71,8 +71,8 @@ def run(place: Place, said: Said) -> None:
             said.no_offset()
             break
         if records:
-            said.read(((one.topic, one.partition), one.offset, one.value) for one in records)
-            owed.add(((one.topic, one.partition), one.offset) for one in records)
+            said.read(((record.topic, record.partition), record.offset, record.value) for record in records)
+            owed.add(((record.topic, record.partition), record.offset) for record in records)
         settle()
         if pause.ends():
             consumer.resume(first(consumer.assignment))

@@ -21,12 +21,12 @@ POLL_S = 0.2
 
 def spots(partitions: Iterable[Any]) -> list[Spot]:
     """Of any library's topic partitions."""
-    return [(one.topic, one.partition) for one in partitions]
+    return [(partition.topic, partition.partition) for partition in partitions]
 
 
 def first(partitions: Iterable[Any]) -> list[Any]:
     """Reason of a pause."""
-    return [one for one in partitions if one.partition == 0]
+    return [partition for partition in partitions if partition.partition == 0]
 
 
 class Owed:

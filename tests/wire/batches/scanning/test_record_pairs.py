@@ -48,8 +48,8 @@ def test_pairs_are_the_keys_and_values_of_the_records(described: list, codec: Co
     batch = encode_batch(records_of(described), codec)
     found, pairs = decode_pairs(b"before" + batch, 6)
     expected = decode_records(batch)
-    assert pairs == [(one.key, one.value) for one in expected]
-    assert found.has_gaps == ([one.offset for one in expected] != list(range(len(expected))))
+    assert pairs == [(record.key, record.value) for record in expected]
+    assert found.has_gaps == ([record.offset for record in expected] != list(range(len(expected))))
 
 
 @given(st.binary(max_size=120), st.integers(0, 40), st.data())
@@ -62,7 +62,7 @@ def test_any_bytes_are_either_pairs_or_an_error(noise: bytes, count: int, data: 
     batch[57:61] = count.to_bytes(4)
     seal(batch)
     try:
-        expected = [(one.key, one.value) for one in decode_records(batch)]
+        expected = [(record.key, record.value) for record in decode_records(batch)]
     except BatchError:
         expected = None
     try:
@@ -89,12 +89,12 @@ def test_records_that_are_kept_are_unchanged(described: list, codec: Codec, data
     made = records_of(described)
     batch = encode_batch(made, codec, leader_epoch=3, producer_id=4, producer_epoch=5, base_sequence=6)
     found, unpacked, scanned = scan_records(batch)
-    assert [(one.offset, one.timestamp, one.key, one.is_tombstone) for one in scanned] == [
-        (one.offset, one.timestamp, one.key, one.value is None) for one in made
+    assert [(record.offset, record.timestamp, record.key, record.is_tombstone) for record in scanned] == [
+        (record.offset, record.timestamp, record.key, record.value is None) for record in made
     ]
     wanted = data.draw(st.lists(st.booleans(), min_size=len(made), max_size=len(made)))
     horizon = data.draw(st.one_of(st.none(), st.integers(NOW - 10, NOW + 10**9)))
-    kept = [one for one, stays in zip(scanned, wanted, strict=True) if stays]
+    kept = [record for record, stays in zip(scanned, wanted, strict=True) if stays]
     left = with_records(found, unpacked, kept, horizon)
     assert [r._replace(headers=list(r.headers)) for r in decode_records(left)] == [
         r for r, stays in zip(made, wanted, strict=True) if stays
@@ -105,7 +105,7 @@ def test_records_that_are_kept_are_unchanged(described: list, codec: Codec, data
     assert after.last_sequence == found.last_sequence
     if kept:
         assert (after.codec, after.delete_horizon) == (codec, horizon)
-        assert after.max_timestamp == max(one.timestamp for one in kept)
+        assert after.max_timestamp == max(record.timestamp for record in kept)
 
 
 def test_a_record_of_the_brokers_time_keeps_it_when_others_go() -> None:
@@ -113,4 +113,4 @@ def test_a_record_of_the_brokers_time_keeps_it_when_others_go() -> None:
     stamp(batch, NOW + 500)
     found, unpacked, scanned = scan_records(batch)
     left = with_records(found, unpacked, scanned[:1], NOW + 10**6)
-    assert [one.timestamp for one in decode_records(left)] == [NOW + 500]
+    assert [record.timestamp for record in decode_records(left)] == [NOW + 500]
