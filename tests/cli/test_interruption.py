@@ -87,6 +87,9 @@ COMMANDS: dict[str, Row] = {
     "user add": Row(("alice", "--bootstrap", MUTE), environment={"KOHORT_PASSWORD": "any"}),
     "user list": Row(("--bootstrap", MUTE)),
     "user delete": Row(("alice", "--bootstrap", MUTE)),
+    "acl add": Row(("--allow-principal", "User:alice", "--topic", "orders", "--bootstrap", MUTE)),
+    "acl list": Row(("--bootstrap", MUTE)),
+    "acl remove": Row(("--topic", "orders", "--force", "--bootstrap", MUTE)),
 }
 """By command; a space behind it tells another way of keeping it busy apart."""
 

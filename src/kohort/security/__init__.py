@@ -2,6 +2,8 @@
 
 from kohort.security.acls import (
     CLUSTER_NAME,
+    OPERATIONS,
+    WILDCARD,
     Acl,
     AclFilter,
     Operation,
@@ -19,6 +21,8 @@ from kohort.security.secret import Secret
 __all__ = [
     "ANONYMOUS",
     "CLUSTER_NAME",
+    "OPERATIONS",
+    "WILDCARD",
     "Acl",
     "AclFilter",
     "Acls",
