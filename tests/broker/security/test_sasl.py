@@ -7,7 +7,15 @@ import pytest
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ConfigError, ErrorCode
 from kohort.security import Secret
-from kohort.security.sasl import ClientDone, PlainClient, SaslClient, ScramClient, ScramCredential, ScramMechanism, Send
+from kohort.security.sasl import (
+    ClientDone,
+    PlainClient,
+    SaslClient,
+    ScramClient,
+    ScramCredential,
+    ScramMechanism,
+    Send,
+)
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -35,8 +43,12 @@ async def secured(start_broker: MakeBroker) -> Broker:
 
 
 def add_bob(broker: Broker) -> None:
-    made = {m: ScramCredential.from_password(m, Secret("builder"), SALT, 4096) for m in ScramMechanism}
-    broker.scram_credentials.change("bob", (), made)
+    add_user(broker, "bob", "builder")
+
+
+def add_user(broker: Broker, user: str, password: str, iterations: int = 4096) -> None:
+    made = {m: ScramCredential.from_password(m, Secret(password), SALT, iterations) for m in ScramMechanism}
+    broker.scram_credentials.change(user, (), made)
 
 
 async def handshake(peer: Peer, mechanism: str, version: int = 1) -> SaslHandshakeResponse:
@@ -214,21 +226,41 @@ async def test_a_session_expires_unless_the_client_authenticates_again() -> None
             assert await peer.closed()
 
 
-async def test_a_client_cannot_become_another_one_on_its_connection() -> None:
+async def test_a_client_cannot_become_another_one_on_its_connection(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}))
     broker.now = clock
     async with broker:
-        add_bob(broker)
+        add_user(broker, "bob", "builder")
+        add_user(broker, "carol", "singer")
         async with talking_to(broker) as peer:
-            await handshake(peer, "PLAIN")
-            await authenticate(peer, client_of("PLAIN", "alice", "wonderland"))
+            await handshake(peer, "SCRAM-SHA-256")
+            await authenticate(peer, client_of("SCRAM-SHA-256", "bob", "builder"))
             clock.now += 2_000
             await handshake(peer, "SCRAM-SHA-256")
-            answer = await authenticate(peer, client_of("SCRAM-SHA-256", "bob", "builder"))
+            answer = await authenticate(peer, client_of("SCRAM-SHA-256", "carol", "singer"))
             assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
             assert answer.error_message is not None and "Cannot change principals" in answer.error_message
             assert await peer.closed()
+    assert "User:bob may not become User:carol on its connection" in caplog.text
+
+
+async def test_a_client_cannot_go_on_with_another_mechanism(caplog: pytest.LogCaptureFixture) -> None:
+    # As in Apache Kafka, whose SaslServerAuthenticator answers the handshake and closes after what follows it.
+    clock = Clock()
+    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}))
+    broker.now = clock
+    async with broker:
+        add_user(broker, "alice", "wonderland")
+        async with talking_to(broker) as peer:
+            await handshake(peer, "SCRAM-SHA-512")
+            await authenticate(peer, client_of("SCRAM-SHA-512", "alice", "wonderland"))
+            clock.now += 2_000
+            assert (await handshake(peer, "PLAIN")).error_code == 0
+            peer.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wonderland"), 2)
+            assert await peer.closed()
+    assert "it began with SCRAM-SHA-512, and may not go on with PLAIN" in caplog.text
+    assert "wonderland" not in caplog.text
 
 
 async def test_the_challenge_for_an_unknown_user_does_not_change(secured: Broker) -> None:

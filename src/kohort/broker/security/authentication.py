@@ -57,6 +57,8 @@ class Authentication:
         self._mechanism = ""
         self._bare_tokens = False
         self._failed = False
+        self._other_mechanism: str | None = None
+        """A mechanism that the client chose to authenticate again, and may not change to."""
         self._principal: str | None = None
         """Principal of the last authentication that succeeded."""
         self._principal_mechanism = ""
@@ -66,11 +68,16 @@ class Authentication:
     # As the connection's gate
 
     def intercept(self, frame: bytes) -> bool:
-        """Handle a bare token, and return whether the frame was one. Raise BadFrame for a request out of turn."""
+        """Return whether the frame is handled, as a bare token is. Raise BadFrame for a request out of turn."""
         if self._failed:
             raise BadFrame("a request follows an authentication that failed")
         if self._bare_tokens:
             self._receive_bare(frame)
+            return True
+        if self._other_mechanism is not None:
+            # As in Kafka, the handshake is answered, and what follows it is not.
+            reason = f"it began with {self._principal_mechanism}, and may not go on with {self._other_mechanism}"
+            self._fail(lambda: None, reason)
             return True
         if len(frame) < 2:
             return False  # the dispatcher rejects it
@@ -109,8 +116,11 @@ class Authentication:
             answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
             self._fail(lambda: call.reply(answer), f"the listener does not offer {request.mechanism[:100]!r}")
             return
-        self._server, self._mechanism, self._begun_at = server, request.mechanism, now
-        self._bare_tokens = call.version == 0
+        if self._principal is not None and request.mechanism != self._principal_mechanism:
+            self._other_mechanism = request.mechanism
+        else:
+            self._server, self._mechanism, self._begun_at = server, request.mechanism, now
+            self._bare_tokens = call.version == 0
         call.reply(SaslHandshakeResponse(mechanisms=names))
 
     def authenticate(self, call: Call, request: SaslAuthenticateRequest) -> None:
@@ -143,7 +153,7 @@ class Authentication:
         step = self._server.receive(token)
         if isinstance(step, Done) and self._principal is not None:
             new = user_principal(step.principal_name)
-            if (new, self._mechanism) != (self._principal, self._principal_mechanism):
+            if new != self._principal:
                 return Failed(
                     f"{self._principal} may not become {new} on its connection",
                     f"Cannot change principals during re-authentication from {self._principal} to {new}",
