@@ -1,6 +1,9 @@
 """SASL listeners, message by message: who gets in, and what the others are told."""
 
 import asyncio
+import sys
+from pathlib import Path
+from types import BuiltinFunctionType, FrameType
 
 import pytest
 
@@ -9,6 +12,7 @@ from kohort.errors import ConfigError, ErrorCode
 from kohort.security import Secret
 from kohort.security.sasl import (
     ClientDone,
+    Failed,
     PlainClient,
     SaslClient,
     ScramClient,
@@ -21,7 +25,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.broker.conftest import QUICK, MakeBroker
-from tests.broker.peer import Peer, talking_to
+from tests.broker.peer import Peer, connected, talking_to
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SETTINGS = {
@@ -31,7 +35,7 @@ SETTINGS = {
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{MODULE} required user_alice="wonderland";',
     "connection.failed.authentication.delay.ms": "0",
 }
-SALT = b"salt-of-bob"
+SALT = b"26-characters-as-of-admins"
 
 
 @pytest.fixture
@@ -263,16 +267,79 @@ async def test_a_client_cannot_go_on_with_another_mechanism(caplog: pytest.LogCa
     assert "wonderland" not in caplog.text
 
 
-async def test_the_challenge_for_an_unknown_user_does_not_change(secured: Broker) -> None:
-    # If it did, a guesser would know which users exist.
-    challenges = set()
+async def challenge_for(broker: Broker, user: str, mechanism: str = "SCRAM-SHA-256") -> bytes:
+    """What the broker tells of the user's credential: salt and iterations."""
+    async with talking_to(broker) as peer:
+        await handshake(peer, mechanism)
+        token = client_of(mechanism, user, "guess").start()
+        answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2, SaslAuthenticateResponse)
+        return answer.auth_bytes.split(b",", 1)[1]
+
+
+async def test_the_challenge_for_an_unknown_user_does_not_change(tmp_path: Path) -> None:
+    # If it did, a guesser would know which users exist: theirs is the same after a restart and on each listener.
+    settings = {
+        **QUICK,
+        "listeners": "ONE://127.0.0.1:0,TWO://127.0.0.1:0",
+        "listener.security.protocol.map": "ONE:SASL_PLAINTEXT,TWO:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+    }
+    challenges = []
     for _ in range(2):
-        async with talking_to(secured) as peer:
-            await handshake(peer, "SCRAM-SHA-256")
-            token = client_of("SCRAM-SHA-256", "nobody", "guess").start()
-            answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2, SaslAuthenticateResponse)
-            challenges.add(answer.auth_bytes.split(b",", 1)[1])
-    assert len(challenges) == 1
+        async with Broker(BrokerOptions(settings=settings, data=tmp_path / "data")) as broker:
+            for endpoint in broker.endpoints.values():
+                async with connected(f"127.0.0.1:{endpoint.port}") as peer:
+                    await handshake(peer, "SCRAM-SHA-256")
+                    token = client_of("SCRAM-SHA-256", "nobody", "guess").start()
+                    answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2, SaslAuthenticateResponse)
+                    challenges.append(answer.auth_bytes.split(b",", 1)[1])
+    assert len(challenges) == 4 and len(set(challenges)) == 1
+
+
+async def test_an_unknown_user_has_as_many_iterations_as_most_users(secured: Broker) -> None:
+    assert (await challenge_for(secured, "nobody")).endswith(b",i=4096")
+    for user in ("carol", "dave"):
+        add_user(secured, user, "any", 8192)
+    assert (await challenge_for(secured, "nobody")).endswith(b",i=8192")
+    assert (await challenge_for(secured, "bob")).endswith(b",i=4096")
+
+
+@pytest.mark.parametrize("mechanism", USERS)
+async def test_an_unknown_user_takes_the_same_work_as_a_wrong_password(secured: Broker, mechanism: str) -> None:
+    """Clocks are too coarse to show it on a busy machine: the functions that are called are compared."""
+
+    def calls(user: str) -> list[str]:
+        found: list[str] = []
+
+        def note(frame: FrameType, event: str, argument: object) -> None:
+            if event == "call":
+                found.append(frame.f_code.co_qualname)
+            elif event == "c_call":
+                found.append(argument.__qualname__ if isinstance(argument, BuiltinFunctionType) else "")
+
+        server = secured._secured[0]._mechanisms
+        assert server is not None
+        machine = server.server(mechanism)
+        assert machine is not None
+        client = client_of(mechanism, user, "guess")
+        token = client.start()
+        while True:
+            sys.setprofile(note)
+            try:
+                step = machine.receive(token)
+            finally:
+                sys.setprofile(None)
+            if isinstance(step, Failed):
+                return found
+            assert isinstance(step, Send)
+            answer = client.receive(step.token)
+            assert isinstance(answer, Send)
+            token = answer.token
+
+    known = USERS[mechanism][0]
+    calls(known)  # what is cached afterwards is cached for all
+    assert len(calls(known)) > 10
+    assert calls("x" * len(known)) == calls(known)
 
 
 def test_credentials_survive_in_the_store(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -7,15 +7,18 @@ salt=...,stored_key=...,server_key=...,iterations=4096 with values in base64.
 import binascii
 import logging
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kohort.log import LogStore
-from kohort.security.sasl import ScramCredential, ScramMechanism
+from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 log = logging.getLogger("kohort.broker")
 
 SCRAM_CREDENTIALS = "scram-credentials"
 """Kind of the stored configs that hold credentials, by user."""
+_SECRETS, _UNKNOWN_USERS, _SECRET = "scram-secrets", "unknown-users", "secret"
+"""Kind, name and config of the secret for unknown users."""
 
 
 class ScramCredentials:
@@ -23,13 +26,36 @@ class ScramCredentials:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
+        self._counted: tuple[Mapping[str, Mapping[str, str]], Mapping[ScramMechanism, int]] | None = None
+
+    def keep_secret(self, random: str) -> None:
+        """Keep a random text as the secret for unknown users, unless there is one. Raise OSError.
+
+        It is in the store because an unknown user would stand out if its challenge were another one after a restart,
+        or from another broker.
+        """
+        if _UNKNOWN_USERS not in self._store.configs(_SECRETS):
+            self._store.keep_configs(_SECRETS, _UNKNOWN_USERS, {_SECRET: random})
+
+    @property
+    def secret(self) -> bytes:
+        """Secret from which the challenges for unknown users are derived."""
+        return self._store.configs(_SECRETS)[_UNKNOWN_USERS][_SECRET].encode()
+
+    def usual_iterations(self, mechanism: ScramMechanism) -> int:
+        """Return the number of iterations of most users."""
+        stored = self._store.configs(SCRAM_CREDENTIALS)  # a change creates a new mapping
+        if self._counted is None or self._counted[0] is not stored:
+            self._counted = stored, {each: _most_common(stored, each) for each in ScramMechanism}
+        return self._counted[1][mechanism]
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        """Return the user's credential for the mechanism, or None."""
-        text = self._store.configs(SCRAM_CREDENTIALS).get(user, {}).get(mechanism.value)
-        if text is None:
-            return None
+        """Return the user's credential for the mechanism, or None, which takes as long."""
+        nobody = _NOBODY[mechanism.value]
+        text = self._store.configs(SCRAM_CREDENTIALS).get(user, _NO_CREDENTIALS).get(mechanism.value, nobody)
         found = parse_credential(text)
+        if text is nobody:
+            return None
         if found is None:
             log.error("the stored %s credential of user %r is damaged: set it again", mechanism.value, user)
         return found
@@ -77,3 +103,19 @@ def parse_credential(text: str) -> ScramCredential | None:
         )
     except (KeyError, ValueError, binascii.Error):
         return None
+
+
+def _most_common(stored: Mapping[str, Mapping[str, str]], mechanism: ScramMechanism) -> int:
+    texts = [own[mechanism.value] for own in stored.values() if mechanism.value in own]
+    counted = Counter(found.iterations for text in texts if (found := parse_credential(text)) is not None)
+    return max(counted, key=lambda iterations: (counted[iterations], -iterations), default=MIN_ITERATIONS)
+
+
+def _nobody(mechanism: ScramMechanism) -> str:
+    key = mechanism.digest(b"")
+    return credential_text(ScramCredential(key[:26], MIN_ITERATIONS, key, key))
+
+
+_NOBODY = {mechanism.value: _nobody(mechanism) for mechanism in ScramMechanism}
+"""What is read instead of the credential of an unknown user."""
+_NO_CREDENTIALS: Mapping[str, str] = {}

@@ -25,8 +25,12 @@ _USER = "user_"
 
 
 class Credentials(Protocol):
-    """Where SCRAM credentials are stored."""
+    """Where SCRAM credentials are stored. See `ScramCredentials`."""
 
+    @property
+    def secret(self) -> bytes: ...
+    def keep_secret(self, random: str) -> None: ...
+    def usual_iterations(self, mechanism: ScramMechanism) -> int: ...
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None: ...
 
 
@@ -44,13 +48,14 @@ class Mechanisms:
         fresh_id: Callable[[], UUID],
         validate: Validate | None,
     ) -> None:
-        """Raise ConfigError if a mechanism lacks a setting."""
+        """Raise ConfigError if a mechanism lacks a setting, and OSError if the store fails."""
         self.names = listener.config.names("sasl.enabled.mechanisms")
         if not self.names:
             raise ConfigError(f"The listener {listener.name} uses SASL: name a mechanism in sasl.enabled.mechanisms.")
         self._credentials = credentials
         self._fresh_id = fresh_id
-        self._secret = self._random().encode()
+        if any(ScramMechanism.named(name) for name in self.names):
+            credentials().keep_secret(self._random())
         self._verify = verify_against(_plain_users(listener) if PLAIN in self.names else {})
         self._validate = validate
         if OAUTHBEARER in self.names and validate is None:
@@ -72,7 +77,11 @@ class Mechanisms:
         assert mechanism is not None, name
         credentials = self._credentials()
         return ScramServer(
-            mechanism, lambda user: credentials.credential(user, mechanism), self._random(), self._secret
+            mechanism,
+            lambda user: credentials.credential(user, mechanism),
+            self._random(),
+            credentials.secret,
+            unknown_iterations=credentials.usual_iterations(mechanism),
         )
 
     def _random(self) -> str:

@@ -186,8 +186,9 @@ class ScramServer:
     """Server role. `credential` returns what is stored for a user.
 
     `nonce` is random, printable ASCII without commas, and used once. `secret` is random and constant;
-    the challenges for unknown users are derived from it. They get the same challenge every time and
-    fail after the proof, so they cannot be told from users with another password.
+    the challenges for unknown users are derived from it, with `unknown_iterations`. They get the same
+    challenge every time and fail after the proof, with the same work, so they cannot be told from
+    users with another password.
     """
 
     def __init__(
@@ -223,8 +224,9 @@ class ScramServer:
             return self._failed(f"{username!r} uses a delegation token, which is not supported")
         if found["authorized"] is not None and _unescaped(found["authorized"]) != username:
             return self._failed(f"{username!r} wants to act as {found['authorized']!r}")
-        stored = self._credential(username)
-        credential = stored if stored is not None else self._invented(username)
+        # Both are made for each user: the time of an answer must not reveal which users exist.
+        stored, invented = self._credential(username), self._invented(username)
+        credential = stored if stored is not None else invented
         nonce = found["nonce"] + self._server_nonce
         challenge = f"r={nonce},s={_encoded(credential.salt)},i={credential.iterations}"
         self._challenged = _Challenged(
