@@ -100,7 +100,7 @@ def assigned(name: str, *replicas: list[int]) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=rows)
 
 
-async def told(peer: Peer, name: str) -> MetadataResponseTopic:
+async def topic_metadata(peer: Peer, name: str) -> MetadataResponseTopic:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
     (answer,) = (await peer.ask(request, 12, MetadataResponse)).topics
     return answer
@@ -133,7 +133,7 @@ async def test_a_topic_has_as_many_replicas_as_it_is_asked_for_and_all_of_them_a
         for broker in running:
             await so(lambda broker=broker: broker.topics.named("orders") is not None)  # type: ignore[misc]
             async with talking_to(broker) as other:
-                answer = await told(other, "orders")
+                answer = await topic_metadata(other, "orders")
                 for partition in answer.partitions:
                     assert sorted(partition.replica_nodes) == sorted(partition.isr_nodes) == [1, 2, 3]
                     assert partition.leader_id == partition.replica_nodes[0]
@@ -166,7 +166,7 @@ async def test_a_topic_gets_all_its_replicas_while_a_broker_is_away(tmp_path: Pa
         await running[2].stop()
         await so(lambda: len(running[0].leadership.nodes) == 2)
         assert await create(peer, topic("orders", 3)) == (ErrorCode.NONE, 3)
-        for partition in (await told(peer, "orders")).partitions:
+        for partition in (await topic_metadata(peer, "orders")).partitions:
             assert (sorted(partition.replica_nodes), sorted(partition.isr_nodes)) == ([1, 2, 3], [1, 2])
             assert partition.offline_replicas == [3]
             assert partition.leader_id in (1, 2)
@@ -178,16 +178,16 @@ async def test_a_topic_gets_all_its_replicas_while_a_broker_is_away(tmp_path: Pa
         assert await reassign(peer, "orders", {0: [3, 2, 1]}) == [ErrorCode.NONE]
         async with Broker(BrokerOptions(port=0, data=tmp_path, shared=True, node_id=3, settings=SETTINGS)):
             await so(lambda: len(running[0].leadership.nodes) == 3)
-            for partition in (await told(peer, "orders")).partitions:
+            for partition in (await topic_metadata(peer, "orders")).partitions:
                 assert sorted(partition.isr_nodes) == [1, 2, 3]
 
 
 async def test_a_topic_that_is_made_by_asking_for_it_has_the_default_replication_factor(tmp_path: Path) -> None:
     async with brokers(tmp_path, 2, default_replication_factor="2") as running, talking_to(running[0]) as peer:
-        (partition,) = (await told(peer, "orders")).partitions
+        (partition,) = (await topic_metadata(peer, "orders")).partitions
         assert sorted(partition.replica_nodes) == [1, 2]
     async with brokers(tmp_path / "b", 2, default_replication_factor="3") as running, talking_to(running[0]) as peer:
-        assert (await told(peer, "orders")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert (await topic_metadata(peer, "orders")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 async def test_new_partitions_have_as_many_replicas_as_the_first_one(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_new_partitions_have_as_many_replicas_as_the_first_one(tmp_path: P
         assert await grow(2, [3]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert await grow(2, [3, 1]) == ErrorCode.NONE
         assert await grow(4) == ErrorCode.NONE
-        answer = await told(peer, "orders")
+        answer = await topic_metadata(peer, "orders")
         assert answer.partitions[1].replica_nodes == [3, 1]
         assert [len(partition.replica_nodes) for partition in answer.partitions] == [2, 2, 2, 2]
 
@@ -265,7 +265,7 @@ async def test_a_reassignment_moves_leadership_and_is_listed_until_it_has(tmp_pa
         await so(lambda: leaders(running[2], "bills") == [3, 1])
         over = await peer.ask(ListPartitionReassignmentsRequest(), 0, ListPartitionReassignmentsResponse)
         assert over.topics == []
-        answer = await told(peer, "bills")
+        answer = await topic_metadata(peer, "bills")
         assert [partition.replica_nodes for partition in answer.partitions] == [[3, 2], [2, 1]]
         assert running[2].partition("bills", 0) is not None, "it takes records"
 
@@ -351,7 +351,7 @@ async def test_acks_of_all_need_the_topics_minimum_of_replicas_in_sync(tmp_path:
 
 async def test_the_offsets_topic_has_replicas_up_to_its_factor_and_every_broker_coordinates(tmp_path: Path) -> None:
     async with brokers(tmp_path, 4, offsets_topic_num_partitions="12") as running, talking_to(running[0]) as peer:
-        answer = await told(peer, "__consumer_offsets")
+        answer = await topic_metadata(peer, "__consumer_offsets")
         assert {partition.leader_id for partition in answer.partitions} == {1, 2, 3, 4}
         assert all(len(partition.replica_nodes) == len(partition.isr_nodes) == 3 for partition in answer.partitions)
         assert all(partition.replica_nodes[0] == partition.leader_id for partition in answer.partitions)

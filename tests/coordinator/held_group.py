@@ -58,7 +58,7 @@ class HeldGroup:
         group = self.shell.shard.groups["g"]
         while group.rebalance.notice.new_members_until is not None:
             self.wait(50)  # for more newcomers
-        for member_id in self.told():
+        for member_id in self.notified():
             self.join(member_id)
         for member_id in sorted(group.members, key=lambda every: every != group.leader_id):
             request = SyncGroupRequest(group_id="g", generation_id=group.generation, member_id=member_id)
@@ -73,7 +73,7 @@ class HeldGroup:
             assert not self.shell.beat(request, member_id).replies, "it is held"
         self._tell()
 
-    def told(self) -> list[str]:
+    def notified(self) -> list[str]:
         """Whose heartbeats were answered that the group rebalances."""
         refused = ErrorCode.REBALANCE_IN_PROGRESS
         return [member for member in self.members if getattr(self.answers.get(member), "error_code", None) == refused]

@@ -145,7 +145,7 @@ class Member:
 
     # Answers
 
-    def hear(self, response: Message) -> None:
+    def receive(self, response: Message) -> None:
         """Take an answer as a client library does."""
         match response:
             case JoinGroupResponse(error_code=0):
@@ -214,7 +214,7 @@ class World:
         if isinstance(request, OffsetCommitRequest):
             self._commits[token] = request
         member.waits = token
-        self.hear(self.shell.handle(request, token, version, member.name))
+        self.receive(self.shell.handle(request, token, version, member.name))
 
     def step(self, member: Member) -> None:
         """Let a member that waits for nothing do what is next."""
@@ -224,15 +224,15 @@ class World:
     def wait(self, duration: Millis) -> None:
         """Let time pass."""
         for effects in self.shell.wait(duration):
-            self.hear(effects)
+            self.receive(effects)
 
     def fail_over(self) -> None:
         """Move the shard. Whoever waits is told, by the coordinator or by the shell."""
-        self.hear(self.shell.fail_over())
+        self.receive(self.shell.fail_over())
         for member in self.members:
             member.waits = None
 
-    def hear(self, effects: Effects) -> None:
+    def receive(self, effects: Effects) -> None:
         """Pass answers on to those who still are there, and check that they agree with one another."""
         for token, response in effects.replies.items():
             if isinstance(response, OffsetCommitResponse):
@@ -240,7 +240,7 @@ class World:
             for member in self.members:
                 if member.waits == token:
                     member.waits = None
-                    member.hear(response)
+                    member.receive(response)
         self._check()
 
     def _acknowledge(self, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:

@@ -132,7 +132,7 @@ def test_nothing_that_members_do_breaks_a_group(script: list[tuple[str, int]]) -
         act(played, action, number, step)
         acknowledged_commits_are_there(played)
     event(f"generations: {max((g.generation for g in played.shell.shard.groups.values()), default=0)}")
-    comes_to_rest(played)
+    every_group_settles(played)
     leaves_nothing_behind(played)
 
 
@@ -146,7 +146,7 @@ def acknowledged_commits_are_there(world: World) -> None:
     assert world.committed.items() <= offsets.items()
 
 
-def comes_to_rest(world: World) -> None:
+def every_group_settles(world: World) -> None:
     """L1. One of the two with the same instance id must leave, or they would fence each other forever."""
     world.members = [member for member in world.members if member.name != "e"]
     for member in world.members:

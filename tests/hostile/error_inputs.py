@@ -180,7 +180,7 @@ async def commit_before_the_assignment_is_there(world: World) -> Any:
     await world.stranger.knocks()
     await world.follower.join_waits("the follower joins again")
     await world.leader.join("the leader joins again")
-    await world.follower.hears("is in")
+    await world.follower.receives("is in")
     return await world.follower.commit("commits before it has its share", {(world.topic, 0): 1})
 
 

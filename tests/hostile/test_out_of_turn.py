@@ -104,7 +104,7 @@ def test_everything_before_its_turn_is_refused(broker: KohortBroker, line: Line,
         line.send(b"".join(framed(request, version) for request, version, _ in asked))
     for _ in range(200):
         for _, version, kind in asked:
-            assert codes(line.hear(kind, version)) == {ErrorCode.UNKNOWN_MEMBER_ID}
+            assert codes(line.receive(kind, version)) == {ErrorCode.UNKNOWN_MEMBER_ID}
     assert committed(line, group) == {-1}
 
 
@@ -124,7 +124,7 @@ def test_metadata_without_measure_is_refused(broker: KohortBroker, line: Line, g
     for _ in range(10):
         line.send(framed(request, 8))
     for _ in range(10):
-        assert codes(line.hear(OffsetCommitResponse, 8)) == {ErrorCode.OFFSET_METADATA_TOO_LARGE}
+        assert codes(line.receive(OffsetCommitResponse, 8)) == {ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert committed(line, f"{group}-other") == {-1}
 
 

@@ -41,7 +41,7 @@ class Line:
         """Requests, each with its size."""
         self._socket.sendall(frames)
 
-    def hear(self, kind: type[Answer], version: int) -> Answer:
+    def receive(self, kind: type[Answer], version: int) -> Answer:
         """The next answer."""
         (size,) = struct.unpack(">i", self._stream.read(4))
         data = self._stream.read(size)
@@ -63,7 +63,7 @@ class Line:
     def ask(self, request: Message, version: int, kind: type[Answer]) -> Answer:
         """One request and its answer."""
         self.send(framed(request, version))
-        return self.hear(kind, version)
+        return self.receive(kind, version)
 
     def close(self) -> None:
         """Hang up."""
@@ -185,7 +185,7 @@ class Crowd:
         for line, its in zip(self._lines, frames, strict=True):
             line.send(b"".join(its))
         return {
-            number: line.hear(kind, version)
+            number: line.receive(kind, version)
             for place, line in enumerate(self._lines)
             for number in range(place, len(self.groups), len(self._lines))
         }

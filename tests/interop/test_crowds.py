@@ -102,7 +102,7 @@ def test_a_dead_member_delays_only_its_own_group(prompt_broker: KohortBroker) ->
             assert crowd.beat() == {0}
             assert state_of(prompt_broker, held_up) == "PreparingRebalance"
         dead.leave()
-        told = waits.hear(JoinGroupResponse, JOIN)
+        told = waits.receive(JoinGroupResponse, JOIN)
         assert (told.error_code, told.generation_id) == (0, 2)
         waits.close()
         newcomer.close()

@@ -87,8 +87,8 @@ async def completes(world: World) -> None:
     await prepares(world)
     await world.follower.join_waits("joins again")
     await world.leader.join("joins again, and nobody is missing")
-    await world.stranger.hears("is in")
-    await world.follower.hears("is in, too")
+    await world.stranger.receives("is in")
+    await world.follower.receives("is in, too")
 
 
 async def stays(world: World) -> None:
@@ -118,11 +118,11 @@ async def asked(world: World, what: str) -> object:
         case "joins again":
             if await member.join_waits(what):
                 return WAITS
-            answers = await member.hears(what)
+            answers = await member.receives(what)
         case "syncs":
             if await member.waits(what, member.sync_request(5), 5):
                 return WAITS
-            answers = await member.hears(what)
+            answers = await member.receives(what)
         case "heartbeat":
             answers = await member.heartbeat(what)
         case "commits":

@@ -97,14 +97,14 @@ def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
         yield [line for line in commands.splitlines() if not line.startswith("#")], heard.strip("\n").splitlines()
 
 
-class Ears:
+class Normaliser:
     """Normaliser that makes the output of two brokers comparable."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
-    def heard(self, lines: list[str]) -> list[str]:
+    def normalised(self, lines: list[str]) -> list[str]:
         """Only answers, in an order of their own, with member ids numbered as they come."""
         answers = [line.strip() for line in lines if not line.strip().startswith(NOT_HEARD)]
         answers = [re.sub(r"^(admin +\S+ \S+) /\S+", r"\1", line) for line in answers if line]
@@ -174,7 +174,7 @@ def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[s
     rehearsed = Conversation(rehearsal)
     coordinator = WireCoordinator(bootstrap, prefix, rehearsal)
     conversation = Conversation(coordinator)
-    ours, theirs = Ears(), Ears()
+    ours, theirs = Normaliser(), Normaliser()
     expected: list[str] = []
     actual: list[str] = []
     try:
@@ -183,8 +183,8 @@ def play_once(bootstrap: str, name: str, prefix: str) -> tuple[list[str], list[s
             for command in commands:
                 rehearsed.play(command)
                 told += conversation.play(command)
-            expected += [*commands, "----", *ours.heard(heard), ""]
-            actual += [*commands, "----", *theirs.heard(told), ""]
+            expected += [*commands, "----", *ours.normalised(heard), ""]
+            actual += [*commands, "----", *theirs.normalised(told), ""]
     except ConnectionError as error:
         actual.append(str(error))
     finally:

@@ -37,7 +37,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.apis.test_topics import create, topic
 from tests.broker.conftest import MakeBroker
-from tests.broker.groups.test_consumer_groups import AT_ONCE, beat, told
+from tests.broker.groups.test_consumer_groups import AT_ONCE, assigned_topics, beat
 from tests.broker.peer import Peer, talking_to
 
 INTERNAL = ["__consumer_offsets", JOURNAL_TOPIC]
@@ -62,7 +62,7 @@ async def alter(peer: Peer, name: str, config: str, value: str) -> int:
 
 async def assigned(peer: Peer, group: str, response: ConsumerGroupHeartbeatResponse) -> list[UUID]:
     """The topics of the only member of a group, as soon as it has any."""
-    while not (found := told(response)):
+    while not (found := assigned_topics(response)):
         response = await beat(peer, group, "a", response.member_epoch)
     return [topic.topic_id for topic in found]
 

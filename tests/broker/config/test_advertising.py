@@ -56,7 +56,7 @@ def test_the_brackets_of_an_ipv6_address_are_not_part_of_it() -> None:
     assert read_advertised(["PLAINTEXT://[fd00::1]:9092"]) == {"PLAINTEXT": ("fd00::1", 9092)}
 
 
-async def told(address: str) -> list[tuple[str, int]]:
+async def advertised(address: str) -> list[tuple[str, int]]:
     async with connected(address) as peer:
         metadata = await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
     return [(node.host, node.port) for node in metadata.brokers]
@@ -68,13 +68,13 @@ async def test_clients_receive_the_advertised_listener(
     caplog.set_level("INFO", "kohort.broker")
     broker = await start_broker(BrokerOptions(port=0, settings={"advertised.listeners": "[fd00::1]:9092"}))
     listens = f"127.0.0.1:{broker.sockets.port}"
-    assert await told(listens) == [("fd00::1", 9092)]
+    assert await advertised(listens) == [("fd00::1", 9092)]
     assert f"listening on {listens} with PLAINTEXT; clients connect to [fd00::1]:9092" in caplog.text
 
 
 async def test_port_0_of_the_advertised_listener_is_the_port_that_was_taken(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings={"advertised.listeners": "one.example:0"}))
-    assert await told(f"127.0.0.1:{broker.sockets.port}") == [("one.example", broker.sockets.port)]
+    assert await advertised(f"127.0.0.1:{broker.sockets.port}") == [("one.example", broker.sockets.port)]
 
 
 class OnlyIpv4(Network):
@@ -100,7 +100,7 @@ def test_a_broker_that_listens_on_all_interfaces_advertises_the_name_of_its_mach
     monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
     world = VirtualBroker(host="", network=OnlyIpv4)
     assert isinstance(world.network, OnlyIpv4) and world.network.addresses == [("0.0.0.0", PORT), ("::", PORT)]
-    assert world.play(told(f"127.0.0.1:{PORT}")) == [(name, PORT)]
+    assert world.play(advertised(f"127.0.0.1:{PORT}")) == [(name, PORT)]
     assert f"listening on *:{PORT} with PLAINTEXT; clients connect to {name}:{PORT}" in caplog.text
     warning = f"clients on other machines cannot connect to {name}:{PORT}"
     assert (warning in caplog.text) == (name == "localhost")

@@ -37,7 +37,7 @@ async def beat(peer: Peer, *named: Any, version: int = 1, **fields: Any) -> Cons
     return await peer.ask(request(*named, **fields), version, ConsumerGroupHeartbeatResponse)
 
 
-def told(response: ConsumerGroupHeartbeatResponse) -> list[TopicPartitions] | None:
+def assigned_topics(response: ConsumerGroupHeartbeatResponse) -> list[TopicPartitions] | None:
     assert response.error_code == ErrorCode.NONE, response
     return None if response.assignment is None else response.assignment.topic_partitions
 
@@ -57,21 +57,21 @@ async def test_members_learn_of_topics_that_are_created_grow_are_deleted_and_rec
     epoch = (await beat(peer)).member_epoch
     topic = broker.topics.create("orders", 1)
     response = await beat(peer, "g", "a", epoch)
-    assert told(response) == partitions(topic.topic_id, 0)
+    assert assigned_topics(response) == partitions(topic.topic_id, 0)
     broker.topics.grow(topic, 3)
     response = await beat(peer, "g", "a", response.member_epoch)
-    assert told(response) == partitions(topic.topic_id, 0, 1, 2)
+    assert assigned_topics(response) == partitions(topic.topic_id, 0, 1, 2)
     broker.delete_topic(topic)
     again = broker.topics.create("orders", 2)
     response = await beat(peer, "g", "a", response.member_epoch, topic_partitions=[])
-    assert told(response) == partitions(again.topic_id, 0, 1)
+    assert assigned_topics(response) == partitions(again.topic_id, 0, 1)
 
 
 async def test_a_heartbeat_right_behind_a_new_topic_knows_it(peer: Peer) -> None:
     peer.send(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]), 7)
     peer.send(request(), 1)
     (topic,) = (await peer.answer(CreateTopicsResponse)).topics
-    assert told(await peer.answer(ConsumerGroupHeartbeatResponse)) == partitions(topic.topic_id, 0)
+    assert assigned_topics(await peer.answer(ConsumerGroupHeartbeatResponse)) == partitions(topic.topic_id, 0)
 
 
 async def test_many_topics_at_once_make_one_image(broker: Broker, peer: Peer) -> None:
@@ -116,7 +116,7 @@ async def test_a_topic_deleted_while_the_broker_was_down_is_noticed(start_broker
     second = await start_broker(options)
     await until(lambda: all(shard.ready for shard in second.groups))
     async with talking_to(second) as peer:
-        assert told(await beat(peer, "g", "a", joined.member_epoch, topic_partitions=[])) == []
+        assert assigned_topics(await beat(peer, "g", "a", joined.member_epoch, topic_partitions=[])) == []
 
 
 async def test_a_groups_own_interval_is_returned_by_the_next_heartbeat(broker: Broker, peer: Peer) -> None:

@@ -55,7 +55,7 @@ class Member:
             1,
         )
 
-    async def hear(self) -> ConsumerGroupHeartbeatResponse:
+    async def receive(self) -> ConsumerGroupHeartbeatResponse:
         answer = await (self._answer or self.peer.answer(ConsumerGroupHeartbeatResponse))
         self._answer = None
         if answer.error_code == ErrorCode.NONE:
@@ -65,7 +65,7 @@ class Member:
     async def be_held(self, broker: Broker) -> None:
         """Send heartbeats without changes until one is held: earlier ones may return a new epoch."""
         while not await self._is_held(broker):
-            await self.acknowledge(await self.hear())
+            await self.acknowledge(await self.receive())
 
     async def _is_held(self, broker: Broker) -> bool:
         before = holding(broker)
@@ -96,14 +96,14 @@ class Member:
     async def join(self, software: str = "kohort") -> "Member":
         await self.introduce(software)
         self.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=[self._topic])
-        await self.acknowledge(await self.hear())
+        await self.acknowledge(await self.receive())
         return self
 
     async def acknowledge(self, answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
         """Report that it has what it was told to have, until it is told nothing new."""
         while answer.assignment is not None:
             self.say(topic_partitions=answer.assignment.topic_partitions)
-            answer = await self.hear()
+            answer = await self.receive()
         return answer
 
 
@@ -135,7 +135,7 @@ async def at_rest(broker: Broker, onlooker: Peer, *members: Member) -> None:
     while await group_state(onlooker) != "Stable" or holding(broker) < len(members) or has_news(broker):
         for member in members:
             if member.was_told:
-                await member.acknowledge(await member.hear())
+                await member.acknowledge(await member.receive())
                 await member.be_held(broker)
 
 
@@ -162,12 +162,12 @@ async def test_a_member_is_notified_at_once_that_another_joined(broker: Broker, 
     a = await join("a")
     await held(broker, a)
     b = await join("b")
-    told = await a.hear()
+    told = await a.receive()
     assert told.assignment is not None and len(numbers(told.assignment.topic_partitions)) == 1
     assert told.heartbeat_interval_ms == SHORT
     await held(broker, b)  # it waits for what `a` is to give up
     await a.acknowledge(told)
-    got = await b.hear()
+    got = await b.receive()
     assert got.assignment is not None and len(numbers(got.assignment.topic_partitions)) == 1
 
 
@@ -176,15 +176,15 @@ async def test_a_member_that_owes_an_acknowledgement_is_never_held(broker: Broke
     a = await join("a")
     await held(broker, a)
     await join("b")
-    told = await a.hear()
+    told = await a.receive()
     waits = []
     for _ in range(6):
         a.say()
-        waits.append((await a.hear()).heartbeat_interval_ms)
+        waits.append((await a.receive()).heartbeat_interval_ms)
     assert waits == sorted(waits) and waits[-1] > 10 * waits[0], "it is asked for patience, ever more"
     assert told.assignment is not None
     a.say(topic_partitions=told.assignment.topic_partitions)
-    assert (await a.hear()).heartbeat_interval_ms == SHORT
+    assert (await a.receive()).heartbeat_interval_ms == SHORT
     await held(broker, a)
 
 
@@ -195,10 +195,10 @@ async def test_a_client_that_never_acknowledges_what_it_was_given_is_held_all_th
     a = Member(await connect(), "a")
     await a.introduce("kohort")
     a.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
-    assert (await a.hear()).assignment is not None
+    assert (await a.receive()).assignment is not None
     for _ in range(3):
         a.say()
-        await a.hear()
+        await a.receive()
     await held(broker, a)
 
 
@@ -207,7 +207,7 @@ async def test_members_are_notified_of_new_partitions_and_topics_at_once(broker:
     a = await join("a")
     await held(broker, a)
     broker.topics.grow(topic, 3)
-    told = await a.hear()
+    told = await a.receive()
     assert told.assignment is not None and numbers(told.assignment.topic_partitions) == [0, 1, 2]
 
 
@@ -215,7 +215,7 @@ async def test_a_request_behind_it_releases_it_and_answers_stay_in_order(broker:
     a = await join("a")
     await held(broker, a)
     a.peer.send(ListGroupsRequest(), 4)
-    released = await a.hear()
+    released = await a.receive()
     assert released.error_code == ErrorCode.NONE and released.assignment is None
     assert SHORT <= released.heartbeat_interval_ms <= 1_000
     assert [group.group_id for group in (await a.peer.answer(ListGroupsResponse)).groups] == ["g"]
@@ -225,13 +225,13 @@ async def test_members_that_share_a_connection_are_served_plainly(broker: Broker
     shared = await connect()
     first, second = await Member(shared, "a").join(), await Member(shared, "b").join()
     first.say()
-    await first.hear()  # of the epoch that the second brought about
+    await first.receive()  # of the epoch that the second brought about
     first.say()
     second.say()
-    assert (await first.hear()).heartbeat_interval_ms == HOUR // 4
-    assert (await second.hear()).heartbeat_interval_ms == HOUR // 4
+    assert (await first.receive()).heartbeat_interval_ms == HOUR // 4
+    assert (await second.receive()).heartbeat_interval_ms == HOUR // 4
     first.say()
-    assert (await first.hear()).heartbeat_interval_ms == HOUR // 4
+    assert (await first.receive()).heartbeat_interval_ms == HOUR // 4
 
 
 async def test_a_hold_ends_when_the_next_heartbeat_would_come(start_broker: MakeBroker) -> None:
@@ -243,7 +243,7 @@ async def test_a_hold_ends_when_the_next_heartbeat_would_come(start_broker: Make
         began = loop.time()
         for _ in range(3):
             a.say()
-            assert (await a.hear()).heartbeat_interval_ms == SHORT
+            assert (await a.receive()).heartbeat_interval_ms == SHORT
     assert 0.5 < loop.time() - began < 5.0
 
 
@@ -252,14 +252,14 @@ async def test_a_removed_member_is_notified_at_once(broker: Broker, join: Join, 
     await held(broker, a)
     identity = MemberIdentity(member_id="a", reason="member was removed by an admin")
     await peer.ask(LeaveGroupRequest(group_id="g", members=[identity]), 5, LeaveGroupResponse)
-    assert (await a.hear()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (await a.receive()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_a_stopping_broker_answers_all_held_requests(broker: Broker, join: Join) -> None:
     a = await join("a")
     await held(broker, a)
     await broker.stop()
-    assert (await a.hear()).error_code == ErrorCode.NOT_COORDINATOR
+    assert (await a.receive()).error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_member_may_come_on_another_connection_while_it_is_held(
@@ -271,9 +271,9 @@ async def test_a_member_may_come_on_another_connection_while_it_is_held(
     again = Member(await connect(), "a")
     again.epoch = a.epoch
     again.say()
-    assert (await a.hear()).error_code == ErrorCode.NONE, "the old one is answered, be it that nobody hears it"
+    assert (await a.receive()).error_code == ErrorCode.NONE, "the old one is answered, be it that nobody hears it"
     await join("b")
-    told = await again.hear()
+    told = await again.receive()
     assert told.assignment is not None and len(numbers(told.assignment.topic_partitions)) == 1
 
 
@@ -285,9 +285,9 @@ async def test_a_client_that_does_not_live_with_it_is_served_plainly(
         await held(broker, a)
         await a.reconnect(await connect(), broker)
         a.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
-        await a.acknowledge(await a.hear())
+        await a.acknowledge(await a.receive())
     a.say()
-    assert (await a.hear()).heartbeat_interval_ms == HOUR // 4
+    assert (await a.receive()).heartbeat_interval_ms == HOUR // 4
 
 
 async def test_a_java_member_that_waits_for_what_others_have_is_back_soon(
@@ -299,17 +299,17 @@ async def test_a_java_member_that_waits_for_what_others_have_is_back_soon(
     b = Member(await connect(), "b")
     await b.introduce("apache-kafka-java")
     b.say(rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"])
-    waits = await b.hear()
+    waits = await b.receive()
     assert waits.assignment is not None and not waits.assignment.topic_partitions
     assert waits.heartbeat_interval_ms == 10
-    told = await a.hear()
+    told = await a.receive()
     b.say()
     await a.acknowledge(told)
-    got = await b.hear()
+    got = await b.receive()
     while got.assignment is None:
         assert got.heartbeat_interval_ms <= 250
         b.say()
-        got = await b.hear()
+        got = await b.receive()
     assert got.assignment is not None and len(numbers(got.assignment.topic_partitions)) == 1
 
 
@@ -325,7 +325,7 @@ async def test_more_members_than_one_turn_notifies_are_all_notified_each_time(
         assert topic is not None
         broker.grow_topic(topic, grown)
         for member in members:
-            told = await member.hear()
+            told = await member.receive()
             assert told.assignment is not None
             assert len(numbers(told.assignment.topic_partitions)) == grown // 5
             await member.acknowledge(told)

@@ -16,7 +16,7 @@ def fails(*_: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged_failures(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.getMessage().startswith("cannot ")]
 
 
@@ -29,7 +29,7 @@ async def test_a_topic_that_cannot_be_made(
         assert made.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert (await look_up(peer, "orders", create=True)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     reason = "[Errno 5] Input/output error; clients get KAFKA_STORAGE_ERROR"
-    assert told(caplog) == [f"cannot create the topic orders: {reason}"]
+    assert logged_failures(caplog) == [f"cannot create the topic orders: {reason}"]
 
 
 async def test_a_partition_that_cannot_be_read(
@@ -41,7 +41,7 @@ async def test_a_partition_that_cannot_be_read(
     for _ in range(2):
         answer = await peer.ask(FetchRequest(topics=[wanted]), 4, FetchResponse)
         assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert told(caplog) == [
+    assert logged_failures(caplog) == [
         "cannot read orders-0: [Errno 5] Input/output error; clients get KAFKA_STORAGE_ERROR",
     ]
 
@@ -54,11 +54,11 @@ def test_a_trouble_that_lasts_is_logged_again_and_what_is_remembered_is_bounded(
     error = OSError(errno.ENOSPC, "No space left on device")
     for clock[0] in (0, 1, 599_999, 600_000, 600_001):
         troubles.note("read a-0", error)
-    assert len(told(caplog)) == 2
+    assert len(logged_failures(caplog)) == 2
     for number in range(1_500):
         troubles.note(f"read b-{number}", error)
     caplog.clear()
     troubles.note("read b-1499", error)
-    assert told(caplog) == []
+    assert logged_failures(caplog) == []
     troubles.note("read b-0", error)
-    assert len(told(caplog)) == 1
+    assert len(logged_failures(caplog)) == 1

@@ -54,7 +54,7 @@ class Member:
             request.member_epoch = rng.choice((-1, self.epoch - 1, self.epoch + 1))
         return request
 
-    def hears(self, answer: bytes, version: int) -> None:
+    def receives(self, answer: bytes, version: int) -> None:
         _, position = read_response_header(answer, ConsumerGroupHeartbeatRequest.KEY, version)
         response = decode(ConsumerGroupHeartbeatResponse, version, answer[position:])
         self.epoch = 0 if response.error_code else max(response.member_epoch, 0)
@@ -85,7 +85,7 @@ async def test_heartbeats_are_answered_alike_whether_or_not_they_are_remembered(
                 request.group_id = "anew"
                 async with talking_to(broker) as fresh:
                     assert (await ask(fresh, request, version, client_id)).replace(b"anew", b"kept") == answer
-            members[place].hears(answer, version)
+            members[place].receives(answer, version)
         assert any(connection.last_heartbeat for connection in connections(broker)), "nothing was remembered"
 
 

@@ -64,16 +64,16 @@ def idle() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def reported_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line.partition(", because")[0] for line in capsys.readouterr().err.splitlines()]
 
 
 def test_what_is_lost_is_told_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
     unclosed.report(0)
-    assert told(capsys) == []
+    assert reported_lines(capsys) == []
     for lost in (1, 2):
         unclosed.report(lost)
-    assert told(capsys) == ["kohort: 1 record was not written", "kohort: 2 records were not written"]
+    assert reported_lines(capsys) == ["kohort: 1 record was not written", "kohort: 2 records were not written"]
 
 
 def test_a_process_without_standard_error_loses_the_number_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_producer_that_is_dropped_after_the_end_of_its_loop_tells_once_what_is
     idle.close()
     for _ in range(2):
         unclosed.finish_abandoned(producer)
-    assert told(capsys) == ["kohort: 3 records were not written"]
+    assert reported_lines(capsys) == ["kohort: 3 records were not written"]
     assert not unclosed._open
 
 
@@ -99,7 +99,7 @@ def test_a_producer_that_is_dropped_while_its_loop_stands_still_is_left_to_the_e
     producer = Records(idle)
     unclosed.watch_unclosed(producer)
     unclosed.finish_abandoned(producer)
-    assert (producer.patience, told(capsys)) == ([], [])
+    assert (producer.patience, reported_lines(capsys)) == ([], [])
     assert producer in unclosed._open
     unclosed._finish_all()
     assert len(producer.patience) == 1
@@ -118,7 +118,7 @@ async def test_a_producer_that_is_dropped_in_its_loop_is_finished_there(
     assert len(tasks) == 1  # held, so that it is not garbage before it ends
     await asyncio.wait(tasks)
     assert (producer.patience, called) == ([unclosed.FINISH_TIMEOUT_S], [1] if calls_back else [])
-    assert told(capsys) == ["kohort: 2 records were not written"]
+    assert reported_lines(capsys) == ["kohort: 2 records were not written"]
     await asyncio.sleep(0)
     assert not unclosed._tasks
 
@@ -156,10 +156,10 @@ def test_at_the_end_each_producer_is_finished_wherever_its_loop_is(
         (patience,) = producer.patience
         assert 0 < patience <= unclosed.FINISH_TIMEOUT_S
     assert not gone.patience
-    assert told(capsys) == ["kohort: 321 records were not written"]
+    assert reported_lines(capsys) == ["kohort: 321 records were not written"]
     assert not unclosed._open
     unclosed._finish_all()
-    assert told(capsys) == []
+    assert reported_lines(capsys) == []
 
 
 def test_the_end_waits_for_all_together_and_then_counts_what_is_left(
@@ -175,7 +175,7 @@ def test_the_end_waits_for_all_together_and_then_counts_what_is_left(
         unclosed._finish_all()
         assert late.patience == [0.0]
         running.call_soon_threadsafe(stuck.may_end.set)
-    assert told(capsys) == ["kohort: 8 records were not written"]
+    assert reported_lines(capsys) == ["kohort: 8 records were not written"]
 
 
 def test_the_end_waits_a_second_longer_for_a_loop_in_another_thread(
@@ -188,7 +188,7 @@ def test_the_end_waits_a_second_longer_for_a_loop_in_another_thread(
         unclosed.watch_unclosed(slow)
         running.call_soon_threadsafe(running.call_later, 0.05, slow.may_end.set)
         unclosed._finish_all()
-    assert told(capsys) == []
+    assert reported_lines(capsys) == []
 
 
 def test_ctrl_c_at_the_end_abandons_the_rest_and_counts_it(
@@ -203,7 +203,7 @@ def test_ctrl_c_at_the_end_abandons_the_rest_and_counts_it(
         unclosed.watch_unclosed(producer)
     unclosed._finish_all()
     left = sum(producer.left for producer in producers)
-    assert told(capsys) == [f"kohort: {left} records were not written"]
+    assert reported_lines(capsys) == [f"kohort: {left} records were not written"]
     assert left >= 3
 
 

@@ -60,7 +60,7 @@ class Client:
         """Return its next request and the version."""
         raise NotImplementedError
 
-    def hear(self, response: Message) -> None:
+    def receive(self, response: Message) -> None:
         """The answer to what it sent."""
         raise NotImplementedError
 
@@ -145,7 +145,7 @@ class ClassicClient(Client):
             for member_id, share in shares.items()
         ]
 
-    def hear(self, response: Message) -> None:
+    def receive(self, response: Message) -> None:
         match response:
             case JoinGroupResponse(error_code=0):
                 self.member_id, self.generation = response.member_id, response.generation_id
@@ -199,7 +199,7 @@ class ConsumerClient(Client):
         numbers = sorted(place.partition for place in owned)
         return [TopicPartitions(topic_id=self.shell.topic_id(TOPIC), partitions=numbers)] if numbers else []
 
-    def hear(self, response: Message) -> None:
+    def receive(self, response: Message) -> None:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         if response.error_code:
             self.generation, self.owned, self.reported = 0, frozenset(), None

@@ -103,7 +103,7 @@ class Member:
             ],
         )
 
-    def hear(self, response: ConsumerGroupHeartbeatResponse, now: Millis) -> None:
+    def receive(self, response: ConsumerGroupHeartbeatResponse, now: Millis) -> None:
         """Do what a client does."""
         code = ErrorCode(response.error_code)
         if code in AGAIN:
@@ -164,7 +164,7 @@ class World:
             member.is_sure = False
             return
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
-        member.hear(response, self.shell.now)
+        member.receive(response, self.shell.now)
         self.check()
 
     def commit(self, member: Member, offset: int) -> None:
@@ -318,7 +318,7 @@ def act(world: World, action: str, number: int, step: int) -> None:
             )
             response = world._send(request, 1)
             assert isinstance(response, ConsumerGroupHeartbeatResponse)
-            member.hear(response, world.shell.now)
+            member.receive(response, world.shell.now)
             world.check()
         case "lost answer":
             world.beat(member, answer_is_lost=True)

@@ -124,7 +124,7 @@ class World:
             for client in self.clients.values():
                 if client.waits == token:
                     client.waits = None
-                    client.hear(response)
+                    client.receive(response)
 
 
 places = st.integers(0, PLACES - 1)

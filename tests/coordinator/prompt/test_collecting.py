@@ -42,12 +42,12 @@ def test_a_member_whose_hold_outlasted_its_rhythm_is_waited_for_until_its_client
     group.release(late)
     group.wait(400)
     group.leave(leaver)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(1_900)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(100)
     group.beat(late)
-    assert set(group.told()) == {late, *others}
+    assert set(group.notified()) == {late, *others}
 
 
 def test_a_member_that_is_late_is_no_longer_awaited() -> None:
@@ -57,9 +57,9 @@ def test_a_member_that_is_late_is_no_longer_awaited() -> None:
     group.release(late)
     group.leave(leaver)
     group.wait(2_400 + 150)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(100)
-    assert set(group.told()) == set(others)
+    assert set(group.notified()) == set(others)
 
 
 def test_without_held_heartbeats_the_first_one_waits_for_the_last() -> None:
@@ -73,17 +73,17 @@ def test_without_held_heartbeats_the_first_one_waits_for_the_last() -> None:
     group.wait(2_700)
     first, *rest = others
     group.beat(first)
-    assert group.told() == []
+    assert group.notified() == []
     for member_id in rest:
         group.beat(member_id)
-    assert set(group.told()) == set(others)
+    assert set(group.notified()) == set(others)
 
 
 def test_librdkafka_members_are_notified_when_they_may_rejoin() -> None:
     # It sends one JoinGroup a second, and has given up everything before it finds out that it has to wait.
     group = group_of(ClientKind.LIBRDKAFKA)
     assert set(told_after_a_leave(group, 0)) == set(group.members)
-    for member_id in group.told():
+    for member_id in group.notified():
         group.join(member_id)
     group.share()
     for member in group.shell.shard.groups["g"].members.values():
@@ -91,15 +91,15 @@ def test_librdkafka_members_are_notified_when_they_may_rejoin() -> None:
     group.beat(*group.members)
     assert told_after_a_leave(group, 400) == []
     group.wait(599)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(1)
-    assert set(group.told()) == set(group.members)
+    assert set(group.notified()) == set(group.members)
 
 
 def told_after_a_leave(group: HeldGroup, milliseconds: int) -> list[str]:
     group.wait(milliseconds)
     group.leave(group.members[0])
-    return group.told()
+    return group.notified()
 
 
 @pytest.mark.parametrize(("later_by", "hears"), [(0, ErrorCode.NONE), (300, ErrorCode.REBALANCE_IN_PROGRESS)])
@@ -128,7 +128,7 @@ def test_a_kohort_member_is_notified_by_the_heartbeat_behind_its_commit() -> Non
     assert group.answer_to(commits) == ErrorCode.NONE
     group.beat(commits)
     group.beat(late)
-    assert set(group.told()) == {late, commits, *others}
+    assert set(group.notified()) == {late, commits, *others}
 
 
 def test_a_held_heartbeat_ends_with_its_generation() -> None:
@@ -158,7 +158,7 @@ def just_joined(client: ClientKind) -> tuple[HeldGroup, str, str, list[str]]:
     """A group whose members have joined a moment ago: one without a heartbeat in hand, one to leave, the others."""
     group = group_of(client)
     group.leave(group.members[0])
-    for member_id in group.told():
+    for member_id in group.notified():
         group.join(member_id)
     group.share()
     for member in group.shell.shard.groups["g"].members.values():
@@ -175,23 +175,23 @@ def test_librdkafka_members_that_are_all_held_are_notified_when_they_may_rejoin(
     group, late, _, others = just_joined(ClientKind.LIBRDKAFKA)
     group.beat(late)
     group.wait(599)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(1)
-    assert set(group.told()) == {late, *others}
+    assert set(group.notified()) == {late, *others}
 
 
 def test_members_by_librdkafka_that_may_join_again_still_wait_for_the_last() -> None:
     group, late, _, others = just_joined(ClientKind.LIBRDKAFKA)
     group.wait(700)
-    assert group.told() == []
+    assert group.notified() == []
     group.beat(late)
-    assert set(group.told()) == {late, *others}
+    assert set(group.notified()) == {late, *others}
 
 
 def test_members_by_librdkafka_that_may_join_again_do_not_wait_for_one_that_is_overdue() -> None:
     group, _, _, others = just_joined(ClientKind.LIBRDKAFKA)
     group.wait(RHYTHM + 300)
-    assert set(group.told()) == set(others)
+    assert set(group.notified()) == set(others)
 
 
 def test_an_overdue_member_is_notified_by_its_next_heartbeat_although_another_is_overdue() -> None:
@@ -201,7 +201,7 @@ def test_an_overdue_member_is_notified_by_its_next_heartbeat_although_another_is
     group.release(later)
     group.leave(leaver)
     group.wait(RHYTHM + 300)
-    assert group.told() == [other]
+    assert group.notified() == [other]
     beat = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=late)
     (answer,) = group.shell.beat(beat, late).replies.values()
     assert answer == HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -213,7 +213,7 @@ def test_members_of_groups_other_than_consumers_are_notified_at_once() -> None:
     late, leaver, other = group.members
     group.release(late)
     group.leave(leaver)
-    assert group.told() == [other]
+    assert group.notified() == [other]
 
 
 def test_newcomers_of_a_cooperative_group_are_not_waited_for_once_a_member_has_left() -> None:
@@ -222,9 +222,9 @@ def test_newcomers_of_a_cooperative_group_are_not_waited_for_once_a_member_has_l
     late, leaver, *others = group.members
     group.release(late)
     group.join()
-    assert group.told() == []
+    assert group.notified() == []
     group.leave(leaver)
-    assert set(group.told()) == set(others)
+    assert set(group.notified()) == set(others)
 
 
 def test_a_heartbeat_that_another_client_repeats_puts_off_the_next() -> None:
@@ -319,9 +319,9 @@ def test_a_member_is_waited_for_by_its_own_rhythm() -> None:
     group.shell.shard.groups["g"].members[late].heartbeats.interval_ms = 5_000
     group.leave(leaver)
     group.wait(4_999)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(1)
-    assert set(group.told()) == set(others)
+    assert set(group.notified()) == set(others)
 
 
 def test_a_member_of_which_no_rhythm_is_known_is_waited_for_by_that_of_most_clients() -> None:
@@ -331,9 +331,9 @@ def test_a_member_of_which_no_rhythm_is_known_is_waited_for_by_that_of_most_clie
     group.shell.shard.groups["g"].members[late].heartbeats.interval_ms = 0
     group.leave(leaver)
     group.wait(2_999)
-    assert group.told() == []
+    assert group.notified() == []
     group.wait(1)
-    assert set(group.told()) == set(others)
+    assert set(group.notified()) == set(others)
 
 
 def test_two_heartbeats_at_one_time_say_nothing_of_a_members_rhythm() -> None:

@@ -20,9 +20,9 @@ def test_the_members_are_notified_of_a_new_member_after_a_short_wait(group: Held
     (owner,) = group.members
     group.join()
     group.wait(MOMENT - 1)
-    assert not group.told(), "it goes on processing, and may commit"
+    assert not group.notified(), "it goes on processing, and may commit"
     group.wait(1)
-    assert group.told() == [owner]
+    assert group.notified() == [owner]
 
 
 def test_two_that_join_a_tenth_of_a_second_apart_are_one_rebalance(group: HeldGroup) -> None:
@@ -31,9 +31,9 @@ def test_two_that_join_a_tenth_of_a_second_apart_are_one_rebalance(group: HeldGr
     group.wait(100)
     group.join()
     group.wait(MOMENT - 1)
-    assert not group.told()
+    assert not group.notified()
     group.wait(1)
-    assert group.told() == [owner]
+    assert group.notified() == [owner]
     group.share()
     assert (group.generation, len(group.members)) == (before + 1, 3)
 
@@ -44,17 +44,17 @@ def test_a_client_that_asked_for_a_member_id_is_awaited(group: HeldGroup) -> Non
     group.wait(MOMENT - 1)
     group.join(version=4)
     group.wait(MOMENT - 1)
-    assert not group.told()
+    assert not group.notified()
     group.wait(1)
-    assert group.told()
+    assert group.notified()
 
 
 def test_the_first_newcomer_waits_for_two_moments_at_most_however_many_come(group: HeldGroup) -> None:
     for _ in range(MOST // 100):
-        assert not group.told()
+        assert not group.notified()
         group.join()
         group.wait(100)
-    assert group.told() == group.members[:1]
+    assert group.notified() == group.members[:1]
 
 
 def test_a_member_whose_heartbeat_arrives_during_the_wait_is_notified_with_the_others(group: HeldGroup) -> None:
@@ -62,16 +62,16 @@ def test_a_member_whose_heartbeat_arrives_during_the_wait_is_notified_with_the_o
     group.release(owner)
     group.join()
     group.beat(owner)
-    assert not group.told()
+    assert not group.notified()
     group.wait(MOMENT)
-    assert group.told() == [owner]
+    assert group.notified() == [owner]
 
 
 def test_a_member_that_is_notified_early_and_rejoins_ends_the_wait(group: HeldGroup) -> None:
     (owner,) = group.members
     group.join()
     group.release(owner)
-    assert group.told() == [owner]
+    assert group.notified() == [owner]
     group.join(owner)
     assert group.shell.shard.groups["g"].state is GroupState.COMPLETING_REBALANCE
     assert NotificationDue("g") not in group.shell.timers
@@ -86,7 +86,7 @@ def test_members_that_do_not_process_yet_are_notified_of_a_new_member_at_once(gr
     assert group.shell.shard.groups["g"].state is GroupState.COMPLETING_REBALANCE
     group.beat(owner)
     group.join()
-    assert group.told() == [owner]
+    assert group.notified() == [owner]
 
 
 def test_a_leave_during_the_wait_notifies_the_others_at_once() -> None:
@@ -95,7 +95,7 @@ def test_a_leave_during_the_wait_notifies_the_others_at_once() -> None:
     leaver, *others = group.members
     group.join()
     group.leave(leaver)
-    assert group.told() == others
+    assert group.notified() == others
 
 
 def test_a_returning_member_is_announced_at_once() -> None:
@@ -107,7 +107,7 @@ def test_a_returning_member_is_announced_at_once() -> None:
     group.wait(10 * RESTART)
     survivors = group.members
     group.join()
-    assert group.told() == survivors
+    assert group.notified() == survivors
 
 
 def test_a_group_that_grows_beyond_what_it_was_waits_again() -> None:
@@ -116,18 +116,18 @@ def test_a_group_that_grows_beyond_what_it_was_waits_again() -> None:
     group.share()
     group.beat(*group.members)
     group.join()
-    assert group.told(), "it may have come back"
+    assert group.notified(), "it may have come back"
     group.share()
     group.beat(*group.members)
     group.join()
-    assert not group.told()
+    assert not group.notified()
 
 
 def test_members_of_an_eager_assignor_are_notified_of_a_new_member_at_once() -> None:
     group = HeldGroup().at_rest()
     before = group.members
     group.join()
-    assert group.told() == before
+    assert group.notified() == before
 
 
 def test_a_group_that_still_moves_partitions_does_not_wait(group: HeldGroup) -> None:
@@ -143,9 +143,9 @@ def test_the_wait_does_not_count_towards_a_short_rebalance_timeout(group: HeldGr
     group.shell.shard.groups["g"].members[owner].rebalance_timeout_ms = MOMENT
     group.join()
     group.wait(MOMENT // 2 - 1)
-    assert not group.told()
+    assert not group.notified()
     group.wait(1)
-    assert group.told() == [owner]
+    assert group.notified() == [owner]
 
 
 def test_without_holding_there_is_no_wait() -> None:
@@ -186,7 +186,7 @@ def rest(group: HeldGroup, milliseconds: int) -> None:
 def waits_for_more(group: HeldGroup) -> bool:
     """Return whether a new member counts as one of several, and not as one that returns."""
     group.join()
-    return not group.told()
+    return not group.notified()
 
 
 def test_a_group_that_was_larger_long_ago_remembers_how_large_it_was_lately() -> None:

@@ -17,16 +17,16 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-def said(**fields: Any) -> ConsumerGroupHeartbeatRequest:
+def heartbeat(**fields: Any) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(**{"group_id": "g", "member_id": "a", "member_epoch": 3, **fields})
 
 
-def told(**fields: Any) -> ConsumerGroupHeartbeatResponse:
+def response(**fields: Any) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(**{"member_id": "a", "member_epoch": 3, **fields})
 
 
 def test_a_heartbeat_without_news_may_get_an_empty_answer() -> None:
-    assert has_no_news(said(), told())
+    assert has_no_news(heartbeat(), response())
     assert has_no_news(HeartbeatRequest(group_id="g"), HeartbeatResponse())
     assert not has_no_news(HeartbeatRequest(group_id="g"), HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
     assert not has_no_news(ListGroupsRequest(), ListGroupsResponse())
@@ -35,15 +35,15 @@ def test_a_heartbeat_without_news_may_get_an_empty_answer() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        told(error_code=ErrorCode.FENCED_MEMBER_EPOCH),
-        told(member_epoch=4),
-        told(assignment=Assignment()),
-        told(computation=Computation()),
-        told(refused="nobody asked"),
+        response(error_code=ErrorCode.FENCED_MEMBER_EPOCH),
+        response(member_epoch=4),
+        response(assignment=Assignment()),
+        response(computation=Computation()),
+        response(refused="nobody asked"),
     ],
 )
 def test_any_news_in_the_answer_count(answer: ConsumerGroupHeartbeatResponse) -> None:
-    assert not has_no_news(said(), answer)
+    assert not has_no_news(heartbeat(), answer)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_any_news_in_the_answer_count(answer: ConsumerGroupHeartbeatResponse) ->
     ],
 )
 def test_an_answer_to_a_report_acknowledges_it(fields: dict[str, Any]) -> None:
-    assert not has_no_news(said(**fields), told())
+    assert not has_no_news(heartbeat(**fields), response())
 
 
 def test_a_joining_member_gets_a_full_answer() -> None:
-    assert not has_no_news(said(member_epoch=0), told(member_epoch=0))
+    assert not has_no_news(heartbeat(member_epoch=0), response(member_epoch=0))

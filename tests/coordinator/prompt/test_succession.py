@@ -19,17 +19,17 @@ def group() -> HeldGroup:
 def test_the_first_leave_is_announced_at_once() -> None:
     group = HeldGroup().at_rest()
     group.leave(group.members[0])
-    assert group.told() == group.members
+    assert group.notified() == group.members
 
 
 def test_after_a_successor_the_next_leave_is_announced_with_the_following_join(group: HeldGroup) -> None:
     before = group.generation
     group.leave(group.members[0])
     group.wait(RESTART)
-    assert not group.told(), "they go on processing"
+    assert not group.notified(), "they go on processing"
     survivors = group.members
     group.join()
-    assert group.told() == survivors
+    assert group.notified() == survivors
     group.share()
     assert (group.generation, len(group.members)) == (before + 1, 3)
 
@@ -37,18 +37,18 @@ def test_after_a_successor_the_next_leave_is_announced_with_the_following_join(g
 def test_the_members_are_notified_when_the_successor_asks_for_an_id(group: HeldGroup) -> None:
     group.leave(group.members[0])
     group.join(version=4)
-    assert group.told() == group.members
+    assert group.notified() == group.members
 
 
 def test_a_late_successor_is_not_awaited_and_neither_is_the_next(group: HeldGroup) -> None:
     group.leave(group.members[0])
     group.wait(2 * RESTART)
-    assert group.told() == group.members
+    assert group.notified() == group.members
     group.share()
     group.beat(*group.members)
     group.wait(4_000)
     group.leave(group.members[0])
-    assert group.told() == group.members
+    assert group.notified() == group.members
 
 
 def test_a_member_that_joins_again_by_itself_does_not_wait_for_a_successor(group: HeldGroup) -> None:
@@ -63,7 +63,7 @@ def test_a_member_that_joins_again_by_itself_does_not_wait_for_a_successor(group
     leader = group.shell.shard.groups["g"].leader_id
     assert leader is not None
     group.join(leader)
-    assert set(group.told()) == set(group.members)
+    assert set(group.notified()) == set(group.members)
 
 
 def test_a_wait_ended_by_one_member_does_not_count_for_successors(group: HeldGroup) -> None:
@@ -71,13 +71,13 @@ def test_a_wait_ended_by_one_member_does_not_count_for_successors(group: HeldGro
     group.leave(leaver)
     group.release(impatient)
     group.join(impatient)
-    assert set(group.told()) == {impatient, other}
+    assert set(group.notified()) == {impatient, other}
     group.wait(4_000)
     group.join(other)
     group.share()
     group.beat(*group.members)
     group.leave(other)
-    assert not group.told(), "a successor is expected as before"
+    assert not group.notified(), "a successor is expected as before"
 
 
 def test_a_wait_ended_by_all_members_does_not_count_for_successors(group: HeldGroup) -> None:
@@ -91,7 +91,7 @@ def test_a_wait_ended_by_all_members_does_not_count_for_successors(group: HeldGr
     group.wait(4_000)
     group.beat(*others)
     group.leave(others[0])
-    assert not group.told(), "a successor is expected as before"
+    assert not group.notified(), "a successor is expected as before"
 
 
 def test_the_successors_of_two_leaving_members_are_both_awaited(group: HeldGroup) -> None:
@@ -99,9 +99,9 @@ def test_the_successors_of_two_leaving_members_are_both_awaited(group: HeldGroup
     group.leave(first)
     group.leave(second)
     group.join()
-    assert not group.told()
+    assert not group.notified()
     group.join()
-    assert group.told() == [survivor]
+    assert group.notified() == [survivor]
 
 
 def test_if_one_member_must_be_notified_all_are(group: HeldGroup) -> None:
@@ -109,9 +109,9 @@ def test_if_one_member_must_be_notified_all_are(group: HeldGroup) -> None:
     leaver, impatient, other = group.members
     group.leave(leaver)
     group.release(impatient)
-    assert group.told() == [impatient]
+    assert group.notified() == [impatient]
     group.join(impatient)
-    assert set(group.told()) == {impatient, other}
+    assert set(group.notified()) == {impatient, other}
 
 
 def test_a_member_is_notified_with_the_others_by_its_next_heartbeat(group: HeldGroup) -> None:
@@ -121,9 +121,9 @@ def test_a_member_is_notified_with_the_others_by_its_next_heartbeat(group: HeldG
     group.release(punctual, WaitingRequest.OWN_HEARTBEAT)
     assert group.answer_to(punctual) == ErrorCode.NONE
     group.beat(punctual)
-    assert not group.told()
+    assert not group.notified()
     group.join()
-    assert set(group.told()) == {punctual, other}
+    assert set(group.notified()) == {punctual, other}
 
 
 def test_members_of_a_cooperative_assignor_are_notified_at_once() -> None:
@@ -131,7 +131,7 @@ def test_members_of_a_cooperative_assignor_are_notified_at_once() -> None:
     group = HeldGroup("cooperative-sticky").at_rest()
     group.restart()
     group.leave(group.members[0])
-    assert group.told() == group.members
+    assert group.notified() == group.members
 
 
 def test_a_short_rebalance_timeout_removes_only_notified_members() -> None:
@@ -141,10 +141,10 @@ def test_a_short_rebalance_timeout_removes_only_notified_members() -> None:
         member.rebalance_timeout_ms = RESTART
     group.leave(group.members[0])
     group.wait(RESTART // 2 - 1)
-    assert not group.told()
+    assert not group.notified()
     group.wait(1)
     survivors = group.members
-    assert group.told() == survivors
+    assert group.notified() == survivors
     group.share()
     assert group.members == survivors
     assert isinstance(group.answers[f"join of {survivors[-1]} at {group.shell.now}"], JoinGroupResponse)
@@ -162,7 +162,7 @@ def test_a_wait_that_ends_before_the_successor_is_due_does_not_count(group: Held
     group.share()
     group.beat(*group.members)
     group.leave(group.members[0])
-    assert not group.told(), "its successor is awaited, too"
+    assert not group.notified(), "its successor is awaited, too"
 
 
 def test_a_quick_successor_does_not_make_the_next_one_late() -> None:
@@ -189,10 +189,10 @@ def test_a_rebalance_without_a_leave_does_not_count_for_successors(group: HeldGr
     group.release(late)
     group.join(leader)  # it knows of something new
     group.wait(4_000)
-    assert other in group.told(), "the late one is waited for no longer"
+    assert other in group.notified(), "the late one is waited for no longer"
     group.join(late)
     group.join(other)
     group.share()
     group.beat(*group.members)
     group.leave(group.members[0])
-    assert not group.told(), "a successor is expected as before"
+    assert not group.notified(), "a successor is expected as before"

@@ -92,8 +92,8 @@ class Member(Client):
         waits = await self.join_waits(f"{self.name} joins in v{v} and waits", v, **changes)
         assert waits, "the scene would be about nothing"
 
-    async def hears(self, name: str) -> Any:
-        return self._told(await super().hears(name))
+    async def receives(self, name: str) -> Any:
+        return self._told(await super().receives(name))
 
     def _told(self, answer: Any) -> Any:
         if isinstance(answer, JoinGroupResponse):
@@ -192,7 +192,7 @@ async def running(*members: Member) -> None:
             await member.knocks()
         await first.join(f"{first.name} joins again")
         for member in others:
-            await member.hears(f"{member.name} is in")
+            await member.receives(f"{member.name} is in")
     await first.sync(f"{first.name} assigns", {member: f"share of {member.name}" for member in members})
     for member in others:
         await member.sync(f"{member.name} gets its share")

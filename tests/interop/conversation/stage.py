@@ -232,7 +232,7 @@ class Client:
         return await self._read(connection, APIS[request.KEY].response, v)
 
     async def waits(self, name: str, request: Message, v: int) -> bool:
-        """Record one exchange that waits, and whether it does; `hears` gets its answer."""
+        """Record one exchange that waits, and whether it does; `receives` gets its answer."""
         connection = await self._send(request, v)
         return await self._is_parked(name, request, v, connection)
 
@@ -248,7 +248,7 @@ class Client:
         self.stage.write(name, f"v{v} {request!r}", "waits" if quiet else "answers at once")
         return quiet
 
-    async def hears(self, name: str) -> Any:
+    async def receives(self, name: str) -> Any:
         """The answer to the oldest request that waits: an exchange of its own."""
         connection, kind, version = self._waiting.pop(0)
         return await self._answer(name, "(the answer that it waits for)", connection, kind, version)

@@ -27,7 +27,7 @@ def refused() -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[data])])
 
 
-def told(checks: ErrorChecks, how: str) -> None:
+def report(checks: ErrorChecks, how: str) -> None:
     if how == "logged":
         checks.logged(f"not fetched: orders-0: another broker leads it ({CODE.name})")
     elif how == "raised":
@@ -40,7 +40,7 @@ def test_a_persistent_error_must_be_reported(how: str, silent: bool) -> None:
         checks, loop = ErrorChecks(), asyncio.get_running_loop()
         checks.begins(loop, 20.0)
         checks.answered(loop, "Fetch", refused(), 1.0)
-        told(checks, how)
+        report(checks, how)
         for second in range(2, 20):
             checks.answered(loop, "Fetch", refused(), float(second))
 

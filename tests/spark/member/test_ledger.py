@@ -27,12 +27,12 @@ def ledger_at(start: Offset, end: Offset | None = None) -> Ledger:
     return ledger
 
 
-def told(ledger: Ledger) -> dict[TopicPartition, int]:
+def pending_offsets(ledger: Ledger) -> dict[TopicPartition, int]:
     """Offsets that should be committed to the group."""
     return {tp: commit.offset for tp, commit in ledger.commits().items()}
 
 
-def hear(ledger: Ledger) -> None:
+def commit_all(ledger: Ledger) -> None:
     """Commit all pending offsets to the group."""
     ledger.committed(ledger.commits())
 
@@ -49,15 +49,15 @@ def ours(positions: dict[TopicPartition, int], pins: dict[TopicPartition, int] |
 def test_only_what_latest_offset_proves_is_committed() -> None:
     ledger = ledger_at(Offset())
     ledger.grant(A, GroupCommit(10, US), first=0)
-    hear(ledger)
+    commit_all(ledger)
     end = ledger.advance(Offset(), {A: 25}, None)
     assert unnamed(end) == ours({A: 25}, {A: 10})
     assert ledger.reading([A, B]) == [A]
-    assert told(ledger) == {}
+    assert pending_offsets(ledger) == {}
     ledger.complete(end)
-    assert told(ledger) == {A: 25}
-    hear(ledger)
-    assert told(ledger) == {}
+    assert pending_offsets(ledger) == {A: 25}
+    commit_all(ledger)
+    assert pending_offsets(ledger) == {}
     assert ledger.advance(end, {A: 25}, None) is end
 
 
@@ -65,22 +65,22 @@ def test_a_partition_without_an_offset_gets_one_at_once() -> None:
     # Otherwise `latest` would be looked up again after a crash, and the records in between would be lost.
     ledger = ledger_at(Offset())
     ledger.grant(A, None, first=7)
-    assert told(ledger) == {A: 7}
+    assert pending_offsets(ledger) == {A: 7}
 
 
 def test_a_partition_won_from_another_is_claimed_at_once() -> None:
     ledger = ledger_at(Offset())
     ledger.grant(A, GroupCommit(7, "them"), first=0)
-    assert told(ledger) == {A: 7}
-    hear(ledger)
-    assert told(ledger) == {}
+    assert pending_offsets(ledger) == {A: 7}
+    commit_all(ledger)
+    assert pending_offsets(ledger) == {}
 
 
 def test_a_restart_commits_what_the_checkpoint_proves() -> None:
     ledger = ledger_at(ours({A: 25, B: 5}))
     ledger.grant(A, GroupCommit(10, US), first=0)
     assert ledger.owned == {A: 25}
-    assert told(ledger) == {A: 25}
+    assert pending_offsets(ledger) == {A: 25}
     # B went to another query, which has got further than we had.
     ledger.grant(B, GroupCommit(9, "them"), first=0)
     assert ledger.owned == {A: 25, B: 9}
@@ -96,7 +96,7 @@ def test_partitions_claimed_by_another_query_do_not_count_as_done() -> None:
 def test_a_checkpoint_of_spark_sql_kafka_is_taken_over() -> None:
     ledger = ledger_at(Offset({A: 25}))
     ledger.grant(A, None, first=0)
-    assert told(ledger) == {A: 25}
+    assert pending_offsets(ledger) == {A: 25}
 
 
 def test_a_checkpoint_precedes_the_groups_starting_offset() -> None:
@@ -117,7 +117,7 @@ def test_a_replay_reads_only_ranges_that_this_query_still_owns() -> None:
     # foreachBatch with two actions plans twice.
     assert ledger.retained(plan.planned_ranges(start, end)) == todo
     ledger.complete(end)
-    assert told(ledger) == {A: 20, B: 15}
+    assert pending_offsets(ledger) == {A: 20, B: 15}
     after = ledger.advance(end, {A: 20, B: 20}, None)
     assert after.pins == {B: 15}
     assert ledger.retained(plan.planned_ranges(end, after)) == [Range("flights", 1, 15, 20)], "the replay is over"
@@ -144,9 +144,9 @@ def test_after_a_clipped_replay_the_checkpoint_does_not_keep_the_claim() -> None
 def test_a_batch_under_way_proves_nothing_yet() -> None:
     ledger = ledger_at(Offset())
     ledger.grant(A, None, first=0)
-    hear(ledger)
+    commit_all(ledger)
     ledger.advance(Offset(), {A: 5}, None)
-    assert told(ledger) == {}
+    assert pending_offsets(ledger) == {}
 
 
 def test_a_regained_partition_continues_after_the_other_members_work() -> None:
@@ -168,7 +168,7 @@ def test_an_earlier_batch_proves_nothing_behind_what_another_has_committed() -> 
     ledger.drop([A])
     ledger.grant(A, GroupCommit(9, "them"), first=0)
     ledger.complete(first)
-    assert told(ledger) == {A: 9}
+    assert pending_offsets(ledger) == {A: 9}
     assert ledger.owned == {A: 9}
 
 
@@ -196,7 +196,7 @@ def test_a_series_that_somebody_removed_from_the_group_never_begins_again_under_
         found = ledger.commits()[A].claim
         assert found is not None
         roots.append(str(found))
-        hear(ledger)
+        commit_all(ledger)
         ledger.drop([A])
     assert roots == [f"{US}.1", f"{US}.5", f"{US}-1.1", f"{US}-2.1"]
 
@@ -225,7 +225,7 @@ def test_the_answer_to_an_old_commit_is_ignored_for_a_regained_partition() -> No
     ledger.drop([A])
     ledger.grant(A, GroupCommit(7, "them", Claim("theirs", 1)), first=0)
     ledger.committed(sent)
-    assert told(ledger) == {A: 7}, "the claim is still to be made"
+    assert pending_offsets(ledger) == {A: 7}, "the claim is still to be made"
 
 
 def test_a_commits_metadata_has_the_whole_claim() -> None:
@@ -253,7 +253,7 @@ def test_nothing_is_known_of_a_recreated_topic() -> None:
     ledger.know({"flights": "new", "trains": "same"})
     assert ledger.owned == {other: 20}
     ledger.complete(end)
-    assert told(ledger) == {other: 20}
+    assert pending_offsets(ledger) == {other: 20}
     ledger.grant(A, None, first=0)
     ledger.grant(B, None, first=0)
     assert ledger.commits()[B] == GroupCommit(0, US, Claim(US, 2), "new"), (
@@ -289,10 +289,10 @@ def test_a_partition_won_at_an_earlier_offset_is_worth_no_empty_batch() -> None:
 def test_a_truncated_partition_continues_from_its_end() -> None:
     ledger = ledger_at(ours({A: 100}))
     ledger.grant(A, GroupCommit(100, US), first=0)
-    hear(ledger)
+    commit_all(ledger)
     ledger.rewind({A: 80, B: 3})
     # Under another name, or a restart from the checkpoint would go on from 100.
-    assert (told(ledger), ledger.query) == ({A: 80}, "fresher")
+    assert (pending_offsets(ledger), ledger.query) == ({A: 80}, "fresher")
     after = ledger.advance(ours({A: 100}), {A: 80}, None)
     assert (after.positions, after.pins) == ({A: 80}, {A: 80}), "an empty batch brings it into the checkpoint"
     ledger.complete(after)
@@ -310,7 +310,7 @@ def test_a_finished_batch_counts_for_a_partition_regained_meanwhile() -> None:
     ledger.grant(A, GroupCommit(0, US), first=0)
     ledger.complete(first)
     assert ledger.owned == {A: 5}
-    assert told(ledger) == {A: 5}
+    assert pending_offsets(ledger) == {A: 5}
 
 
 def test_a_revoked_partition_is_not_committed() -> None:
@@ -321,7 +321,7 @@ def test_a_revoked_partition_is_not_committed() -> None:
     ledger.drop([A])
     ledger.committed(sent)
     ledger.complete(end)
-    assert told(ledger) == {}
+    assert pending_offsets(ledger) == {}
 
 
 def test_a_plan_that_claims_more_than_is_true_costs_the_query_its_name() -> None:
@@ -329,7 +329,7 @@ def test_a_plan_that_claims_more_than_is_true_costs_the_query_its_name() -> None
     ledger = ledger_at(ours({A: 25, B: 5}))
     ledger.grant(A, GroupCommit(25, US), first=0)
     ledger.grant(B, GroupCommit(5, US), first=0)
-    hear(ledger)
+    commit_all(ledger)
     ledger.advance(ours({A: 25, B: 5}), {A: 40, B: 5}, None)
     ledger.drop([A])
     ledger.grant(A, GroupCommit(25, US), first=0)

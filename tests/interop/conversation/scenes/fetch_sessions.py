@@ -50,12 +50,12 @@ class Session:
         self._follow(await self._client.ask(name, self._request(places, forget, changes), self._v))
 
     async def waits(self, name: str, places: Places = NOTHING, **changes: Any) -> None:
-        """Send a fetch; `hears` returns its response."""
+        """Send a fetch; `receives` returns its response."""
         await self._client.waits(name, self._request(places, (), {"max_wait_ms": 5_000, **changes}), self._v)
 
-    async def hears(self, name: str) -> None:
+    async def receives(self, name: str) -> None:
         """The answer to what waits."""
-        self._follow(await self._client.hears(name))
+        self._follow(await self._client.receives(name))
 
     def _follow(self, answer: Any) -> None:
         if answer.error_code == 0:
@@ -165,15 +165,15 @@ async def a_session_that_waits(s: Stage) -> None:
     await session.ask("begins", {(orders, 0): 0, (orders, 1): 0})
     await session.waits("waits")
     await produce(s, "produce", orders, batch("a"), partition=1)
-    await session.hears("the news")
+    await session.receives("the news")
     await session.ask("in vain", {(orders, 1): 1}, max_wait_ms=100)
     await session.waits("waits for more than comes", min_bytes=200, max_wait_ms=700)
     await produce(s, "produce a little", orders, batch("b"))
-    await session.hears("what there is")
+    await session.receives("what there is")
     await session.waits("waits for much", {(orders, 0): 1}, min_bytes=100)
     await produce(s, "produce here", orders, batch("c"))
     await produce(s, "produce there", orders, batch("d"), partition=1)
-    await session.hears("both")
+    await session.receives("both")
 
 
 @scene

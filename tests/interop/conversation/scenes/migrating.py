@@ -53,7 +53,7 @@ async def classic_pair(s: Stage, orders: str, protocol: str = "range") -> tuple[
     await a.assigns("a assigns alone", {a: (0, 1, 2, 3)})
     await b.knocks()
     await a.join("a joins again")
-    await b.hears("b is in")
+    await b.receives("b is in")
     await a.assigns("a assigns", {a: (0, 1), b: (2, 3)})
     await b.sync("b's share")
     return a, b

@@ -184,7 +184,7 @@ async def commits_in_each_state(s: Stage) -> None:
     await b.knocks()
     await everybody("b waits")
     await a.join("a rejoins")
-    await b.hears("b is in")
+    await b.receives("b is in")
     await everybody("the assignment is awaited")
     await a.sync("a assigns to both", {a: "a", b: "b"})
     await b.sync("b's share")

@@ -235,16 +235,16 @@ async def fetches(s: Stage) -> None:
     )
     await poller.waits("a long poll", FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[wanted]), 12)
     await produce(s, "produce for it", orders, batch("news"))
-    await poller.hears("the news")
+    await poller.receives("the news")
     await poller.waits(
         "a long poll for more than comes", FetchRequest(max_wait_ms=600, min_bytes=9_999, topics=[wanted]), 12
     )
-    await poller.hears("what there is after its time")
+    await poller.receives("what there is after its time")
     await poller.waits(
         "a long poll of a topic that goes", FetchRequest(max_wait_ms=4_000, min_bytes=9_999, topics=[wanted]), 12
     )
     await s.admin.ask("delete it", DeleteTopicsRequest(topic_names=[orders], timeout_ms=5_000), 5)
-    await poller.hears("the topic is gone")
+    await poller.receives("the topic is gone")
 
 
 @scene

@@ -21,8 +21,8 @@ async def the_initial_delay(s: Stage) -> None:
     await s.admin.ask("while it waits", DescribeGroupsRequest(groups=[s.group]), 5)
     await a.heartbeat("a's heartbeat while it waits", generation_id=0)
     await b.knocks()
-    await a.hears("a is in")
-    await b.hears("b is in")
+    await a.receives("a is in")
+    await b.receives("b is in")
     await a.sync("a assigns", {a: "a", b: "b"})
     await b.sync("b's share")
     await b.leave("b leaves")
@@ -31,7 +31,7 @@ async def the_initial_delay(s: Stage) -> None:
     b.member_id = ""
     await b.knocks()
     await b.leave("b leaves while the delay lasts")
-    await b.hears("b's join")
+    await b.receives("b's join")
     await s.admin.ask("afterwards", DescribeGroupsRequest(groups=[s.group]), 5)
 
 
@@ -42,8 +42,8 @@ async def a_full_group(s: Stage) -> None:
     await a.knocks()
     await b.join_waits("b joins")
     await c.join("c joins while two wait")
-    await a.hears("a is in")
-    await b.hears("b is in")
+    await a.receives("a is in")
+    await b.receives("b is in")
     await c.join("c joins while the assignment is awaited")
     await a.sync("a assigns", {a: "a", b: "b"})
     await b.sync("b's share")
@@ -53,7 +53,7 @@ async def a_full_group(s: Stage) -> None:
     await c.join("with a member id of its own", member_id="mine")
     await a.join_waits("a rejoins")
     await b.join("b rejoins")
-    await a.hears("a leads on")
+    await a.receives("a leads on")
     await b.leave("b leaves")
     await c.gets_an_id()
     d = Member(s, "d")
@@ -66,8 +66,8 @@ async def a_static_member_of_a_full_group(s: Stage) -> None:
     a, b = Member(s, "a"), Member(s, "b", instance="b")
     await a.knocks()
     await b.join_waits("b joins")
-    await a.hears("a is in")
-    await b.hears("b is in")
+    await a.receives("a is in")
+    await b.receives("b is in")
     await a.sync("a assigns", {a: "a", b: "b"})
     await b.sync("b's share")
     again = Member(s, "b", instance="b")
@@ -81,11 +81,11 @@ async def session_bounds(s: Stage) -> None:
     await a.join("too short", session_timeout_ms=999)
     await a.join("too long", session_timeout_ms=40_001)
     await a.knocks(session_timeout_ms=1_000)
-    await a.hears("a is in")
+    await a.receives("a is in")
     b = Member(s, "b")
     await b.gets_an_id(session_timeout_ms=40_000)
     await b.join_waits("b waits for a, which is silent", session_timeout_ms=40_000)
-    await b.hears("a's session is over")
+    await b.receives("a's session is over")
     await a.heartbeat("a is unknown")
 
 
@@ -94,11 +94,11 @@ async def an_id_that_is_never_used(s: Stage) -> None:
     """A member id expires after the session timeout that was asked for."""
     a, b = Member(s, "a"), Member(s, "b")
     await a.knocks(session_timeout_ms=40_000)
-    await a.hears("a is in")
+    await a.receives("a is in")
     await a.sync("a assigns", {a: "a"})
     await b.gets_an_id(session_timeout_ms=1_000)
     await a.join_waits("a rejoins, and waits for whoever has the id", session_timeout_ms=40_000)
-    await a.hears("a goes on without it")
+    await a.receives("a goes on without it")
     await b.join("b comes too late", session_timeout_ms=40_000)
 
 
