@@ -23,6 +23,15 @@ PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
 DIRECTORY = Path(__file__).parent / "api"
 _UNLIMITED = (None, 2**31 - 1, 2**63 - 1)
 """Upper bounds that only say how large the type is."""
+_FOR_THE_BLOCKING_CLIENT = {
+    "abandon",
+    "close_after_callback",
+    "deserialization",
+    "next_unread",
+    "poll_bytes",
+    "put_back",
+    "read_ahead",
+}
 _UNITS = {"Millis": "`int`, milliseconds", "Bytes": "`int`, bytes"}
 
 
@@ -47,7 +56,7 @@ def _public(kind: type) -> dict[str, object]:
     return {
         name: inspect.getattr_static(kind, name)
         for name in dir(kind)
-        if not name.startswith("_") and name not in {"read_ahead", "next_unread", "close_after_callback", "abandon"}
+        if not name.startswith("_") and name not in _FOR_THE_BLOCKING_CLIENT
     }
 
 

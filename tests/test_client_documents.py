@@ -47,16 +47,19 @@ def test_every_method_of_a_page_is_documented() -> None:
         assert [section for section in sections if not section.partition("\n")[2].strip()] == []
 
 
-@pytest.mark.parametrize("number", range(len(blocks("docs/coming-from.md", "python"))))
-def test_the_programs_for_those_who_come_from_other_clients_run(
-    any_broker: Broker, tmp_path: Path, number: int
-) -> None:
+PROGRAMS = [text for page in ("docs/coming-from.md", "docs/client.md") for text in blocks(page, "python")]
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_the_programs_of_the_pages_run(any_broker: Broker, tmp_path: Path, number: int) -> None:
+    text = PROGRAMS[number]
     topic = f"orders-{uuid.uuid4().hex[:8]}"
     with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        if "RecordDeserializationError" in text:
+            producer.send(topic, b"no JSON").result()
         producer.send(topic, b'{"id": 0}').result()
-    text = blocks("docs/coming-from.md", "python")[number]
     program = tmp_path / "program.py"
-    program.write_text(text.replace("127.0.0.1:9092", any_broker.bootstrap).replace('"orders"', f'"{topic}"'))
+    program.write_text(text.replace("127.0.0.1:9092", any_broker.bootstrap).replace('"orders', f'"{topic}'))
     run = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout

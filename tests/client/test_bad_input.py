@@ -285,7 +285,7 @@ async def test_invalid_records_are_rejected_before_anything_is_sent(
     topic = await new_topic(1)
     async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         with pytest.raises((KohortError, TypeError)):
-            await producer.send(topic, "text")  # type: ignore[arg-type]
+            await producer.send(topic, "text")
         delivery = await producer.send(topic, b"bytes")
         assert (await delivery).offset == 0
     async with consumer_of(any_broker) as consumer:

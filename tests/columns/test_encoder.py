@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.client.produce.partitioner import murmur2
+from kohort.client.produce import murmur2
 from kohort.columns.encoder import Columns, PartitionEncoder, columns_of, place_keys
 from kohort.wire.batches import Codec, Record, check_batches, decode_records, pack_batch
 

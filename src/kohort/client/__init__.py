@@ -18,7 +18,15 @@ from kohort.client.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from kohort.client.consume import Consumer, ConsumerRecord, PartitionBatch, Partitions
+from kohort.client.consume import (
+    Consumer,
+    ConsumerRecord,
+    Deserializer,
+    PartitionBatch,
+    Partitions,
+    RecordDeserializationError,
+    TimestampType,
+)
 from kohort.client.failures import (
     AclsFailedError,
     BufferFullError,
@@ -36,7 +44,7 @@ from kohort.client.membership import Membership
 from kohort.client.net import Cluster, NotKafkaError
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
-from kohort.client.produce import Delivery, Producer, RecordMetadata
+from kohort.client.produce import Delivery, Producer, RecordMetadata, SerializationError, Serializer
 from kohort.client.security import AuthenticationError
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
@@ -74,6 +82,7 @@ __all__ = [
     "ConsumerRecord",
     "Delivery",
     "DeliveryFailedError",
+    "Deserializer",
     "ErrorCode",
     "FoundOffset",
     "GroupDescription",
@@ -104,12 +113,16 @@ __all__ = [
     "Producer",
     "ProducerKeywords",
     "ProducerOptions",
+    "RecordDeserializationError",
     "RecordMetadata",
     "ResourcePattern",
     "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
+    "SerializationError",
+    "Serializer",
     "SubscriptionPattern",
+    "TimestampType",
     "TopicMetadata",
     "TopicPartition",
     "UserScramCredentialDeletion",

@@ -91,6 +91,8 @@ class ConsumerKeywords(MembershipKeywords, total=False):
     fetch_max_wait_ms: Millis
     max_partition_fetch_bytes: Bytes
     check_crcs: bool
+    key_deserializer: Any
+    value_deserializer: Any
     isolation_level: str
 
 
@@ -101,6 +103,9 @@ class ProducerKeywords(ClientKeywords, total=False):
     acks: str | int
     enable_idempotence: bool
     compression_type: str
+    key_serializer: Any
+    value_serializer: Any
+    partitioner: Any
     batch_size: Bytes
     linger_ms: Millis
     buffer_memory: Bytes

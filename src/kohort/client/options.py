@@ -149,6 +149,12 @@ class ConsumerOptions(GroupOptions):
     nevertheless."""
     check_crcs: bool = True
     """Whether to verify the checksum of each fetched batch."""
+    key_deserializer: Any = None
+    """Function that `poll` applies to the bytes of each key, or an object with a method
+    `deserialize(topic, headers, data)` (default: keys are bytes). Null stays None.
+    `poll_arrow` and `poll_batches` return bytes."""
+    value_deserializer: Any = None
+    """Function or object for values, like key_deserializer."""
     isolation_level: str = "read_uncommitted"
     """`read_committed` excludes records of transactions that were aborted or are still open."""
 
@@ -165,6 +171,17 @@ class ProducerOptions(ClientOptions):
     Requires acks=all; with other acks and no explicit value, it is off."""
     compression_type: str = "none"
     """Compression of batches."""
+    key_serializer: Any = None
+    """Function that `send` applies to each key, or an object with a method
+    `serialize(topic, headers, data)` (default: keys are bytes). None stays None."""
+    value_serializer: Any = None
+    """Function or object for values, like key_serializer."""
+    partitioner: Any = "default"
+    """Choice of the partition for records that specify none: `default` (as in Java: by murmur2 of
+    the key; without a key, a random partition that changes after about one batch), a name of
+    librdkafka (`consistent_random`, which is its default, `consistent`, `murmur2_random`, `murmur2`,
+    `fnv1a_random`, `fnv1a`, `random`), or a function of the serialized key, the list of all
+    partitions and the list of those with a leader."""
     batch_size: Bytes = 16_384
     """Size at which a batch is sent without waiting for linger_ms."""
     linger_ms: Millis = 5

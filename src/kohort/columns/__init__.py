@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kohort.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from kohort.columns.decoder import Batches, Decoder, index_batches
+    from kohort.columns.decoder import Batches, Decoder, has_log_append_time, index_batches
     from kohort.columns.encoder import Column, Columns, PartitionEncoder, columns_of, place_keys
     from kohort.columns.kernels import AT, BASE_OFFSET, CRC, END, LAST_OFFSET, LEADER_EPOCH, big_endian
     from kohort.columns.page import BufferPool
@@ -20,7 +20,7 @@ else:
     __getattr__ = on_demand(
         __name__,
         {
-            "decoder": ("Batches", "Decoder", "index_batches"),
+            "decoder": ("Batches", "Decoder", "has_log_append_time", "index_batches"),
             "encoder": ("Column", "Columns", "PartitionEncoder", "columns_of", "place_keys"),
             "kernels": ("AT", "BASE_OFFSET", "CRC", "END", "LAST_OFFSET", "LEADER_EPOCH", "big_endian"),
             "page": ("BufferPool",),
@@ -44,6 +44,7 @@ __all__ = [
     "PartitionEncoder",
     "big_endian",
     "columns_of",
+    "has_log_append_time",
     "index_batches",
     "place_keys",
     "to_columns",

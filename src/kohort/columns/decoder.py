@@ -45,6 +45,11 @@ def index_batches(buffer: bytes | bytearray | memoryview, tp: TopicPartition) ->
         start = parts[-1][kernels.END]
 
 
+def has_log_append_time(batch: list[int]) -> bool:
+    """Return whether the broker set the batch's timestamps."""
+    return bool(batch[kernels.ATTRIBUTES] & _LOG_APPEND_TIME)
+
+
 class Decoder:
     """Appends partitions' records to pages and yields each full page; `finish` yields the last one.
 
@@ -111,7 +116,7 @@ class Decoder:
     def _decode(
         self, records: Any, batch: list[int], tp: TopicPartition, first: int, until: int
     ) -> Iterator[pa.RecordBatch]:
-        appended = bool(batch[kernels.ATTRIBUTES] & _LOG_APPEND_TIME)
+        appended = has_log_append_time(batch)
         append_time = batch[kernels.MAX_TIME] if appended else -1
         page = self._page()
         page.cursor[kernels.POSITION] = 0

@@ -1,6 +1,6 @@
 """Columns of the client's record batches: those of Spark's Kafka source without `timestampType`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +20,9 @@ SCHEMA = pa.schema(_FIELDS)
 """Schema of the client's record batches. A record without headers has null in `headers`."""
 
 
-def to_columns(
-    records: Sequence[tuple[str, int, int, int, bytes | None, bytes | None, Sequence[Any]]],
-) -> pa.RecordBatch:
-    """Convert rows of (topic, partition, offset, timestamp in ms, key, value, headers) to a batch."""
-    topics, partitions, offsets, timestamps, keys, values, headers = zip(*records, strict=True)
+def to_columns(records: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+    """Convert rows of (topic, partition, offset, timestamp in ms, key, value, headers, ...) to a batch."""
+    topics, partitions, offsets, timestamps, keys, values, headers, *_ = zip(*records, strict=True)
     # If a producer sent nanoseconds instead of milliseconds, the int64 keeps the low bits, as in
     # the compiled loops.
     times = [(timestamp * 1000 + 2**63) % 2**64 - 2**63 for timestamp in timestamps]

@@ -84,7 +84,7 @@ def test_errors_come_out_where_they_belong(any_broker: Broker, fresh: str) -> No
         with pytest.raises(KafkaError):
             refused.result()
         with pytest.raises(TypeError):
-            producer.send(fresh, "text").result()  # type: ignore[arg-type]
+            producer.send(fresh, "text").result()
 
     def broken(partitions: frozenset[TopicPartition]) -> None:
         raise ZeroDivisionError

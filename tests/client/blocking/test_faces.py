@@ -10,7 +10,15 @@ import kohort
 from kohort import blocking
 
 ASYNC_ONLY = {
-    "Consumer": {"read_ahead", "next_unread", "close_after_callback", "abandon"},
+    "Consumer": {
+        "abandon",
+        "close_after_callback",
+        "deserialization",
+        "next_unread",
+        "poll_bytes",
+        "put_back",
+        "read_ahead",
+    },
     "Producer": {"ready", "send_nowait", "send_all"},
     "Admin": set(),
 }

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import confluent_kafka
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as peers_murmur2
 
-from kohort import Admin, NewTopic, Producer
-from kohort.client.produce.partitioner import _CACHED_KEYS, Partitioner, murmur2
+from kohort import Admin, ConfigError, NewTopic, Producer
+from kohort.client.produce.key_hashes import crc32, fnv1a, murmur2
+from kohort.client.produce.partitioner import _CACHED_KEYS, RULES, Partitioner, partitioner_of
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.client.link import linked_broker
+from tests.interop.broker import Broker
 
 
 @given(st.binary(max_size=40))
@@ -27,7 +32,7 @@ def test_known_hashes() -> None:
 
 def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
     partitioner = Partitioner(8, batch_size=1000)
-    chosen = [partitioner.without_key(100) for _ in range(400)]
+    chosen = [partitioner.choose(None, 100) for _ in range(400)]
     stretches = [chosen[at : at + 10] for at in range(0, 400, 10)]
     assert all(len(set(stretch)) == 1 for stretch in stretches)
     assert len(set(chosen)) > 1
@@ -36,46 +41,46 @@ def test_records_without_a_key_stay_with_a_partition_for_a_batch() -> None:
 def test_a_stretch_ends_when_a_whole_batch_was_written() -> None:
     partitioner = Partitioner(8, batch_size=10)
     for _ in range(50):
-        assert partitioner.without_key(9) == partitioner.without_key(9)
+        assert partitioner.choose(None, 9) == partitioner.choose(None, 9)
 
 
 def test_the_first_partition_is_chosen_like_any_other() -> None:
-    assert len({Partitioner(8, batch_size=1000).without_key(1) for _ in range(100)}) > 1
+    assert len({Partitioner(8, batch_size=1000).choose(None, 1) for _ in range(100)}) > 1
 
 
 def test_a_recreated_topic_with_fewer_partitions_gets_no_record_beyond_its_last_one() -> None:
     for _ in range(50):
         partitioner = Partitioner(8, batch_size=1_000_000)
-        partitioner.without_key(1)
+        partitioner.choose(None, 1)
         partitioner.resize(1)
-        assert partitioner.without_key(1) == 0
+        assert partitioner.choose(None, 1) == 0
 
 
 def test_partitions_of_a_limited_number_of_keys_are_kept() -> None:
     partitioner = Partitioner(4, batch_size=1000)
     for n in range(_CACHED_KEYS):
-        partitioner.by_key(b"%d" % n)
+        partitioner.choose(b"%d" % n, 1)
     assert len(partitioner._by_key) == _CACHED_KEYS
-    partitioner.by_key(b"one more")
+    partitioner.choose(b"one more", 1)
     assert len(partitioner._by_key) == 1
 
 
 def test_records_without_a_key_go_only_where_a_leader_is() -> None:
     partitioner = Partitioner(4, batch_size=1)
     partitioner.led([1, 3])
-    assert {partitioner.without_key(100) for _ in range(100)} == {1, 3}
+    assert {partitioner.choose(None, 100) for _ in range(100)} == {1, 3}
     partitioner.led([])
-    assert {partitioner.without_key(100) for _ in range(200)} == {0, 1, 2, 3}
+    assert {partitioner.choose(None, 100) for _ in range(200)} == {0, 1, 2, 3}
 
 
 def test_the_partition_in_use_is_left_when_its_leader_is_gone() -> None:
     partitioner = Partitioner(4, batch_size=1_000_000)
-    first = partitioner.without_key(1)
+    first = partitioner.choose(None, 1)
     other = (first + 1) % 4
     partitioner.led([other])
-    assert partitioner.without_key(1) == other
+    assert partitioner.choose(None, 1) == other
     partitioner.led([first, other])
-    assert partitioner.without_key(1) == other
+    assert partitioner.choose(None, 1) == other
 
 
 async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> None:
@@ -106,6 +111,84 @@ async def test_a_producer_does_not_wait_for_partitions_without_a_leader() -> Non
 
 def test_a_topic_that_grows_maps_its_keys_again() -> None:
     partitioner = Partitioner(1, batch_size=1000)
-    assert {partitioner.by_key(b"%d" % n) for n in range(50)} == {0}
+    assert {partitioner.choose(b"%d" % n, 1) for n in range(50)} == {0}
     partitioner.resize(4)
-    assert {partitioner.by_key(b"%d" % n) for n in range(50)} == {0, 1, 2, 3}
+    assert {partitioner.choose(b"%d" % n, 1) for n in range(50)} == {0, 1, 2, 3}
+
+
+@given(st.binary(max_size=40))
+def test_keys_as_bytearrays_map_like_bytes(key: bytes) -> None:
+    partitioner = Partitioner(7, batch_size=1000)
+    assert partitioner.choose(bytearray(key), 1) == partitioner.choose(key, 1) == murmur2(key) % 7
+
+
+def test_rules_differ_in_what_they_do_with_null_and_empty_keys() -> None:
+    def spread(name: str, key: bytes | None) -> bool:
+        partitioner = Partitioner(50, batch_size=1, choice=RULES[name])
+        return len({partitioner.choose(key, 1) for _ in range(100)}) > 1
+
+    spreading = {name: (spread(name, None), spread(name, b""), spread(name, b"k")) for name in RULES}
+    assert spreading == {
+        "default": (True, False, False),
+        "murmur2_random": (True, False, False),
+        "murmur2": (False, False, False),
+        "consistent_random": (True, True, False),
+        "consistent": (False, False, False),
+        "fnv1a_random": (True, False, False),
+        "fnv1a": (False, False, False),
+        "random": (True, True, True),
+    }
+
+
+def test_a_function_chooses_among_all_partitions_and_those_with_a_leader() -> None:
+    calls = []
+
+    def last(key: bytes | None, everything: list[int], available: list[int]) -> int:
+        calls.append((key, everything, available))
+        return everything[-1]
+
+    partitioner = Partitioner(3, batch_size=1000, choice=partitioner_of(last))
+    partitioner.led([0, 2])
+    assert [partitioner.choose(key, 1) for key in (b"k", None, b"")] == [2, 2, 2]
+    partitioner.resize(4)
+    assert partitioner.choose(b"k", 1) == 3
+    assert calls[:2] == [(b"k", [0, 1, 2], [0, 2]), (None, [0, 1, 2], [0, 2])]
+
+
+@pytest.mark.parametrize("answer", [3, -1, None, "0", True, 0.0])
+def test_a_wrong_answer_of_a_function_is_an_error(answer: Any) -> None:
+    partitioner = Partitioner(3, batch_size=1000, choice=lambda key, everything, available: answer)
+    with pytest.raises(ConfigError, match=f"the partitioner returned {answer!r}, but must return 0 to 2"):
+        partitioner.choose(b"k", 1)
+
+
+@pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a", "consistent_random", "murmur2_random"])
+async def test_keys_go_where_librdkafka_sends_them(kohort_broker: Broker, fresh: str, name: str) -> None:
+    count = 7
+    async with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
+        await admin.create_topics([NewTopic(topic, count) for topic in (fresh, f"{fresh}-peer")])
+    keys = [b"", *(bytes([n % 256]) * (n % 11) + b"%d" % n for n in range(200))]
+    if name == "consistent_random":
+        del keys[0]  # librdkafka spreads empty keys
+    peer = confluent_kafka.Producer({"bootstrap.servers": kohort_broker.bootstrap, "partitioner": name})
+    expected: dict[bytes, int | None] = {}
+
+    def delivered(error: object, sent: confluent_kafka.Message) -> None:
+        expected[sent.key() or b""] = sent.partition()
+
+    for key in keys:
+        peer.produce(f"{fresh}-peer", b"v", key, on_delivery=delivered)
+    assert peer.flush(20) == 0
+    async with Producer(bootstrap_servers=kohort_broker.bootstrap, partitioner=name) as producer:
+        deliveries = {key: await producer.send(fresh, b"v", key=key) for key in keys}
+        assert {key: (await delivery).partition for key, delivery in deliveries.items()} == expected
+
+
+async def test_a_partitioner_that_does_not_exist_is_refused(kohort_broker: Broker) -> None:
+    with pytest.raises(ConfigError, match="partitioner is 'sticky', but must be a function or one of: consistent, "):
+        Producer(bootstrap_servers=kohort_broker.bootstrap, partitioner="sticky")
+
+
+def test_known_hashes_of_librdkafka() -> None:
+    assert (crc32(b""), crc32(b"123456789")) == (0, 0xCBF43926)
+    assert fnv1a(b"") == 0x811C9DC5 - 2 * (0x811C9DC5 - 0x80000000)

@@ -91,7 +91,7 @@ async def test_a_topic_that_has_more_or_fewer_partitions_is_noticed(count: int) 
         await eventually(lambda: here.topics.count("t") == count)
         assert known.queues[:2] == before  # batches in them are still to be sent, or to fail
         assert len(known.queues) == max(2, count)
-        assert {known.partitioner.without_key(100_000) for _ in range(50)} == set(range(count))
+        assert {known.partitioner.choose(None, 100_000) for _ in range(50)} == set(range(count))
 
 
 async def test_records_without_a_key_go_to_partitions_with_a_leader() -> None:
@@ -105,11 +105,11 @@ async def test_records_without_a_key_go_to_partitions_with_a_leader() -> None:
         leader = 1
         await here.topics.find("t")
         partitioner = here.topics.known["t"].partitioner
-        assert {partitioner.without_key(100_000) for _ in range(50)} == {1}
+        assert {partitioner.choose(None, 100_000) for _ in range(50)} == {1}
         leader = 0
         await here.cluster.refresh(["t"])
-        await eventually(lambda: partitioner.without_key(100_000) == 0)
-        assert {partitioner.without_key(100_000) for _ in range(50)} == {0}
+        await eventually(lambda: partitioner.choose(None, 100_000) == 0)
+        assert {partitioner.choose(None, 100_000) for _ in range(50)} == {0}
 
 
 async def test_a_topic_that_does_not_exist_is_an_error_with_its_reason() -> None:

@@ -94,7 +94,7 @@ def test_a_record_is_what_it_was_when_it_was_sent(any_broker: Broker, small: str
     with blocking.Producer(bootstrap_servers=any_broker.bootstrap) as producer:
         value = bytearray(b"before")
         headers = [("h", b"1")]
-        sent = producer.send(small, value, headers=headers)  # type: ignore[arg-type]
+        sent = producer.send(small, value, headers=headers)
         value[:] = b"change"
         headers.clear()
         before = time.time_ns() // 1_000_000

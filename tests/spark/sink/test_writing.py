@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from kohort.client.produce.partitioner import murmur2
+from kohort.client.produce import murmur2
 from kohort.errors import KafkaError, KohortError
 from kohort.requests import ProducerId
 from pyspark_kohort.net.cluster import BlockingCluster

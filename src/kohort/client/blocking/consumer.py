@@ -122,8 +122,11 @@ class Consumer(BlockingClient):
         self._do(self._consumer.tell_user_data)
 
     def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
-        """See `kohort.Consumer.poll`."""
-        return self._pump(self._consumer.poll(max_records, timeout))
+        """See `kohort.Consumer.poll`. Deserializers run in the calling thread."""
+        records = self._pump(self._consumer.poll_bytes(max_records, timeout))
+        return self._consumer.deserialization.of_all(
+            records, lambda left: self._do(lambda: self._consumer.put_back(left))
+        )
 
     def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":
         """See `kohort.Consumer.poll_arrow`."""
@@ -137,6 +140,7 @@ class Consumer(BlockingClient):
         return self
 
     def __next__(self) -> ConsumerRecord:
+        """Return the next record; see `kohort.Consumer.poll`. Deserializers run in the calling thread."""
         self._check_process()
         unread = self._consumer.next_unread
         while (record := unread()) is None:

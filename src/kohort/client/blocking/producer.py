@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from kohort.client.arguments import names_of, seconds
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
@@ -77,6 +77,7 @@ class Producer(BlockingClient):
             self._stop()
             raise
         self._records = SendQueue(self._core)
+        self._serialize = self._core.serialization if self._core.serialization.configured else None
         self._made = True
 
     def __exit__(self, *exc: object) -> None:
@@ -88,23 +89,25 @@ class Producer(BlockingClient):
     def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         timestamp: Millis | None = None,
         headers: Sequence[Header] = (),
         partition: int | None = None,
     ) -> BlockingDelivery:
         """Queue a record, waiting only if the event loop is far behind. See `kohort.Producer.send`.
 
-        Raises immediately for errors that can be detected immediately: a record that is not bytes
-        or too large, and a partition that the topic does not have, once the producer knows the
-        topic.
+        Serializers run in the calling thread. Raises immediately for errors that can be detected
+        immediately: a record that cannot be serialized, is not bytes or too large, and a partition
+        that the topic does not have, once the producer knows the topic.
         """
         if self._stopped:
             raise self._refusal()
         if type(topic) is not str or not topic:
             names_of([topic])
+        if self._serialize is not None:
+            key, value, headers = self._serialize(topic, key, value, headers)
         size = record_size(key, value, headers)
         self._core.check_size(size)
         if partition is not None:

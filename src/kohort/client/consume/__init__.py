@@ -3,7 +3,8 @@
 from kohort.client.consume.acceleration import columns_loading
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer import Consumer
-from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
+from kohort.client.consume.deserialization import Deserializer, RecordDeserializationError
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.partition_events import Partitions
 
@@ -11,7 +12,10 @@ __all__ = [
     "Commits",
     "Consumer",
     "ConsumerRecord",
+    "Deserializer",
     "PartitionBatch",
     "Partitions",
+    "RecordDeserializationError",
+    "TimestampType",
     "columns_loading",
 ]

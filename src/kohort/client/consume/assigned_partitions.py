@@ -26,7 +26,7 @@ class AssignedPartitions:
     def __init__(self, cluster: Cluster, options: ConsumerOptions, on_news: Callable[[], None]) -> None:
         self.fetcher = Fetcher(cluster, options, on_news, self.find_positions, self._renewed)
         self.unread = UnreadRecords()
-        """Records that were taken for iteration."""
+        """Records that were taken for iteration, or that follow one that could not be deserialized."""
         self._cluster = cluster
         self._on_news = on_news
         self._positioner = Positioner(cluster, options, self.fetcher, on_news)
@@ -63,12 +63,16 @@ class AssignedPartitions:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching and taking records of these partitions."""
         for partition in partitions:
-            self.fetcher.pause(self.state(partition))
+            state = self.state(partition)
+            self.fetcher.pause(state)
+            self.unread.hold(state.partition)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch and take records of these partitions again."""
         for partition in partitions:
-            self.state(partition).paused = False
+            state = self.state(partition)
+            state.paused = False
+            self.unread.release(state.partition)
         self.fetcher.fetch_more()
         self._on_news()
 

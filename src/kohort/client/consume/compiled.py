@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import Any
 
 import pyarrow as pa
 
-from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.columns import LAST_OFFSET, LEADER_EPOCH, SCHEMA, Batches, BufferPool, Decoder, index_batches
+from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
+from kohort.columns import (
+    LAST_OFFSET,
+    LEADER_EPOCH,
+    SCHEMA,
+    Batches,
+    BufferPool,
+    Decoder,
+    has_log_append_time,
+    index_batches,
+)
 from kohort.model import TopicPartition
 from kohort.wire.batches import BatchError, Buffer, Header
 from kohort.wire.messages.fetch import AbortedTransaction
@@ -21,8 +31,8 @@ _UNTIL = 1 << 62
 _MADE_AT_ONCE = 200
 """Minimum number of rows whose fields are decoded at once, even if a poll asks for fewer."""
 
-_Epochs = list[tuple[int, int | None]]
-"""Runs of consecutive batches with the same leader epoch: last offset and epoch of each run."""
+_Runs = list[tuple[int, int | None, TimestampType]]
+"""Runs of consecutive batches with the same leader epoch and timestamp type: last offset and both of each run."""
 
 
 class ColumnChunk:
@@ -45,8 +55,8 @@ class ColumnChunk:
         self._batches = batches
         self._aborted = [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
         self._decoder = Decoder(SCHEMA, read_committed=bool(aborted), check_crc=check_crc, pages=pages)
-        self._epochs = _epochs(batches)
-        self.last_epoch = self._epochs[-1][1] if batches else None
+        self._runs = _runs(batches)
+        self.last_epoch = self._runs[-1][1] if batches else None
         self._unpacking: Iterator[pa.RecordBatch] | None = None
         self._problem: BatchError | None = None
 
@@ -65,7 +75,7 @@ class ColumnChunk:
             page = next(self._unpacking, None)
         if page is None and self._problem is not None:
             raise self._problem
-        return None if page is None else ColumnRecords(self._partition, page, self._epochs)
+        return None if page is None else ColumnRecords(self._partition, page, self._runs)
 
 
 class ColumnRecords:
@@ -74,20 +84,20 @@ class ColumnRecords:
     __slots__ = (
         "_at",
         "_batch",
-        "_epochs",
         "_headers",
         "_keys",
         "_made",
         "_offsets",
         "_partition",
+        "_runs",
         "_times",
         "next_offset",
     )
 
-    def __init__(self, partition: TopicPartition, batch: pa.RecordBatch, epochs: _Epochs) -> None:
+    def __init__(self, partition: TopicPartition, batch: pa.RecordBatch, runs: _Runs) -> None:
         self._partition = partition
         self._batch = batch
-        self._epochs = epochs
+        self._runs = runs
         self._at = 0
         self._offsets: Any = batch.column(_OFFSET).to_numpy()
         self._times: Any = batch.column(_TIMESTAMP).view(pa.int64()).to_numpy() // 1000
@@ -104,7 +114,7 @@ class ColumnRecords:
 
     @property
     def leader_epoch(self) -> int | None:
-        return next(epoch for last, epoch in self._epochs if last >= self.next_offset - 1)
+        return next(epoch for last, epoch, _ in self._runs if last >= self.next_offset - 1)
 
     def records(self, most: int) -> list[ConsumerRecord]:
         some = list(islice(self._made, most))
@@ -133,8 +143,19 @@ class ColumnRecords:
         if self._headers is not None:
             headers = map(_headers_of, self._headers[start:end].to_pylist())
         offsets, times = self._offsets[start:end].tolist(), self._times[start:end].tolist()
-        rows = zip(repeat(topic), repeat(partition), offsets, times, keys, values, headers)
+        epochs, kinds = self._by_row(offsets)
+        rows = zip(repeat(topic), repeat(partition), offsets, times, keys, values, headers, kinds, epochs)
         return map(tuple.__new__, repeat(ConsumerRecord), rows)
+
+    def _by_row(self, offsets: list[int]) -> tuple[Iterable[int | None], Iterable[TimestampType]]:
+        """Return the leader epoch and the timestamp type of each offset."""
+        last = next(number for number, run in enumerate(self._runs) if run[0] >= offsets[-1])
+        first = next(number for number, run in enumerate(self._runs) if run[0] >= offsets[0])
+        if first == last:
+            return repeat(self._runs[first][1]), repeat(self._runs[first][2])
+        ends = [run[0] for run in self._runs]
+        found = [self._runs[bisect_left(ends, offset)] for offset in offsets]
+        return [run[1] for run in found], [run[2] for run in found]
 
     def columns(self, most: int) -> pa.RecordBatch:
         start, self._at = self._at, min(self._at + most, self._batch.num_rows)
@@ -157,12 +178,13 @@ def _headers_of(entry: list[dict[str, Any]] | None) -> Sequence[Header]:
     return () if entry is None else [(item["key"], item["value"]) for item in entry]
 
 
-def _epochs(batches: Batches) -> _Epochs:
-    runs: _Epochs = []
+def _runs(batches: Batches) -> _Runs:
+    runs: _Runs = []
     for batch in batches:
         epoch = batch[LEADER_EPOCH]
         known = None if epoch < 0 else epoch
-        if runs and runs[-1][1] == known:
+        kind = TimestampType(has_log_append_time(batch))
+        if runs and runs[-1][1:] == (known, kind):
             runs.pop()
-        runs.append((batch[LAST_OFFSET], known))
+        runs.append((batch[LAST_OFFSET], known, kind))
     return runs

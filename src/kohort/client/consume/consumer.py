@@ -10,6 +10,7 @@ from kohort.client.consume.acceleration import columns_loading
 from kohort.client.consume.assigned_partitions import AssignedPartitions
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.deserialization import Deserialization
 from kohort.client.consume.group_subscription import GroupSubscription, check_callbacks
 from kohort.client.consume.partition_batch import PartitionBatch
 from kohort.client.consume.partition_events import OffsetsCallback
@@ -72,6 +73,7 @@ class Consumer:
     ) -> None:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
         self._options = ConsumerOptions.read(options)
+        self.deserialization = Deserialization(self._options.key_deserializer, self._options.value_deserializer)
         self.cluster = Cluster(self._options)
         """Client's view of the cluster, for inspection."""
         self._loop = asyncio.get_running_loop()
@@ -324,10 +326,19 @@ class Consumer:
 
         `max_records` defaults to max_poll_records. Call `poll` again within max_poll_interval_ms.
         Callbacks run inside it and may take longer than `timeout`; it raises their exceptions.
-        Cancelling it loses no records.
+        Raises RecordDeserializationError if the next record cannot be deserialized. Cancelling it
+        loses no records.
         """
+        return self.deserialization.of_all(await self.poll_bytes(max_records, timeout), self.put_back)
+
+    async def poll_bytes(self, max_records: int | None, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
+        """Poll for records with keys and values as bytes."""
         limit = self._options.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
         return await self._poll(lambda: self._partitions.take(limit), timeout)
+
+    def put_back(self, records: list[ConsumerRecord]) -> None:
+        """Return these records again before all others."""
+        self._partitions.unread.put_back(records)
 
     async def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":  # noqa: ASYNC109
         """Return records as one Arrow table: key, value, topic, partition, offset, timestamp, headers.
@@ -366,20 +377,24 @@ class Consumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record, waiting as long as necessary. Iteration ends when the consumer is closed."""
-        while not self._partitions.unread:
+        while (record := self.next_unread()) is None:
             if self._closed:
                 raise StopAsyncIteration
             await self.read_ahead()
-        return self._partitions.unread.pop()
+        return record
 
     async def read_ahead(self) -> None:
         """Poll for the records that `next_unread` returns."""
         if not self._closed:
-            self._partitions.unread.extend(await self.poll(timeout=60.0))
+            self._partitions.unread.extend(await self.poll_bytes(None, 60.0))
 
     def next_unread(self) -> ConsumerRecord | None:
-        """Return the next record that was read ahead, or None. It counts as handed out from then on."""
-        return self._partitions.unread.pop() if self._partitions.unread else None
+        """Return the next record that was read ahead, or None. It counts as handed out from then on.
+
+        Raises RecordDeserializationError.
+        """
+        unread = self._partitions.unread
+        return self.deserialization.of(unread.pop(), self.put_back) if unread else None
 
     # -- closing
 

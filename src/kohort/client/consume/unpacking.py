@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
 from kohort.model import TopicPartition
 from kohort.wire.batches import BatchHeader, Buffer, Record, batches, decode_records
 from kohort.wire.messages.fetch import AbortedTransaction
@@ -78,7 +78,7 @@ class PlainChunk:
             if records and records[0].offset < position:
                 records = [record for record in records if record.offset >= position]
             if records:
-                return PlainRecords(self._partition, records, _known(header.leader_epoch))
+                return PlainRecords(self._partition, records, header)
         return None
 
     def _hides(self, header: BatchHeader) -> bool:
@@ -101,11 +101,12 @@ def _known(epoch: int) -> int | None:
 class PlainRecords:
     """Records of one batch."""
 
-    __slots__ = ("_partition", "_records", "leader_epoch", "next_offset")
+    __slots__ = ("_partition", "_records", "_timestamp_type", "leader_epoch", "next_offset")
 
-    def __init__(self, partition: TopicPartition, records: list[Record], leader_epoch: int | None) -> None:
+    def __init__(self, partition: TopicPartition, records: list[Record], header: BatchHeader) -> None:
         assert records
-        self.leader_epoch = leader_epoch
+        self.leader_epoch = _known(header.leader_epoch)
+        self._timestamp_type = TimestampType(header.is_log_append_time)
         self.next_offset = records[0].offset
         self._partition = partition
         self._records = records
@@ -121,9 +122,10 @@ class PlainRecords:
         del records[-len(some) :]
         self.next_offset = some[-1].offset + 1
         topic, partition = self._partition
+        kind, epoch = self._timestamp_type, self.leader_epoch
         new = tuple.__new__
         return [
-            new(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers))
+            new(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers, kind, epoch))
             for offset, timestamp, key, value, headers in some
         ]
 

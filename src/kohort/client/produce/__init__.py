@@ -2,9 +2,11 @@
 
 from kohort.client.produce.batches import Delivery, RecordMetadata
 from kohort.client.produce.failed_deliveries import Failure
+from kohort.client.produce.key_hashes import murmur2
 from kohort.client.produce.producer import Producer, producer_options
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import check_partition, check_timestamp, record_size
+from kohort.client.produce.serialization import SerializationError, Serializer
 from kohort.client.produce.unclosed import finish_abandoned, unwatch_unclosed, watch_unclosed
 
 __all__ = [
@@ -13,9 +15,12 @@ __all__ = [
     "Producer",
     "ProducerCore",
     "RecordMetadata",
+    "SerializationError",
+    "Serializer",
     "check_partition",
     "check_timestamp",
     "finish_abandoned",
+    "murmur2",
     "producer_options",
     "record_size",
     "unwatch_unclosed",

@@ -1,43 +1,70 @@
-"""Choice of a record's partition: by key as in Java's producer, otherwise sticky for a while."""
+"""Choice of a record's partition: by key, otherwise sticky for a while, or by the application's function."""
 
 import random
-from collections.abc import Sequence
-from struct import Struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-_INT32_LE = Struct("<I")
+from kohort.client.produce.key_hashes import crc32, fnv1a, murmur2
+from kohort.errors import ConfigError
+
 _CACHED_KEYS = 1 << 16
 
+PartitionerFunction = Callable[[bytes | None, list[int], list[int]], int]
+"""Function of the serialized key, all partitions and those with a leader, as in kafka-python and aiokafka."""
 
-def murmur2(data: bytes) -> int:
-    """Return Kafka's 32-bit murmur2 hash of a key, made non-negative.
 
-    All clients must compute the same value for a key.
-    """
-    length = len(data)
-    h = 0x9747B28C ^ length
-    whole_number = length & ~3
-    for (k,) in _INT32_LE.iter_unpack(data[:whole_number]):
-        k = k * 0x5BD1E995 & 0xFFFFFFFF
-        k ^= k >> 24
-        h = (h * 0x5BD1E995 ^ k * 0x5BD1E995) & 0xFFFFFFFF
-    rest = length - whole_number
-    if rest:
-        h ^= int.from_bytes(data[whole_number:], "little")
-        h = h * 0x5BD1E995 & 0xFFFFFFFF
-    h ^= h >> 13
-    h = h * 0x5BD1E995 & 0xFFFFFFFF
-    h ^= h >> 15
-    return h & 0x7FFFFFFF
+class KeyRule(NamedTuple):
+    """How keys map to partitions. A key that is not hashed goes to the sticky partition."""
+
+    hash: Callable[[bytes], int] | None
+    hashes_null: bool = False
+    hashes_empty: bool = True
+
+
+RULES: Mapping[str, KeyRule] = {
+    "default": KeyRule(murmur2),
+    "murmur2_random": KeyRule(murmur2),
+    "murmur2": KeyRule(murmur2, hashes_null=True),
+    "consistent_random": KeyRule(crc32, hashes_empty=False),
+    "consistent": KeyRule(crc32, hashes_null=True),
+    "fnv1a_random": KeyRule(fnv1a),
+    "fnv1a": KeyRule(fnv1a, hashes_null=True),
+    "random": KeyRule(None),
+}
+"""Rules by name. `default` is the rule of Java; the other names and rules are librdkafka's."""
+
+
+def partitioner_of(given: Any) -> KeyRule | PartitionerFunction:
+    """Return the rule or function that the option `partitioner` specifies. Raises ConfigError."""
+    if callable(given):
+        function: PartitionerFunction = given
+        return function
+    if isinstance(given, str) and given in RULES:
+        return RULES[given]
+    raise ConfigError(f"partitioner is {given!r}, but must be a function or one of: {', '.join(sorted(RULES))}.")
 
 
 class Partitioner:
     """Partitioner of one topic of a producer."""
 
-    __slots__ = ("_by_key", "_led", "_sticky", "_sticky_left", "_stretch", "count")
+    __slots__ = (
+        "_by_key",
+        "_function",
+        "_led",
+        "_rule",
+        "_spreads_null",
+        "_sticky",
+        "_sticky_left",
+        "_stretch",
+        "count",
+    )
 
-    def __init__(self, count: int, batch_size: int) -> None:
+    def __init__(self, count: int, batch_size: int, choice: KeyRule | PartitionerFunction = RULES["default"]) -> None:
         assert count > 0
         self.count = count
+        self._rule = choice if isinstance(choice, KeyRule) else None
+        self._function = None if isinstance(choice, KeyRule) else choice
+        self._spreads_null = isinstance(choice, KeyRule) and not choice.hashes_null
         self._by_key: dict[bytes, int] = {}
         self._led: Sequence[int] = ()
         self._stretch = batch_size
@@ -58,22 +85,37 @@ class Partitioner:
         if self._sticky not in partitions:
             self._sticky_left = 0
 
-    def by_key(self, key: bytes) -> int:
-        """Return the partition of a key."""
-        partition = self._by_key.get(key)
-        if partition is None:
-            if len(self._by_key) >= _CACHED_KEYS:
-                self._by_key.clear()
-            partition = self._by_key[key] = murmur2(key) % self.count
+    def choose(self, key: bytes | bytearray | memoryview | None, size: int) -> int:
+        """Return the partition of a record of `size` bytes. Raises ConfigError for a wrong answer of a function.
+
+        The sticky partition changes after about one batch, so that batches fill at any rate (KIP-794).
+        """
+        if type(key) is bytes:
+            partition = self._by_key.get(key)
+            return self._map(key, size) if partition is None else partition
+        if key is None and self._spreads_null:
+            if self._sticky_left <= 0:
+                self._sticky = random.choice(self._led or range(self.count))
+                self._sticky_left = self._stretch
+            self._sticky_left -= size
+            return self._sticky
+        return self._map(None if key is None else bytes(key), size)
+
+    def _map(self, key: bytes | None, size: int) -> int:
+        rule = self._rule
+        if rule is None:
+            return self._by_function(key)
+        if rule.hash is None or (key == b"" and not rule.hashes_empty):
+            return self.choose(None, size)
+        if len(self._by_key) >= _CACHED_KEYS:
+            self._by_key.clear()
+        data = key or b""
+        partition = self._by_key[data] = rule.hash(data) % self.count
         return partition
 
-    def without_key(self, size: int) -> int:
-        """Return the partition of a record without a key.
-
-        It changes after about one batch, so that batches fill at any rate (KIP-794).
-        """
-        if self._sticky_left <= 0:
-            self._sticky = random.choice(self._led or range(self.count))
-            self._sticky_left = self._stretch
-        self._sticky_left -= size
-        return self._sticky
+    def _by_function(self, key: bytes | None) -> int:
+        assert self._function is not None
+        chosen = self._function(key, list(range(self.count)), list(self._led))
+        if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < self.count:
+            raise ConfigError(f"the partitioner returned {chosen!r}, but must return 0 to {self.count - 1}.")
+        return chosen

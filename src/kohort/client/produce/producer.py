@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from kohort.client.arguments import seconds
 from kohort.client.failures import BufferFullError
@@ -55,6 +55,7 @@ class Producer:
         self.cluster: Cluster = core.cluster
         """Client's view of the cluster, for inspection."""
         self._append = core.append
+        self._serialize = core.serialization if core.serialization.configured else None
         self._turn_left = _RECORDS_PER_TURN
 
     async def __aenter__(self) -> Self:
@@ -74,9 +75,9 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         timestamp: Millis | None = None,
         headers: Sequence[Header] = (),
         partition: int | None = None,
@@ -84,13 +85,16 @@ class Producer:
         """Queue a record. Await the returned delivery to make sure that the record is written.
 
         Waits, up to max_block_ms, while the topic is not known yet or the buffer is full. Raises
-        InvalidRecordError for values that are not bytes, and KafkaError for a record that is too
-        large or specifies a partition that the topic does not have.
+        InvalidRecordError for values that are not bytes, SerializationError for a key or value that
+        its serializer rejects, and KafkaError for a record that is too large or specifies a
+        partition that the topic does not have.
         """
         self._turn_left -= 1
         if not self._turn_left:
             self._turn_left = _RECORDS_PER_TURN
             await asyncio.sleep(0)
+        if self._serialize is not None:
+            key, value, headers = self._serialize(topic, key, value, headers)
         size = record_size(key, value, headers)
         if timestamp is not None:
             timestamp = check_timestamp(timestamp)
@@ -103,9 +107,9 @@ class Producer:
     def send_nowait(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         timestamp: Millis | None = None,
         headers: Sequence[Header] = (),
         partition: int | None = None,
@@ -114,6 +118,8 @@ class Producer:
 
         Raises BufferFullError where `send` would wait; then `await ready(topic)`.
         """
+        if self._serialize is not None:
+            key, value, headers = self._serialize(topic, key, value, headers)
         size = record_size(key, value, headers)
         if timestamp is not None:
             timestamp = check_timestamp(timestamp)
@@ -130,9 +136,7 @@ class Producer:
         """Return the topic's partition count."""
         return await self._core.partitions_for(topic)
 
-    async def send_all(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, Millis | None]]
-    ) -> list[Delivery]:
+    async def send_all(self, topic: str, records: Iterable[tuple[Any, Any, Millis | None]]) -> list[Delivery]:
         """Queue records of (key, value, timestamp), yielding to the event loop regularly."""
         return [await self.send(topic, value, key=key, timestamp=timestamp) for key, value, timestamp in records]
 

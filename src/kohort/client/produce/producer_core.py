@@ -14,6 +14,7 @@ from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_topics import ProducerTopics
 from kohort.client.produce.record_checks import check_partition
 from kohort.client.produce.sender import Sender
+from kohort.client.produce.serialization import Serialization
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.batches import Header
@@ -33,6 +34,7 @@ class ProducerCore:
         self.topics = ProducerTopics(self.cluster, options)
         self.closed = False
         self._options = options
+        self.serialization = Serialization(options.key_serializer, options.value_serializer)
         self._sender = Sender(self.cluster, options, self.failures)
         self._gathered = self._sender.accumulator
         self._keeps = keep
@@ -53,8 +55,7 @@ class ProducerCore:
         if known is None:
             raise BufferFullError(f"the partitions of {topic} are not known yet: await ready({topic!r}) first.")
         if partition is None:
-            partitioner = known.partitioner
-            partition = partitioner.without_key(size) if key is None else partitioner.by_key(key)
+            partition = known.partitioner.choose(key, size)
         else:
             partition = check_partition(topic, partition, known.partitioner.count)
         if timestamp is None:

@@ -7,7 +7,7 @@ from kohort.client.arguments import names_of
 from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import PartitionQueue
-from kohort.client.produce.partitioner import Partitioner
+from kohort.client.produce.partitioner import KeyRule, Partitioner, PartitionerFunction, partitioner_of
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import TopicPartition
 
@@ -17,9 +17,9 @@ class ProducerTopic:
 
     __slots__ = ("name", "partitioner", "queues")
 
-    def __init__(self, name: str, count: int, batch_size: int) -> None:
+    def __init__(self, name: str, count: int, batch_size: int, choice: KeyRule | PartitionerFunction) -> None:
         self.name = name
-        self.partitioner = Partitioner(count, batch_size)
+        self.partitioner = Partitioner(count, batch_size, choice)
         self.queues = [PartitionQueue(TopicPartition(name, number)) for number in range(count)]
 
     def resize(self, count: int) -> None:
@@ -36,6 +36,7 @@ class ProducerTopics:
         self.known: dict[str, ProducerTopic] = {}
         self._cluster = cluster
         self._options = options
+        self._choice = partitioner_of(options.partitioner)
         self._searches: dict[str, asyncio.Task[None]] = {}
 
     def count(self, topic: str) -> int | None:
@@ -85,7 +86,7 @@ class ProducerTopics:
             raise KafkaError(code, f"{topic}: {code.sentence}")
 
         count = await self._cluster.retrying(attempt, self._options.max_block_ms)
-        known = self.known[topic] = ProducerTopic(topic, count, self._options.batch_size)
+        known = self.known[topic] = ProducerTopic(topic, count, self._options.batch_size, self._choice)
         known.partitioner.led(self._led(topic))
         self._cluster.watch((self, topic), frozenset((topic,)), self._changed)
 

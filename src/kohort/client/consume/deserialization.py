@@ -1,0 +1,119 @@
+"""Application-defined deserialization of keys and values, one record at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.errors import ConfigError, KohortError
+from kohort.model import TopicPartition
+from kohort.wire.batches import Header
+
+
+@runtime_checkable
+class Deserializer(Protocol):
+    """Deserializer that needs the record's topic or headers, as in Java and kafka-python."""
+
+    def deserialize(self, topic: str, headers: Sequence[Header], data: bytes, /) -> Any:
+        """Return the key or value that `data` represents."""
+
+
+AnyDeserializer = Deserializer | Callable[[bytes], Any]
+PutBack = Callable[[list[ConsumerRecord]], None]
+"""Function that makes records the next ones to be returned."""
+
+
+class RecordDeserializationError(KohortError):
+    """Record whose key or value the application's deserializer rejected.
+
+    The consumer's position stays at the record, so the next poll raises the error again. To skip
+    the record, call `consumer.seek(error.partition, error.offset + 1)`. `record` has the key, value
+    and headers as bytes, for example for a dead-letter topic. `part` is "key" or "value", and
+    `__cause__` is the deserializer's exception.
+    """
+
+    def __init__(self, record: ConsumerRecord, part: str, cause: Exception) -> None:
+        self.partition = TopicPartition(record.topic, record.partition)
+        self.offset = record.offset
+        self.record = record
+        self.part = part
+        super().__init__(
+            f"{self.partition} at offset {self.offset}: {part}_deserializer raised {type(cause).__name__}: {cause}."
+            f" Seek to offset {self.offset + 1} to skip the record."
+        )
+
+
+class DeserializedRecord(ConsumerRecord):
+    """Record with deserialized key or value, and with the sizes of their bytes."""
+
+    _sizes: tuple[int, int]
+
+    @property
+    def serialized_key_size(self) -> int:
+        return self._sizes[0]
+
+    @property
+    def serialized_value_size(self) -> int:
+        return self._sizes[1]
+
+
+class Deserialization:
+    """Key and value deserializers of one consumer. Any thread may use it."""
+
+    def __init__(self, key: AnyDeserializer | None, value: AnyDeserializer | None) -> None:
+        self._key = _function("key_deserializer", key)
+        self._value = _function("value_deserializer", value)
+
+    def of(self, record: ConsumerRecord, put_back: PutBack) -> ConsumerRecord:
+        """Return the record with deserialized key and value.
+
+        Raises RecordDeserializationError, after it has put the record back.
+        """
+        return self.of_all([record], put_back)[0]
+
+    def of_all(self, records: list[ConsumerRecord], put_back: PutBack) -> list[ConsumerRecord]:
+        """Return the records up to the first that cannot be deserialized, and put back the others.
+
+        Raises RecordDeserializationError if none precedes it.
+        """
+        if self._key is None and self._value is None:
+            return records
+        ready: list[ConsumerRecord] = []
+        try:
+            ready.extend(map(self._deserialized, records))
+        except BaseException as problem:
+            if ready and isinstance(problem, RecordDeserializationError):
+                put_back(records[len(ready) :])
+            else:
+                put_back(records)
+                raise
+        return ready
+
+    def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
+        topic, headers, key, value = record.topic, record.headers, record.key, record.value
+        sizes = record.serialized_key_size, record.serialized_value_size
+        if key is not None and self._key is not None:
+            try:
+                key = self._key(topic, headers, key)
+            except Exception as problem:
+                raise RecordDeserializationError(record, "key", problem) from problem
+        if value is not None and self._value is not None:
+            try:
+                value = self._value(topic, headers, value)
+            except Exception as problem:
+                raise RecordDeserializationError(record, "value", problem) from problem
+        made = DeserializedRecord(*record[:4], key, value, *record[6:])
+        made._sizes = sizes
+        return made
+
+
+_Function = Callable[[str, Sequence[Header], bytes], Any]
+
+
+def _function(name: str, given: AnyDeserializer | None) -> _Function | None:
+    if given is None:
+        return None
+    if isinstance(given, Deserializer):
+        return given.deserialize
+    if callable(given):
+        return lambda topic, headers, data: given(data)
+    raise ConfigError(f"{name} is {given!r}, but must be a function of bytes or an object with a method deserialize.")
