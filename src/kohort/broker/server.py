@@ -17,6 +17,7 @@ from kohort.broker.apis import SERVED, Dispatch
 from kohort.broker.clock import now_ms
 from kohort.broker.cluster import new_leadership, open_store
 from kohort.broker.config import (
+    DEFAULT_NAME,
     Address,
     BrokerConfig,
     DynamicConfig,
@@ -25,6 +26,7 @@ from kohort.broker.config import (
     group_config,
     is_local_name,
     machine_name,
+    read_inter_broker,
     read_listeners,
     store_defaults,
     warn_of_idle_settings,
@@ -83,6 +85,7 @@ class Broker:
         self._resource_names = {Source.ALL_BROKERS: "", Source.BROKER: str(options.node_id)}
         """The names under which the store keeps run-time changes: Kafka's names of these config resources."""
         self.listeners = read_listeners(self.config, options.host, options.port)
+        self.inter_broker = read_inter_broker(self.config, self.listeners)
         self.endpoints: dict[str, Address] = {}
         """The address that clients of each listener receive, by the listener's name."""
         self.rack = self.config.text("broker.rack") or None
@@ -98,7 +101,11 @@ class Broker:
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
         self.protocols = self.config.names("group.coordinator.rebalance.protocols")
         """The rebalance protocols that groups may use."""
-        self.access_control = AccessControl(self.config) if self.config.text("authorizer.class.name") else None
+        self.access_control = (
+            AccessControl(self.config, self.inter_broker.listener)
+            if self.config.text("authorizer.class.name")
+            else None
+        )
         """None: any client may do everything."""
         self._secured: list[ListenerSecurity] = []
         self._ports: dict[str, int] = {}
@@ -147,6 +154,8 @@ class Broker:
             raise
         warn_of_idle_settings(self._options.settings)
         await self.leadership.join()
+        if self.inter_broker.problem and (self._options.shared or self._options.postgres is not None):
+            log.warning("%s Groups are assigned without the loads of other brokers.", self.inter_broker.problem)
         self._log_addresses()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
         self._retention = Retention(self)
@@ -234,7 +243,9 @@ class Broker:
     def own_node(self) -> Node:
         """This broker as other brokers and clients see it."""
         endpoints = tuple((name, address.host, address.port) for name, address in self.endpoints.items())
-        return Node(self.node_id, self.host, self.port, self.rack, endpoints if len(endpoints) > 1 else ())
+        # 0.1 stores and reads no endpoints. It has only the listener PLAINTEXT.
+        is_default = [name for name, _, _ in endpoints] == [DEFAULT_NAME]
+        return Node(self.node_id, self.host, self.port, self.rack, () if is_default else endpoints)
 
     @property
     def stopping(self) -> bool:

@@ -30,8 +30,9 @@ ACLS = "acls"
 class AccessControl:
     """Decides what the client of a connection may do. The ACLs are those in the store, whoever changed them."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        """Read the settings. Raise ConfigError."""
+    def __init__(self, config: BrokerConfig, broker_listener: str) -> None:
+        """Read the settings. Raise ConfigError. Brokers connect to the listener `broker_listener`."""
+        self._broker_listener = broker_listener
         try:
             self._super_users = parse_super_users(config.text("super.users"))
         except ValueError as error:
@@ -85,6 +86,10 @@ class AccessControl:
         """Return whether the connection's client may do this with any resource of the type that could exist."""
         host = connection.host.removeprefix("/")
         return self._authorizer.allowed_for_any(connection.principal, host, operation, resource_type)
+
+    def is_broker(self, connection: ClientConnection) -> bool:
+        """Return whether the connection's client acts as a broker of the cluster."""
+        return connection.listener == self._broker_listener and self.may(connection, Operation.CLUSTER_ACTION, *CLUSTER)
 
     def operations(self, connection: ClientConnection, resource_type: ResourceType, name: str) -> list[Operation]:
         """Return what the connection's client may do with the resource."""

@@ -31,8 +31,11 @@ class RequestAccess:
         return self._control.may(self.call.connection, operation, *CLUSTER)
 
     def topic(self, operation: Operation, name: str) -> bool:
-        """Return whether the client may do this with the topic."""
-        return self._control.may(self.call.connection, operation, ResourceType.TOPIC, name)
+        """Return whether the client may do this with the topic. Brokers may describe all, by ClusterAction."""
+        connection = self.call.connection
+        return self._control.may(connection, operation, ResourceType.TOPIC, name) or (
+            operation is Operation.DESCRIBE and self._control.is_broker(connection)
+        )
 
     def group(self, operation: Operation, group_id: str) -> bool:
         """Return whether the client may do this with the group."""

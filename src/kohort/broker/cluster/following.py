@@ -59,6 +59,8 @@ class ClusterFollower:
         self._store = store
         self._followed = store.image
         """The image that the broker's topics, configs and coordinators reflect."""
+        self._listeners: frozenset[frozenset[str]] = frozenset()
+        """Names of the listeners that brokers have; more than one set if they differ."""
         self._giving: asyncio.Task[None] | None = None
         self._leaving = False
 
@@ -131,6 +133,8 @@ class ClusterFollower:
         before, image = self._followed, self._store.image
         self._followed = image
         broker = self._broker
+        if image.nodes != before.nodes:
+            self._compare_listeners(image)
         if image.topics != before.topics or image.deleting != before.deleting:
             gone = broker.topics.refresh()
             if gone:
@@ -147,6 +151,17 @@ class ClusterFollower:
         if any(led.topic_id in image.deleting for led, _ in image.led_by(broker.node_id)):
             self._store.remove_deleted()
             broker.writer.current()
+
+    def _compare_listeners(self, image: ClusterImage) -> None:
+        """Log a warning when the brokers begin to have different listeners."""
+        before, self._listeners = self._listeners, frozenset(node.listeners for node in image.nodes.values())
+        if len(self._listeners) > 1 and self._listeners != before:
+            log.warning(
+                "brokers have different listeners, and clients of a listener see only the brokers that have it: %s",
+                "; ".join(
+                    f"broker {node_id} {', '.join(sorted(node.listeners))}" for node_id, node in image.nodes.items()
+                ),
+            )
 
     def _lead_more(self, before: ClusterImage, image: ClusterImage) -> None:
         topic = image.named(OFFSETS_TOPIC)

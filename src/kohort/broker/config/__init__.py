@@ -5,6 +5,7 @@ has those of the broker; `topic_entries` and `group_entries` return the others.
 """
 
 from kohort.broker.config.advertised_listeners import (
+    address_text,
     check_listener,
     is_local_name,
     machine_name,
@@ -14,6 +15,7 @@ from kohort.broker.config.broker_config import BrokerConfig, is_sensitive, read_
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.entries import ConfigEntry, Source
 from kohort.broker.config.groups import GroupConfigs, check_group_configs, group_config, group_entries
+from kohort.broker.config.inter_broker import InterBroker, read_inter_broker
 from kohort.broker.config.listeners import DEFAULT_NAME, Address, Listener, read_advertised, read_listeners
 from kohort.broker.config.reference import setting_reference
 from kohort.broker.config.setting import Setting
@@ -27,9 +29,11 @@ __all__ = [
     "ConfigEntry",
     "DynamicConfig",
     "GroupConfigs",
+    "InterBroker",
     "Listener",
     "Setting",
     "Source",
+    "address_text",
     "check_group_configs",
     "check_listener",
     "check_topic_configs",
@@ -39,6 +43,7 @@ __all__ = [
     "is_sensitive",
     "machine_name",
     "read_advertised",
+    "read_inter_broker",
     "read_listeners",
     "read_settings",
     "setting_reference",

@@ -32,6 +32,13 @@ TLS: Mapping[str, Setting] = {
         is_list=True,
         kafka="also dynamic",
     ),
+    "ssl.endpoint.identification.algorithm": Setting(
+        "https",
+        "Whether this broker requires that certificates of other brokers contain the names to which it connects: https,"
+        " or empty for no.",
+        choices=frozenset({"https", ""}),
+        kafka="also dynamic",
+    ),
     "ssl.key.password": Setting("", "Password of the private key.", sensitive=True, kafka="also dynamic"),
     "ssl.keystore.certificate.chain": Setting(
         "", "Certificate chain of the broker, as PEM text.", sensitive=True, kafka="type PEM only; also dynamic"
@@ -117,6 +124,9 @@ LISTENERS: Mapping[str, Setting] = {
     "connection.failed.authentication.delay.ms": Setting(
         100, "Delay before the answer to a failed authentication, in milliseconds.", 0, INT32
     ),
+    "inter.broker.listener.name": Setting(
+        "", "Listener to which the brokers of a cluster connect. Empty: security.inter.broker.protocol names it."
+    ),
     "listener.security.protocol.map": Setting(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Security protocol of each listener, as NAME:PROTOCOL.",
@@ -129,6 +139,19 @@ LISTENERS: Mapping[str, Setting] = {
         " of --listen, without TLS and SASL.",
         is_list=True,
         kafka="default PLAINTEXT://:9092; also dynamic",
+    ),
+    "sasl.mechanism.inter.broker.protocol": Setting(
+        "SCRAM-SHA-512",
+        "Mechanism by which brokers authenticate at other brokers, with username and password of the listener's"
+        " sasl.jaas.config for this mechanism.",
+        choices=MECHANISMS - {"OAUTHBEARER"},
+        kafka="default GSSAPI; also dynamic",
+    ),
+    "security.inter.broker.protocol": Setting(
+        "PLAINTEXT",
+        "Listener of this name to which the brokers of a cluster connect. Without a listener PLAINTEXT, the default is"
+        " the only listener.",
+        choices=frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}),
     ),
     "max.connections.unauthenticated": Setting(
         1_000,

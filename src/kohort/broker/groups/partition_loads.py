@@ -1,7 +1,7 @@
 """The extent of each partition's log and its rate of growth, measured every group.consumer.load.interval.ms.
 
 Only topics of groups whose assignor weighs partition loads are measured; without such groups, no log is examined. In a
-cluster, the broker asks the leaders of the other partitions for their offsets, as any client does.
+cluster, the broker asks the leaders of the other partitions for their offsets, through the listener for brokers.
 """
 
 import asyncio
@@ -9,12 +9,12 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kohort.broker.config import BrokerConfig
+from kohort.broker.config import BrokerConfig, InterBroker, address_text
 from kohort.broker.groups.coordinator import GroupCoordinator
 from kohort.broker.groups.shard import Shard
 from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import PartitionExtent
-from kohort.errors import KafkaError
+from kohort.errors import ConfigError, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Dependencies(Protocol):
 
     config: BrokerConfig
     groups: GroupCoordinator
+    inter_broker: InterBroker
     leadership: Leadership
     topics: Topics
 
@@ -114,13 +115,13 @@ class PartitionLoads:
         self._elsewhere = {
             partition: self._elsewhere[partition] for partition in wanted if partition in self._elsewhere
         }
-        if not wanted:
+        if not wanted or self._broker.inter_broker.problem:  # which the broker logged when it started
             return
         # Imported here because most brokers never ask another broker.
         from kohort.client import OffsetSpec
 
         starts = await self._offsets(wanted, OffsetSpec.EARLIEST)
-        ends = await self._offsets(wanted, OffsetSpec.LATEST)
+        ends = await self._offsets(starts, OffsetSpec.LATEST) if starts else {}
         self._elsewhere |= {
             partition: _Extent(start.offset, ends[partition].offset)
             for partition, start in starts.items()
@@ -130,7 +131,6 @@ class PartitionLoads:
     async def _offsets(
         self, wanted: Collection[TopicPartition], spec: "OffsetSpec"
     ) -> "dict[TopicPartition, FoundOffset]":
-        from kohort.client import Cluster
         from kohort.client.net import list_offsets
 
         found: dict[TopicPartition, FoundOffset] = {}
@@ -138,14 +138,27 @@ class PartitionLoads:
         def note(some: "Mapping[TopicPartition, FoundOffset | None]") -> None:
             found.update({partition: load for partition, load in some.items() if load is not None})
 
-        if self._cluster is None:
-            brokers = ",".join(f"{node.host}:{node.port}" for node in self._broker.leadership.nodes)
-            self._cluster = Cluster.of(brokers, request_timeout_ms=_PATIENCE_MS)
         try:
+            if self._cluster is None:
+                self._cluster = self._connected()
             await list_offsets(self._cluster, dict.fromkeys(wanted, spec), timeout_ms=0, on_some=note)
-        except KafkaError as error:  # retried at the next measurement; known offsets stay in use
-            log.info("other brokers' loads are not known: %s", error)
+        except (KafkaError, ConfigError) as error:  # retried at the next measurement; known offsets stay in use
+            level = logging.INFO if isinstance(error, KafkaError) and error.retriable else logging.WARNING
+            log.log(level, "other brokers' loads are not known: %s", error)
+            if self._cluster is not None:  # the next one reads renewed certificates
+                await self._cluster.close()
+                self._cluster = None
         return found
+
+    def _connected(self) -> "Cluster":
+        """Return client connections to the other brokers."""
+        from kohort.client import ClientOptions, Cluster
+
+        ways = self._broker.inter_broker
+        nodes = [found for node in self._broker.leadership.nodes if (found := node.at(ways.listener)) is not None]
+        servers = ",".join(address_text(node.host, node.port) for node in nodes)
+        given = {"bootstrap_servers": servers, "request_timeout_ms": _PATIENCE_MS, **ways.options}
+        return Cluster(ClientOptions.read(given))
 
 
 def growth(before: tuple[Millis, int] | None, now: Millis, end: int) -> float | None:

@@ -18,6 +18,7 @@ NOBODY = -1
 """Node ID of a partition without a leader, because no broker is alive."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+_ONLY_LISTENER = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,17 @@ class Node:
     port: int
     rack: str | None = None
     endpoints: tuple[tuple[str, str, int], ...] = ()
-    """Name, host and port of each listener; empty if there is one only, whose address is `host` and `port`."""
+    """Name, host and port of each listener; empty if PLAINTEXT is the only one, at `host` and `port`."""
+
+    @property
+    def listeners(self) -> frozenset[str]:
+        """Names of the listeners."""
+        return frozenset(name for name, _, _ in self.endpoints) or frozenset({_ONLY_LISTENER})
 
     def at(self, listener: str) -> "Node | None":
         """Return the broker with the address for clients of this listener; None if it does not have the listener."""
         if not self.endpoints:
-            return self
+            return self if listener == _ONLY_LISTENER else None
         found = next((address for address in self.endpoints if address[0] == listener), None)
         return None if found is None else replace(self, host=found[1], port=found[2], endpoints=())
 
