@@ -13,7 +13,6 @@ ASYNC_ONLY = {
     "Consumer": {
         "abandon",
         "close_after_callback",
-        "deserialization",
         "next_unread",
         "poll_bytes",
         "put_back",
