@@ -70,7 +70,7 @@ def test_lines_go_in_and_come_out(run: Run, bootstrap: str, name: str) -> None:
     [first] = run("consume", name, "--from-beginning", "--max", "1", "--json", bootstrap=bootstrap).lines
     told = json.loads(first)
     assert isinstance(told.pop("timestamp"), int)
-    assert told == {"topic": name, "partition": 0, "offset": 0, "key": "a", "value": "1", "headers": {}}
+    assert told == {"topic": name, "partition": 0, "offset": 0, "key": "a", "value": "1", "headers": []}
 
 
 def test_compressed_records_come_out_as_they_went_in(run: Run, bootstrap: str, name: str) -> None:

@@ -11,7 +11,8 @@ import typer
 from kohort import interruption
 from kohort.cli.client_options import client_options
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import flush, print_bytes, print_json, printable
+from kohort.cli.output import flush, print_bytes, print_json
+from kohort.cli.record_json import to_json
 from kohort.cli.running import admin_client, of_command, run
 from kohort.model import TopicPartition
 
@@ -72,7 +73,7 @@ def consume(
     """Print records, one per line, until --max or Ctrl-C. Without --group, topics created later are not read.
 
     With --json, a line is an object with topic, partition, offset, timestamp, key, value and
-    headers.
+    headers, which kohort produce --json reads: bytes that are not UTF-8 are {"base64": "..."}.
     """
     servers = bootstrap_servers(bootstrap)
     wanted = _wanted(topics or [], pattern)
@@ -144,19 +145,7 @@ def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beg
 
 def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> None:
     if as_json:
-        print_json(_as_json(record))
+        print_json(to_json(record))
         return
     key = b"" if separator is None else (record.key or b"") + separator
     print_bytes(key + (record.value or b""))
-
-
-def _as_json(record: "ConsumerRecord") -> dict[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": printable(record.key),
-        "value": printable(record.value),
-        "headers": {name: printable(content) for name, content in record.headers},
-    }

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import assert_never
 
+from kohort.cli.times import read_datetime
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
@@ -112,21 +113,11 @@ def read_target(given: Mapping[str, object], now: Millis) -> Target:
         case "--shift-by", int(records):
             return ShiftBy(records)
         case "--to-datetime", str(text):
-            return ToTime(max(0, _read_time(text)))
+            return ToTime(max(0, read_datetime("--to-datetime", text)))
         case "--by-duration", str(text):
             return ToTime(max(0, now - _read_duration(text)))
         case _:
             raise AssertionError(f"{name} with {value!r}")
-
-
-def _read_time(text: str) -> Millis:
-    """Parse a time as Kafka's tools do: ISO 8601, in UTC unless the text specifies a zone."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"--to-datetime takes a time such as 2026-11-21T09:30:00.000, not {text!r}.") from None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return round(at.timestamp() * 1000)
 
 
 _DURATION = re.compile(

@@ -16,6 +16,8 @@ Bootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
+        "--bootstrap-server",
+        "-b",
         metavar="HOST:PORT,...",
         help=f"Brokers to connect to. Default: KOHORT_BOOTSTRAP, else {DEFAULT_BOOTSTRAP}.",
         show_default=False,

@@ -56,8 +56,3 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def _is_numeric(column: Sequence[str]) -> bool:
     return any(cell != "-" for cell in column) and all(cell == "-" or cell.lstrip("-").isdigit() for cell in column)
-
-
-def printable(data: bytes | None) -> str | None:
-    """Decode bytes as UTF-8, and escape invalid bytes so that none is hidden."""
-    return None if data is None else data.decode("utf-8", "backslashreplace")
