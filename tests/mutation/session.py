@@ -69,10 +69,12 @@ class MutationSession:
         budget_s: float,
         report: Callable[[Verdict], None],
         processor_s: float = 10.0,
+        wall_s: float = 30.0,
     ) -> None:
         """`budget_s` bounds what the chosen tests of one mutant may take, by their times without a mutant.
 
-        `processor_s` is what each test of a mutant may compute beyond ten times that; it may wait for three times that.
+        Beyond ten times its own time, each test of a mutant may compute for `processor_s` and take `wall_s` in all.
+        On a busy machine, a loop without an end needs more of the second to use up the first.
         """
         self.problem: str | None = None
         self._mutants = mutants
@@ -80,6 +82,7 @@ class MutationSession:
         self._budget_s = budget_s
         self._report = report
         self._processor_s = processor_s
+        self._wall_s = wall_s
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -100,7 +103,7 @@ class MutationSession:
                     mutant = waiting.pop()
                     chosen = self._chosen(coverage, mutant)
                     if chosen:
-                        limit = 30 + 10 * sum(coverage.seconds[index] for index in chosen)
+                        limit = self._wall_s + _TIMES * sum(coverage.seconds[index] for index in chosen)
                         child = _start(session, mutant, chosen, self._bounds(coverage, chosen), limit)
                         running[child.pid] = child
                     else:
@@ -113,8 +116,8 @@ class MutationSession:
 
     def _bounds(self, coverage: Coverage, chosen: Sequence[int]) -> dict[int, _Bound]:
         """Return what each of these tests may take."""
-        granted, times = self._processor_s, {index: _TIMES * coverage.seconds[index] for index in chosen}
-        return {index: _Bound(granted + time, 3 * granted + time) for index, time in times.items()}
+        times = {index: _TIMES * coverage.seconds[index] for index in chosen}
+        return {index: _Bound(self._processor_s + time, self._wall_s + time) for index, time in times.items()}
 
     def _chosen(self, coverage: Coverage, mutant: Mutant) -> list[int]:
         calls = set(coverage.tests.get((str(mutant.path.resolve()), mutant.function), ()))
@@ -174,6 +177,8 @@ class _Running:
             return None
         if exit_code == -signal.SIGPROF:
             return "processor time"
+        if exit_code == _EXIT_KILLED:
+            return told or "timeout"  # the bound on the wall clock exits with this code and tells nothing
         return "not applicable" if exit_code == _EXIT_NOT_APPLIED else told or f"exit code {exit_code}"
 
     def kill_what_it_started(self) -> None:
