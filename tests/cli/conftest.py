@@ -16,7 +16,7 @@ import pytest
 
 from kohort.cli import main
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 """What a command may take on a busy machine; a group whose last member was lost waits 45 s for its session."""
 
 
