@@ -37,10 +37,10 @@ pytestmark = [pytest.mark.interop, patient]
 
 MECHANISMS = {
     "java": "SCRAM-SHA-512",
-    "librdkafka": "SCRAM-SHA-256",
+    "librdkafka": "OAUTHBEARER",
     "kafka-python": "SCRAM-SHA-512",
     "kafkajs": "SCRAM-SHA-256",
-    "kohort": "SCRAM-SHA-512",
+    "kohort": "OAUTHBEARER",
     "franz-go": "PLAIN",
     # It has no re-authentication (KIP-368).
     "aiokafka": "",

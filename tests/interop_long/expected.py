@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 _NO_TRANSACTIONS = "transactions are not announced yet"
-_NO_ACLS = "ACLs are not announced: there is no authorization; Apache Kafka fails it too unless an authorizer is set up"
 _NO_REPLICAS = "not announced: partitions have no replicas to move"
 _NO_RAPIDJSON = "the test wants RapidJSON's headers when it is compiled"
 _THREE_BROKERS = "asks for three replicas of a topic; Apache Kafka on one broker refuses as well"
 
 EXPECTED: dict[str, dict[str, str]] = {
     "kafka-python": {
-        "test_create_describe_delete_acls": _NO_ACLS,
         "test_alter_replica_log_dirs": _NO_REPLICAS,
-        "test_alter_partition_reassignments": _NO_REPLICAS,
-        "test_list_partition_reassignments": _NO_REPLICAS,
         "test_describe_metadata_quorum": "not announced: there is no KRaft quorum",
         "test_kafka_consumer_offsets_for_time_old": "for brokers older than 0.10.1",
         "test_transactional_producer_messages": _NO_TRANSACTIONS,
@@ -28,21 +24,14 @@ EXPECTED: dict[str, dict[str, str]] = {
         "0055": f"all latencies but that of a transaction are within bounds: {_NO_TRANSACTIONS}",
         "0061 with transactions": _NO_TRANSACTIONS,
         "0061 with transactions (consumer)": _NO_TRANSACTIONS,
-        "0081 do_test_CreateAcls": _NO_ACLS,
-        "0081 do_test_DescribeAcls": _NO_ACLS,
-        "0081 do_test_DeleteAcls": _NO_ACLS,
-        "0081 do_test_UserScramCredentials": "not announced: there is no authentication",
         "0084 (consumer)": "librdkafka skips it under the consumer protocol",
         "0092": "librdkafka skips it: the old message formats are gone since Kafka 4.0",
         "0098": _NO_RAPIDJSON,
         "0101": _NO_RAPIDJSON,
         "0103": _NO_TRANSACTIONS,
         "0107 noautocreate": _THREE_BROKERS,
-        "0109": f"its last part is about ACLs: {_NO_ACLS}",
         "0110": _NO_RAPIDJSON,
         "0111 noautocreate": _THREE_BROKERS,
-        "0115": _NO_ACLS,
-        "0119": _NO_ACLS,
         "0129": _NO_TRANSACTIONS,
         "0132 (consumer)": "librdkafka skips it: its assignors are for the classic protocol",
         "0137 do_test_consume_batch_control_msgs": _NO_TRANSACTIONS,

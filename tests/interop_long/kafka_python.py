@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.interop_long.suite import (
+    ACLS,
     Outcome,
     Unavailable,
     Verdict,
@@ -34,6 +35,7 @@ _SETTINGS = {
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    **ACLS,
 }
 _NODE_ID = 0
 # The newest that the client knows: it runs the tests of what older brokers lack.

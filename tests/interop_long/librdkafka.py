@@ -5,6 +5,7 @@ The source comes from the npm package of Confluent's JavaScript client, which ca
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -15,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.interop.kafka import java
+from tests.interop.secured import running_secured_broker, running_secured_cluster
 from tests.interop_long.suite import (
+    ACLS,
     Outcome,
     Unavailable,
     Verdict,
@@ -50,12 +53,18 @@ class Case:
     """Run these parts only: a test ends at its first failure, and some have parts that fail for a known reason."""
     protocol: str = "classic"
     """Or `consumer` (KIP-848)."""
+    mechanism: str = ""
+    """The client authenticates by it, over TLS, and its sessions end after three seconds."""
+    patience: int = 1
+    """Factor of the test's own time limit: 15 of its 20 seconds pass in any case, and a JVM starts thrice."""
+    brokers: int = 1
+    """Or three, if the test wants three replicas: of ours, not of Apache Kafka."""
 
     @property
     def name(self) -> str:
         scenario = "" if self.scenario == "default" else self.scenario
         protocol = "" if self.protocol == "classic" else f"({self.protocol})"
-        return " ".join(filter(None, (self.number, scenario, self.subtest, protocol)))
+        return " ".join(filter(None, (self.number, scenario, self.subtest, self.mechanism, protocol)))
 
 
 _ADMIN = (
@@ -70,6 +79,12 @@ _BATCHES = (
     ("with_pause", "pause and resume"),
     ("control_msgs", "control batches"),
     ("eof", "the end of a partition"),
+)
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256")
+_SESSIONS = (
+    ("do_test_consumer", "a consumer loses nothing", 3),
+    ("do_test_producer", "a producer loses nothing", 1),
+    ("do_test_reauth_failure", "a password that is wrong by then", 1),
 )
 
 GROUPS = (
@@ -144,7 +159,10 @@ BASICS = (
     Case("0075", "requests sent again on a slow network"),
     Case("0076", "produce requests sent again"),
     Case("0077", "compaction", seconds=240.0),  # five topics, each waits up to 30 s for the cleaner
-    *(Case("0081", f"the admin client: {part}", subtest=f"do_test_{part}") for part in _ADMIN),
+    *(
+        Case("0081", f"the admin client: {part}", subtest=f"do_test_{part}", settings=ACLS if "Acl" in part else {})
+        for part in _ADMIN
+    ),
     Case("0082", "fetch.max.bytes over partitions"),
     Case("0083", "events in a callback"),
     Case("0084", "closing with and without leaving the group", 180),
@@ -160,19 +178,26 @@ BASICS = (
     Case("0103", "transactions"),
     Case("0098", "consuming transactions"),
     Case("0107", "a topic deleted and made again", 180, "noautocreate", _NO_AUTOCREATE),
-    Case("0109", "allow.auto.create.topics"),
+    Case("0109", "allow.auto.create.topics, with and without permission", 180, settings=ACLS),
     Case("0110", "batch.size"),
     Case("0111", "produce before the topic is there", 180, "noautocreate", _NO_AUTOCREATE),
     Case("0112", "assign a partition that comes later"),
     Case("0114", "sticky partitioning"),
-    Case("0115", "a producer without permission"),
-    Case("0119", "a consumer without permission"),
+    Case("0115", "a producer without permission", settings=ACLS),
+    Case("0119", "a consumer without permission", settings=ACLS, patience=3),
     Case("0123", "idle connections", 180),
     Case("0125", "flush at once"),
     Case("0127", "back off when the fetch queue is full"),
     Case("0129", "records of aborted transactions"),
+    *(Case("0135", "a wrong password, then the right one", subtest="do_test:", mechanism=name) for name in _MECHANISMS),
     *(Case("0137", f"batches end at {what}", subtest=f"do_test_consume_batch_{part}") for part, what in _BATCHES),
+    *(
+        Case("0142", f"authenticating again: {what}", 180, subtest=part, mechanism=name, brokers=brokers)
+        for name in _MECHANISMS
+        for part, what, brokers in _SESSIONS
+    ),
 )
+_ALSO_CONSUMERS = ("0014", "0022", "0069", "0084", "0091", "0109", "0112", "0119")
 # In this protocol the broker sets these values for all members; classic members choose their own.
 _CONSUMER = {
     "group.consumer.session.timeout.ms": "6000",
@@ -182,7 +207,7 @@ _CONSUMER = {
 }
 CONSUMER_GROUPS = tuple(
     replace(case, protocol="consumer", settings={**case.settings, **_CONSUMER})
-    for case in (*GROUPS, *(case for case in BASICS if case.number in ("0014", "0022", "0069", "0084", "0091", "0112")))
+    for case in (*GROUPS, *(case for case in BASICS if case.number in _ALSO_CONSUMERS))
 )
 """The same tests by members of the consumer protocol."""
 
@@ -226,9 +251,10 @@ def _run_case(tests: Path, kind: str, case: Case) -> Outcome:
     log = cached(NAME) / f"{case.name.replace(' ', '-')}-{kind}.log"
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="librdkafka-") as work:
-        with fresh_broker(kind, 1, {**_SETTINGS, **case.settings}) as broker:
+        with _broker_of(kind, case, Path(work)) as (bootstrap, options):
             conf, report = Path(work, "test.conf"), Path(work, "report.json")
-            conf.write_text(f"metadata.broker.list={broker.bootstrap}\ntest.topic.random=true\n")
+            options |= {"test.topic.random": "true", "test.timeout.multiplier": str(case.patience)}
+            conf.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
             code = run_limited(
                 # -p1 one at a time, -L without the tests of its mock broker
                 ["./test-runner", "-p1", "-L", "-s", case.scenario],
@@ -238,7 +264,7 @@ def _run_case(tests: Path, kind: str, case: Case) -> Outcome:
                     "TEST_KAFKA_VERSION": "4.0.0",
                     "RDKAFKA_TEST_CONF": str(conf),
                     "KAFKA_PATH": str(_kafka_scripts(Path(work))),
-                    "BROKERS": broker.bootstrap,
+                    "BROKERS": bootstrap,
                     "TEST_REPORT": str(report),
                     **({"SUBTESTS": case.subtest} if case.subtest else {}),
                     "TEST_CONSUMER_GROUP_PROTOCOL": case.protocol,
@@ -255,12 +281,34 @@ def _run_case(tests: Path, kind: str, case: Case) -> Outcome:
     return Outcome(case.name, case.about, verdict, seconds, detail)
 
 
+@contextlib.contextmanager
+def _broker_of(kind: str, case: Case, work: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Run a broker for a case. Give its address without security, and the options of the test's clients."""
+    settings = {**_SETTINGS, **case.settings}
+    if not case.mechanism:
+        with fresh_broker(kind, 1, settings) as broker:
+            yield broker.bootstrap, {"metadata.broker.list": broker.bootstrap}
+        return
+    settings["auto.create.topics.enable"] = "true"
+    three = kind == "kohort" and case.brokers == 3
+    with running_secured_cluster(work, settings) if three else running_secured_broker(kind, work, settings) as secured:
+        login = secured.login("admin", case.mechanism)
+        yield secured.bootstrap, {"metadata.broker.list": login.bootstrap, **login.librdkafka()}
+
+
+_SCRIPTS = {
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+}
+
+
 def _kafka_scripts(work: Path) -> Path:
-    """A directory that looks enough like Kafka's distribution for the tests that alter topics by its script."""
-    script = work / "bin" / "kafka-topics.sh"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(java("org.apache.kafka.tools.TopicCommand"))} "$@"\n')
-    script.chmod(0o755)
+    """A directory that looks enough like Kafka's distribution for the tests that run its scripts."""
+    (work / "bin").mkdir()
+    for name, main in _SCRIPTS.items():
+        script = work / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(java(main))} "$@"\n')
+        script.chmod(0o755)
     return work
 
 

@@ -18,6 +18,12 @@ from tests.interop.broker import Broker
 from tests.interop.kafka import cache_directory, running_kafka
 from tests.interop.kohort import running_kohort
 
+ACLS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""Settings of a broker with an authorizer: its clients are anonymous, and what has no ACL is open to them."""
+
 
 class Unavailable(Exception):
     """A suite cannot run here; the text says what is missing."""

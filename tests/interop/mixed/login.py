@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any
+
+OAUTHBEARER = "OAUTHBEARER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class Login:
     user: str
     mechanism: str = ""
     password: str = ""
+    """For OAUTHBEARER, a token."""
     certfile: str = ""
     keyfile: str = ""
 
@@ -26,8 +30,8 @@ class Login:
         return "SASL_SSL" if self.mechanism else "SSL"
 
     def java(self) -> dict[str, str]:
-        """Return the options of Apache Kafka's clients and tools. They take a certificate only with its key."""
-        assert self.mechanism
+        """Return the options of Apache Kafka's clients and tools, for a user with a password."""
+        assert self.mechanism not in ("", OAUTHBEARER)
         module = "plain.Plain" if self.mechanism == "PLAIN" else "scram.Scram"
         return {
             "security.protocol": self.protocol,
@@ -38,27 +42,31 @@ class Login:
             f' username="{self.user}" password="{self.password}";',
         }
 
-    def librdkafka(self) -> dict[str, str]:
-        """Return the options of librdkafka."""
+    def librdkafka(self) -> dict[str, Any]:
+        """Return the options of confluent-kafka."""
+        token = {"oauth_cb": lambda _: (self.password, time.time() + 3600)} if self.mechanism == OAUTHBEARER else {}
+        password = "" if token else self.password
         names = {
             "ssl.ca.location": self.cafile,
             "ssl.certificate.location": self.certfile,
             "ssl.key.location": self.keyfile,
             "sasl.mechanism": self.mechanism,
-            "sasl.username": self.user if self.mechanism else "",
-            "sasl.password": self.password,
+            "sasl.username": self.user if password else "",
+            "sasl.password": password,
         }
-        return {"security.protocol": self.protocol, **{name: value for name, value in names.items() if value}}
+        return {"security.protocol": self.protocol, **{name: value for name, value in names.items() if value}, **token}
 
     def python(self) -> dict[str, Any]:
-        """Return the options of kafka-python and of our client."""
+        """Return the options of kafka-python and of our client. The former takes no token as text."""
+        token = self.mechanism == OAUTHBEARER
         names = {
             "ssl_cafile": self.cafile,
             "ssl_certfile": self.certfile,
             "ssl_keyfile": self.keyfile,
             "sasl_mechanism": self.mechanism,
-            "sasl_plain_username": self.user if self.mechanism else "",
-            "sasl_plain_password": self.password,
+            "sasl_plain_username": self.user if self.mechanism and not token else "",
+            "sasl_plain_password": "" if token else self.password,
+            "sasl_oauth_token": self.password if token else "",
         }
         return {"security_protocol": self.protocol, **{name: value for name, value in names.items() if value}}
 
