@@ -91,6 +91,18 @@ def test_tagged_fields_of_a_request_header_are_skipped() -> None:
     in_virtual_time(steps)
 
 
+@pytest.mark.parametrize("tags", [b"", b"\2", b"\2\5", b"\2\5\x80", b"\x80", b"\xff\xff\xff\xff\xff\x01"])
+def test_tagged_fields_that_are_cut_short_close_the_connection(tags: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        head = request_header(ApiVersionsRequest.KEY, 3, 7, "peer")
+        peer.send_frame(head[:-1] + tags)
+        assert await peer.closed()
+
+    in_virtual_time(steps)
+    assert "closing connection peer=" in caplog.text
+    assert "the tagged fields of a request header are cut short" in caplog.text or "longer than five" in caplog.text
+
+
 @pytest.mark.parametrize(("size", "is_remembered"), [(100, True), (LARGEST, True), (LARGEST + 1, False)])
 def test_a_connection_remembers_a_heartbeat_that_is_small(size: int, is_remembered: bool) -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:

@@ -84,7 +84,7 @@ class Dispatch:
             connection.client_id = raw.decode("utf-8", "surrogateescape")
             connection.last_heartbeat = None  # remembered for another client ID
         if found.flexible_request:
-            position = position + 1 if frame[position : position + 1] == b"\0" else skip_tags(frame, position)
+            position = position + 1 if frame[position : position + 1] == b"\0" else _after_tags(frame, position)
         request: Message = found.decode(frame, position, self._broker.max_elements)[0]
         if found.repeats:
             connection.remember(found, frame, request)
@@ -111,3 +111,11 @@ class Dispatch:
         call = Call(connection, correlation_id, found, ApiVersionsRequest())
         call.reply(api_versions.served(self._broker, ErrorCode.UNSUPPORTED_VERSION))
         connection.place(call)
+
+
+def _after_tags(frame: bytes, position: int) -> int:
+    """Return the position after the tagged fields of a request header. Raise BadFrame or DecodeError."""
+    try:
+        return skip_tags(frame, position)
+    except IndexError:
+        raise BadFrame("the tagged fields of a request header are cut short") from None
