@@ -155,8 +155,8 @@ LISTENERS: Mapping[str, Setting] = {
     ),
     "max.connections.unauthenticated": Setting(
         1_000,
-        "Maximum number of connections that are in their TLS handshake or not authenticated. Further connections"
-        " are closed at once.",
+        "Maximum number of connections that are in their TLS handshake or not authenticated. If there are"
+        " more, one of the host with the most is closed.",
         1,
         INT32,
         kafka=ABSENT,

@@ -28,6 +28,8 @@ FEW_MEMBERS = 16
 _HELD_ANSWERS = "answers behind one that is not ready"
 _SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
 _UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
+_LINGER_S = 30.0
+"""Time within which the peer of a closed connection must take the last answers, as asyncio's TLS has it."""
 _shared = bytearray(_READ_SIZE)
 _shared_view = memoryview(_shared)
 _frame_size = struct.Struct(">i").unpack_from
@@ -300,8 +302,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             log.warning("closing connection peer=%s reason=%s", self.peer, reason)
             self.close()
 
+    def drop(self, reason: str) -> None:
+        """Close at once, without what is ready, and log the reason."""
+        if self.transport is not None:
+            log.warning("closing connection peer=%s reason=%s", self.peer, reason)
+            transport, self.transport = self.transport, None
+            transport.abort()
+
     def close(self) -> None:
-        """Send what is ready, then close."""
+        """Send what is ready, then close, also if the peer does not take it."""
         if self._outbox.ready:
             self.flush()
         if self.transport is not None:
@@ -310,6 +319,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 transport.abort()  # it cannot wait for the rest, which bypasses it
             else:
                 transport.close()
+                if transport.get_write_buffer_size():
+                    self._flushes.loop.call_later(_LINGER_S, transport.abort)
 
     def is_idle(self, seconds: float, now: float) -> bool:
         """Return whether nothing was received or sent for `seconds`; detected late, by the time between two calls."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from kohort.broker.config import BrokerConfig, Listener
 from kohort.broker.net.connection import ClientConnection
 from kohort.broker.net.flushes import FlushQueue
+from kohort.broker.net.newcomers import Newcomers
 from kohort.broker.net.tls import ListenerTls
 from kohort.broker.net.tls_server import TlsServer
 from kohort.errors import KohortError
@@ -54,6 +55,7 @@ class Dependencies(Protocol):
 _SWEEP_EVERY_S = 1.0
 """Shortest interval between sweeps; a frame that is never completed is found at most this late."""
 _NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+_MAX_CONNECTIONS = "there are max.connections connections already"
 _LOOKS = 8
 """Checks of a connection within connections.max.idle.ms; it is closed late by at most one interval."""
 
@@ -71,8 +73,7 @@ class Sockets:
         self._throttled: dict[ClientConnection, None] = {}
         self._mid_frame: dict[ClientConnection, None] = {}
         """Connections on which an incomplete request arrived since their last check."""
-        self._unauthenticated: dict[ClientConnection, float] = {}
-        """Connections that are not authenticated yet, and until when they may be so, the earliest first."""
+        self._newcomers = Newcomers(self._loop.time)
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweeps_at = 0.0
         self._closing = False
@@ -108,7 +109,7 @@ class Sockets:
         new_connection = partial(self._new_connection, listener, secured)
         if secured.tls is not None:
             encrypted = TlsServer(
-                secured.tls, new_connection, may_begin=self._may_shake_hands, timeout_s=self._authentication_s
+                secured.tls, new_connection, self._newcomers, self._refusal, timeout_s=self._authentication_s
             )
             self._tls_servers.append(encrypted)
             return await encrypted.start(host, port)
@@ -167,27 +168,31 @@ class Sockets:
         if self._closing:
             connection.close()
         elif len(self._connections) > self._broker.config.number("max.connections"):
-            connection.refuse("there are max.connections connections already")
+            connection.refuse(_MAX_CONNECTIONS)
         elif not secured.admit(connection, self._authenticated):
-            if self._too_many_unauthenticated:
-                connection.refuse("there are max.connections.unauthenticated connections already")
-            self._unauthenticated[connection] = self._loop.time() + self._authentication_s
+            # A connection with TLS was admitted before its handshake.
+            refusal = None if secured.tls is not None else self._refusal(connection.host)
+            if refusal is not None:
+                connection.refuse(refusal)
+            self._newcomers.add(connection, connection.host, connection.drop)
             self._sweep_within(_SWEEP_EVERY_S)
         else:
             self._sweep_within(self._check_interval_s)
 
     def _authenticated(self, connection: ClientConnection) -> None:
-        self._unauthenticated.pop(connection, None)
+        self._newcomers.remove(connection)
         connection.max_frame = self._broker.config.number("socket.request.max.bytes")
 
-    def _may_shake_hands(self) -> bool:
-        most = self._broker.config.number("max.connections")
-        return not self._closing and not self._too_many_unauthenticated and len(self) < most
-
-    @property
-    def _too_many_unauthenticated(self) -> bool:
-        most = self._broker.config.number("max.connections.unauthenticated")
-        return len(self._unauthenticated) + sum(map(len, self._tls_servers)) >= most
+    def _refusal(self, host: str) -> str | None:
+        """Return why the host may not have another connection that is not authenticated; None if it may."""
+        config = self._broker.config
+        if self._closing:
+            return "the broker is stopping"
+        if len(self) >= config.number("max.connections"):
+            return _MAX_CONNECTIONS
+        if not self._newcomers.make_room(host, config.number("max.connections.unauthenticated")):
+            return "there are max.connections.unauthenticated connections already"
+        return None
 
     @property
     def _authentication_s(self) -> float:
@@ -195,7 +200,7 @@ class Sockets:
 
     def _closed(self, connection: ClientConnection) -> None:
         self._connections.pop(connection, None)
-        self._unauthenticated.pop(connection, None)
+        self._newcomers.remove(connection)
         self._mid_frame.pop(connection, None)
         if connection.members and not self._closing:
             self._broker.member_connections.lost(connection)
@@ -241,9 +246,9 @@ class Sockets:
     def _sweep(self) -> None:
         now, self._sweeper = self._loop.time(), None
         self._close_incomplete_requests(now)
-        self._close_unauthenticated(now)
+        self._newcomers.expire(self._authentication_s)
         self._expire_idle(now)
-        if self._mid_frame or self._unauthenticated:
+        if self._mid_frame or self._newcomers:
             self._sweep_within(_SWEEP_EVERY_S)
         elif self._connections:
             self._sweep_within(next(iter(self._connections.values())) - now)
@@ -255,12 +260,6 @@ class Sockets:
                 del self._mid_frame[connection]
             elif now - connection.mid_frame_since > frame_s:
                 connection.refuse("a request did not arrive completely within frame.read.timeout.ms")
-
-    def _close_unauthenticated(self, now: float) -> None:
-        for connection, until in list(self._unauthenticated.items()):
-            if until > now:
-                break
-            connection.refuse("the client did not authenticate within authentication.timeout.ms")
 
     def _expire_idle(self, now: float) -> None:
         idle_s, again_at = self._check_interval_s * _LOOKS, now + self._check_interval_s

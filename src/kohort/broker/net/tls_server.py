@@ -9,8 +9,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 
 from kohort.broker.net.connection import ClientConnection
+from kohort.broker.net.newcomers import Newcomers
 from kohort.broker.net.tls import ListenerTls
 
 log = logging.getLogger("kohort.broker")
@@ -22,27 +24,26 @@ _ABORTED = frozenset({errno.ECONNABORTED, errno.EAGAIN, errno.EINTR, errno.EPROT
 
 
 class TlsServer:
-    """Accepts connections, from `start` on. `len(server)` is the number of handshakes under way."""
+    """Accepts connections, from `start` on."""
 
     def __init__(
         self,
         tls: ListenerTls,
         new_connection: Callable[[], ClientConnection],
+        newcomers: Newcomers,
+        refusal: Callable[[str], str | None],
         *,
-        may_begin: Callable[[], bool],
         timeout_s: float,
     ) -> None:
-        """`may_begin` returns whether another handshake may begin; if not, the connection is closed."""
+        """`refusal` returns why a host may not begin another handshake; None if it may."""
         self._tls = tls
         self._new_connection = new_connection
-        self._may_begin = may_begin
+        self._newcomers = newcomers
+        self._refusal = refusal
         self._timeout_s = timeout_s
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: set[asyncio.Task[None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._handshakes)
 
     async def start(self, host: str, port: int) -> int:
         """Listen on all addresses of the host, and return the port. Raise OSError."""
@@ -88,13 +89,19 @@ class TlsServer:
                     return
                 continue
             peer = f"{address[0]}:{address[1]}"
-            if not self._may_begin():
-                log.warning("closing connection peer=%s reason=there are too many connections already", peer)
+            refusal = self._refusal(f"/{address[0]}")
+            if refusal is not None:
+                log.warning("closing connection peer=%s reason=%s", peer, refusal)
                 accepted.close()
                 continue
             task = loop.create_task(self._shake_hands(accepted, peer))
             self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            self._newcomers.add(task, f"/{address[0]}", partial(_drop, task, peer))
+            task.add_done_callback(self._ended)
+
+    def _ended(self, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.discard(handshake)
+        self._newcomers.remove(handshake)
 
     async def _shake_hands(self, accepted: socket.socket, peer: str) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -109,6 +116,11 @@ class TlsServer:
         except BaseException:
             accepted.close()
             raise
+
+
+def _drop(handshake: asyncio.Task[None], peer: str, reason: str) -> None:
+    log.warning("closing connection peer=%s reason=%s", peer, reason)
+    handshake.cancel()
 
 
 def _reason(error: OSError | EOFError) -> str:
