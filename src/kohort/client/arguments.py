@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from math import isnan
 from operator import index
+from typing import TypeVar
 
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
+
+_T = TypeVar("_T")
 
 _LONGEST_S = 1e9
 """Longest wait in seconds, about thirty years. Clocks cannot represent longer ones, which mean forever anyway."""
@@ -39,10 +42,38 @@ def partition_of(given: object) -> TopicPartition:
     return TopicPartition(topic, whole_number(f"the partition of {topic}", number))
 
 
+def partitions_of(given: object) -> list[TopicPartition]:
+    """Return a collection of partitions as a list. Raises ConfigError."""
+    if isinstance(given, TopicPartition | str) or not isinstance(given, Iterable):
+        raise ConfigError(f"{given!r} is not a list of partitions: pass [TopicPartition(topic, number)].")
+    return [partition_of(partition) for partition in given]
+
+
 def names_of(topics: Iterable[str]) -> frozenset[str]:
     """Return topic names as a set; a string is a single name. Raises ConfigError."""
-    names = [topics] if isinstance(topics, str) else list(topics)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"{name!r} is not a topic: pass the topic's name.")
-    return frozenset(names)
+    return frozenset(listed_names("topic", topics))
+
+
+def listed_names(what: str, given: Iterable[str]) -> list[str]:
+    """Return names of `what`, such as "topic", as a list; a string is a single name. Raises ConfigError."""
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"{given!r} is not a list of {what} names.")
+    return [name_of(what, name) for name in ([given] if isinstance(given, str) else given)]
+
+
+def name_of(what: str, given: object) -> str:
+    """Return the name of a `what`, such as "topic". Raises ConfigError."""
+    if not isinstance(given, str) or not given:
+        raise ConfigError(f"{given!r} is not a {what}: pass the {what}'s name.")
+    return given
+
+
+def objects_of(kind: type[_T], given: object, example: str) -> list[_T]:
+    """Return a collection of objects as a list. `example` makes one of them. Raises ConfigError."""
+    if isinstance(given, str | kind) or not isinstance(given, Iterable):
+        raise ConfigError(f"{given!r} is not a list of {kind.__name__}: pass [{example}].")
+    listed = list(given)
+    for item in listed:
+        if not isinstance(item, kind):
+            raise ConfigError(f"{item!r} is not a {kind.__name__}: pass {example}.")
+    return listed

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar, Unpack
 
 from kohort.client.admin.acls import create_acls, delete_acls, describe_acls
-from kohort.client.admin.configs import ConfigKind, ConfigValue, alter_configs, describe_configs, list_config_resources
+from kohort.client.admin.configs import (
+    ConfigKind,
+    ConfigValue,
+    alter_configs,
+    checked_changes,
+    checked_resource,
+    describe_configs,
+    list_config_resources,
+)
 from kohort.client.admin.elections import elect_leaders
 from kohort.client.admin.group_changes import alter_offsets, remove_all_members
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
@@ -27,7 +35,7 @@ from kohort.client.admin.users import (
     alter_user_scram_credentials,
     describe_user_scram_credentials,
 )
-from kohort.client.arguments import whole_number
+from kohort.client.arguments import listed_names, name_of, objects_of, partitions_of, whole_number
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership import committed_offsets
@@ -116,7 +124,7 @@ class Admin:
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
         """Return the metadata of these topics, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        known = await self._metadata(None if names is None else list(names))
+        known = await self._metadata(None if names is None else listed_names("topic", names))
         for topic in known.topics.values():
             if topic.error is not ErrorCode.NONE and not topic.exists:
                 raise KafkaError(topic.error, f"{topic.name}: {topic.error.sentence}")
@@ -126,7 +134,7 @@ class Admin:
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: Millis | None = None
     ) -> dict[str, UUID]:
         """Create topics and return their IDs once all of them can be used. Raises the first error."""
-        wanted = list(topics)
+        wanted = objects_of(NewTopic, topics, "NewTopic(name)")
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in wanted],
             timeout_ms=self._timeout_ms(timeout_ms),
@@ -141,7 +149,7 @@ class Admin:
 
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
         """Delete topics with all their records, and wait until they are gone. Raises the first error."""
-        listed = list(names)
+        listed = listed_names("topic", names)
         timeout = self._timeout_ms(timeout_ms)
 
         def question(connection: BrokerConnection) -> Message:
@@ -166,7 +174,11 @@ class Admin:
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
         """Increase a topic's partition count to `total`. Keys then map anew, and consumers rebalance."""
         request = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=topic, count=whole_number("total", total, None), assignments=None)],
+            topics=[
+                CreatePartitionsTopic(
+                    name=name_of("topic", topic), count=whole_number("total", total, None), assignments=None
+                )
+            ],
             timeout_ms=self._options.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -190,13 +202,13 @@ class Admin:
 
         Each has the sizes of the partitions of these topics, or of all, in bytes.
         """
-        return await describe_log_dirs(self._cluster, topics)
+        return await describe_log_dirs(self._cluster, None if topics is None else listed_names("topic", topics))
 
     async def describe_producers(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the active producers of each partition: IDs, last sequence numbers and open transactions."""
-        return await describe_producers(self._cluster, partitions)
+        return await describe_producers(self._cluster, partitions_of(partitions))
 
     async def elect_leaders(
         self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False
@@ -206,21 +218,23 @@ class Admin:
         ELECTION_NOT_NEEDED means that the preferred leader already leads. `unclean` elects any
         replica, which may lose records.
         """
-        return await elect_leaders(self._cluster, partitions, unclean=unclean)
+        wanted = None if partitions is None else partitions_of(partitions)
+        return await elect_leaders(self._cluster, wanted, unclean=unclean)
 
     # -- configs
 
     async def list_config_resources(self, kinds: Collection[ConfigKind] = ()) -> list[tuple[ConfigKind, str]]:
         """Return the resources that have configs (topics, brokers, groups), of these kinds or of all."""
-        return await list_config_resources(self._cluster, kinds)
+        wanted = objects_of(ConfigKind, kinds, "ConfigKind.TOPIC")
+        return await list_config_resources(self._cluster, wanted)
 
     async def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
         """Return the configs of a topic, a broker (node ID as text; "" for cluster-wide defaults) or a group."""
-        return await describe_configs(self._cluster, kind, name)
+        return await describe_configs(self._cluster, *checked_resource(kind, name))
 
     async def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs, or reset them to their defaults (None). Other configs remain unchanged."""
-        await alter_configs(self._cluster, kind, name, changes)
+        await alter_configs(self._cluster, *checked_resource(kind, name), checked_changes(changes))
 
     # -- users
 
@@ -270,44 +284,47 @@ class Admin:
 
         `states` and `types` select groups; empty ones select all.
         """
-        return await list_groups(self._cluster, states, types)
+        return await list_groups(self._cluster, listed_names("state", states), listed_names("type", types))
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Return the state and members of each group, in the given order."""
-        return {group_id: await describe_group(self._cluster, group_id) for group_id in group_ids}
+        wanted = listed_names("group", group_ids)
+        return {group_id: await describe_group(self._cluster, group_id) for group_id in wanted}
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups and their offsets. Raises NON_EMPTY_GROUP if a group has members."""
-        for group_id in group_ids:
+        for group_id in listed_names("group", group_ids):
             await delete_group(self._cluster, group_id)
 
     async def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
         """Remove members by member ID, or static members by instance ID. They may join again."""
-        await remove_members(self._cluster, group_id, list(members), list(instances))
+        member_ids, instance_ids = listed_names("member", members), listed_names("static member", instances)
+        await remove_members(self._cluster, name_of("group", group_id), member_ids, instance_ids)
 
     async def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
         """Remove all current members, including static ones, and return them."""
-        return await remove_all_members(self._cluster, group_id)
+        return await remove_all_members(self._cluster, name_of("group", group_id))
 
     async def group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets, in these partitions or in all."""
-        return await committed_offsets(self._cluster, group_id, partitions)
+        wanted = None if partitions is None else partitions_of(partitions)
+        return await committed_offsets(self._cluster, name_of("group", group_id), wanted)
 
     async def group_lag(self, group_id: str) -> list[GroupOffset]:
         """Return committed offset, end and lag of each partition with a committed offset or an assignment."""
-        return await group_lag(self._cluster, group_id)
+        return await group_lag(self._cluster, name_of("group", group_id))
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
         """Commit offsets for a group without members. Raises UNKNOWN_MEMBER_ID if it has members."""
-        await alter_offsets(self._cluster, group_id, offsets)
+        await alter_offsets(self._cluster, name_of("group", group_id), offsets)
 
     async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """Delete committed offsets. Raises GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to the topic."""
-        await delete_offsets(self._cluster, group_id, partitions)
+        await delete_offsets(self._cluster, name_of("group", group_id), partitions_of(partitions))
 
     # -- requests
 
@@ -372,8 +389,10 @@ def _or_default(name: str, given: int | None) -> int:
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
     return CreatableTopic(
-        name=topic.name,
+        name=name_of("topic", topic.name),
         num_partitions=_or_default("partitions", topic.partitions),
         replication_factor=_or_default("replication_factor", topic.replication_factor),
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in checked_changes(topic.configs).items()
+        ],
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kohort.client.net import BrokerConnection, Cluster
+from kohort.errors import ConfigError
 from kohort.requests import check
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -62,6 +63,28 @@ class ConfigValue:
     def is_default(self) -> bool:
         """Whether the value is Kafka's default, because it is set nowhere."""
         return self.source is ConfigSource.DEFAULT
+
+
+def checked_resource(kind: object, name: object) -> tuple[ConfigKind, str]:
+    """Return type and name of a resource with configs. Raises ConfigError."""
+    if not isinstance(kind, ConfigKind):
+        choices = ", ".join(f"ConfigKind.{choice.name}" for choice in ConfigKind)
+        raise ConfigError(f"the kind is {kind!r}, but must be one of: {choices}.")
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of the {kind.name.lower()} is {name!r}, but must be text.")
+    return kind, name
+
+
+def checked_changes(changes: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the values of configs by name. Raises ConfigError."""
+    if not isinstance(changes, Mapping):
+        raise ConfigError(f"the configs are {changes!r}, but must be a mapping of names to values.")
+    for name, value in changes.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{name!r} is not the name of a config: pass text.")
+        if not isinstance(value, str | None):
+            raise ConfigError(f"the value of {name} is {value!r}, but must be text: pass {str(value)!r}.")
+    return dict(changes)
 
 
 async def describe_configs(cluster: Cluster, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
