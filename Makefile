@@ -58,7 +58,7 @@ source: $(VENV)/.develop
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
 	$(PYTEST) -n $(LONG_WORKERS) --broker both -m "interop or kafka"
 
-conversation: $(VENV)/.develop ## 2,300 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
+conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
 	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py
 
 interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about an hour; BROKER=kafka asks Apache Kafka

@@ -17,7 +17,7 @@ from tests.fuzz.frames import Frame, write_frames
 from tests.fuzz.messages import RECORDED
 from tests.interop.conversation import scenes
 from tests.interop.conversation.play import play
-from tests.interop.conversation.settings import PARTS
+from tests.interop.conversation.settings import ADMINS, PARTS
 from tests.interop.conversation.stage import SCENES
 from tests.interop.kohort import running_kohort
 
@@ -99,7 +99,7 @@ async def record() -> list[Frame]:
             relay = Relay(broker.address)
             server = await asyncio.start_server(relay.serve, "127.0.0.1", 0)
             host, port = server.sockets[0].getsockname()
-            await play(f"{host}:{port}", SCENES[part])
+            await play(f"{host}:{port}", SCENES[part], ADMINS.get(part, ""))
             server.close()
             frames |= dict.fromkeys(relay.kept())
     return list(frames)

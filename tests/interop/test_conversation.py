@@ -16,7 +16,7 @@ from tests.conftest import need_jars
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_OTHER_TESTS, Expected
 from tests.interop.conversation.play import Difference, differences, play
-from tests.interop.conversation.settings import KAFKAS_OWN, PARTS, PROMPT_OFF
+from tests.interop.conversation.settings import ADMINS, KAFKAS_OWN, PARTS, PROMPT_OFF
 from tests.interop.conversation.stage import SCENES
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
@@ -29,14 +29,15 @@ async def differences_in(part: str, kohorts_own: Mapping[str, str]) -> list[Diff
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in {**settings, **kohorts_own}.items()}
     with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
-        told = await asyncio.gather(play(kafka.bootstrap, SCENES[part]), play(kohort.bootstrap, SCENES[part]))
+        admin = ADMINS.get(part, "")
+        told = await asyncio.gather(*(play(one.bootstrap, SCENES[part], admin) for one in (kafka, kohort)))
     return list(differences(*told))
 
 
-@pytest.mark.long("seven pairs of brokers, two times, alone on the machine")
+@pytest.mark.long("eight pairs of brokers, two times, alone on the machine")
 @pytest.mark.kafka
 @pytest.mark.interop
-@pytest.mark.timeout(600)  # seven pairs of brokers, each for half a minute at most where the machine is quiet
+@pytest.mark.timeout(600)  # eight pairs of brokers, each for half a minute at most where the machine is quiet
 @pytest.mark.parametrize(
     ("kohorts_own", "expected"),
     [

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED
 from tests.interop.conversation.play import differences, play
-from tests.interop.conversation.settings import KAFKAS_OWN, PARTS, PROMPT_OFF
+from tests.interop.conversation.settings import ADMINS, KAFKAS_OWN, PARTS, PROMPT_OFF
 from tests.interop.conversation.stage import SCENES, Scene
 from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
@@ -25,7 +25,7 @@ async def show(part: str, chosen: Mapping[str, Scene], kohorts_own: Mapping[str,
     ours = {name.replace(".", "_"): value for name, value in {**settings, **kohorts_own}.items()}
     expected = EXPECTED if kohorts_own else EXPECTED + AT_DEFAULTS
     with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
-        told = await asyncio.gather(play(kafka.bootstrap, chosen), play(kohort.bootstrap, chosen))
+        told = await asyncio.gather(*(play(one.bootstrap, chosen, ADMINS.get(part, "")) for one in (kafka, kohort)))
     if spoken:
         for scene, exchanges in told[0].items():
             for exchange in exchanges:

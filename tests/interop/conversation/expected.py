@@ -178,6 +178,8 @@ an internal error."""
 _WHOLE_BATCHES = """\
 A fetch response ends with a whole batch. Kafka cuts the batch at the limit, and clients drop the
 incomplete part."""
+_NO_ID = "A topic that is only validated gets no id. Kafka generates one."
+_A_DEFAULT = "min.insync.replicas is a default in Kohort. KRaft sets it for the cluster."
 
 _BROKER = (
     Expected(
@@ -281,11 +283,8 @@ A batch with a producer id needs an epoch. Kafka accepts it without.""",
         "metadata",
         "one by name, one by id",
     ),
-    Expected(
-        "min.insync.replicas is a default in Kohort. KRaft sets it for the cluster.",
-        "create-topics",
-        field="*.min.insync.replicas.config_source",
-    ),
+    Expected(_A_DEFAULT, "create-topics", field="*.min.insync.replicas.config_source"),
+    Expected(_A_DEFAULT, exchange="*create topics v7", field="*.min.insync.replicas.config_source"),
     Expected(
         """\
 If a request deletes a topic by its name and by its id, Kohort returns one error, for the name.
@@ -293,12 +292,8 @@ Kafka adds one for the id.""",
         "delete-topics",
         "one by name and by id",
     ),
-    Expected(
-        "A topic that is only validated gets no id. Kafka generates one.",
-        "create-topics",
-        field="*topic_id",
-        kohort="no id",
-    ),
+    Expected(_NO_ID, "create-topics", field="*topic_id", kohort="no id"),
+    Expected(_NO_ID, exchange="*create topics v7", field="*topic_id", kohort="no id"),
     Expected(
         "Two topic names that collide in metric names are rejected in one request as they are in two.",
         "create-topics",
@@ -341,6 +336,15 @@ _ADMIN = (
     Expected(_UNUSABLE, "refused-scram-credentials", "no password", "*error_code", -1, 93),
     Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*log_dir"),
     Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*_bytes"),
+    Expected(_IN_MEMORY, "one-operation-on-the-cluster", "*: log dirs *", "*_bytes"),
+    Expected(_IN_MEMORY, "one-operation-on-the-cluster", "*: log dirs *", "*log_dir"),
+    Expected(
+        """\
+A client that may not describe the cluster gets an error if it asks for the SCRAM credentials of all
+users. Kafka never answers.""",
+        "nothing-is-allowed",
+        "all credentials",
+    ),
 )
 
 EXPECTED = _GROUPS + _CONSUMER_GROUPS + _BROKER + _ADMIN

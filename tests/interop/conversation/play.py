@@ -22,14 +22,14 @@ _NOT_YET = {
 }
 
 
-async def play(bootstrap: str, scenes: Mapping[str, Scene]) -> dict[str, list[Exchange]]:
-    """The transcript of each scene."""
+async def play(bootstrap: str, scenes: Mapping[str, Scene], admin: str = "") -> dict[str, list[Exchange]]:
+    """The transcript of each scene. With an admin, users authenticate."""
     host, _, port = bootstrap.rpartition(":")
-    await warm_up(Stage("warm-up", host, int(port)), [f"warm-up-{number}" for number in range(30)])
+    await warm_up(Stage("warm-up", host, int(port), admin), [f"warm-up-{number}" for number in range(30)])
     room = asyncio.Semaphore(AT_ONCE)
 
     async def transcript_of(name: str, scene: Scene) -> list[Exchange]:
-        stage = Stage(name, host, int(port))
+        stage = Stage(name, host, int(port), admin)
         async with room:
             try:
                 await scene(stage)

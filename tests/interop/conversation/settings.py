@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-KAFKAS_OWN = {"group.consumer.assignor.offload.enable": "false"}
+KAFKAS_OWN = {
+    "group.consumer.assignor.offload.enable": "false",
+    # For the connection of the broker to itself.
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+}
 """Of Kafka alone. It computes assignments in other threads by default, so that no answer could be foretold."""
 
 _COMMON = {
@@ -22,6 +26,11 @@ _CONSUMER = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "500",
 }
+
+SUPER_USER = "root"
+_USERS = (SUPER_USER, "alice", "bob", "carol", "dave", "erin")
+"""Users of the listener with SASL; a user's password is the name."""
+_LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{SUPER_USER}"'
 
 PARTS: Mapping[str, Mapping[str, str]] = {
     "common": _COMMON,
@@ -43,8 +52,24 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     },
+    "permissions": {
+        **_CONSUMER,
+        "auto.create.topics.enable": "false",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        # Kafka's broker is anonymous to its controller.
+        "super.users": f"User:{SUPER_USER};User:ANONYMOUS",
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": " ".join(
+            [_LOGIN, f'password="{SUPER_USER}"', *(f'user_{name}="{name}"' for name in _USERS)]
+        )
+        + ";",
+    },
     "disabled": {**_CONSUMER, "group.consumer.migration.policy": "disabled"},
 }
+
+ADMINS: Mapping[str, str] = {"permissions": SUPER_USER}
+"""The user that sets scenes up, in the parts where users authenticate."""
 
 PROMPT_OFF: Mapping[str, str] = {"group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
 """Kohort as it answers without holding heartbeats and without waiting for members that disconnected."""

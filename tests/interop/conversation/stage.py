@@ -22,6 +22,8 @@ from kohort.wire.messages.list_config_resources import ListConfigResourcesRespon
 from kohort.wire.messages.list_groups import ListGroupsResponse
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.interop.conversation.plain import Names, Plain
 
 PATIENCE = 12.0
@@ -48,6 +50,8 @@ class Stage:
     scene: str
     host: str
     port: int
+    user: str = ""
+    """Who the admin client is; empty where nobody authenticates."""
     transcript: list[Exchange] = field(default_factory=list)
     ids: dict[str, UUID] = field(default_factory=dict)
     """Topic ids by name, of the topics that the scene made."""
@@ -58,11 +62,11 @@ class Stage:
     def __post_init__(self) -> None:
         self.names = Names(self.port)
         self.group = self.scene
-        self.admin = Client(self, "admin")
+        self.admin = Client(self, "admin", self.user)
 
-    def client(self, name: str) -> Client:
-        """Somebody who asks."""
-        return Client(self, name)
+    def client(self, name: str, *, user: str = "") -> Client:
+        """Somebody who asks, as that user."""
+        return Client(self, name, user)
 
     async def topic(self, suffix: str, partitions: int = 1, **configs: str) -> str:
         """Make a topic, wait until it can be used, and return its name. No exchange."""
@@ -134,7 +138,7 @@ class Stage:
                 result for result in answer.results if result.error_code or result.user.startswith(self.scene)
             ]
         if isinstance(answer, FetchResponse):
-            answer.responses = _by_topic(answer.responses)
+            answer.responses = _by_topic(answer.responses, {topic_id: name for name, topic_id in self.ids.items()})
         return self.names.plain(answer)
 
     def close(self) -> None:
@@ -143,7 +147,7 @@ class Stage:
             connection.close()
 
 
-def _by_topic(responses: list[FetchableTopicResponse]) -> list[FetchableTopicResponse]:
+def _by_topic(responses: list[FetchableTopicResponse], names: Mapping[UUID, str]) -> list[FetchableTopicResponse]:
     """One entry for each topic: Kafka begins another where the partitions of two topics take turns."""
     topics: dict[tuple[str, UUID], FetchableTopicResponse] = {}
     for response in responses:
@@ -152,15 +156,16 @@ def _by_topic(responses: list[FetchableTopicResponse]) -> list[FetchableTopicRes
             FetchableTopicResponse(topic=response.topic, topic_id=response.topic_id),
         )
         topics[response.topic, response.topic_id].partitions += response.partitions
-    return [topics[name] for name in sorted(topics)]
+    return [topics[name, of] for name, of in sorted(topics, key=lambda one: (one[0] or names.get(one[1], ""), one[1]))]
 
 
 class Connection:
     """One connection: answers come in the order of the requests."""
 
-    def __init__(self, stage: Stage, client_id: str) -> None:
+    def __init__(self, stage: Stage, client_id: str, user: str) -> None:
         self._stage = stage
         self._client_id = client_id
+        self._user = user
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._reading: asyncio.Task[bytes | None] | None = None
 
@@ -169,6 +174,25 @@ class Connection:
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._stage.host, self._stage.port)
             self._stage.connections.append(self)
+            if self._user:
+                await self._authenticate()
+        self._write(key, version, body)
+
+    async def _authenticate(self) -> None:
+        """Authenticate by PLAIN; the password is the name."""
+        for request, version, kind in (
+            (SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse),
+            (SaslAuthenticateRequest(auth_bytes=f"\0{self._user}\0{self._user}".encode()), 2, SaslAuthenticateResponse),
+        ):
+            self._write(request.KEY, version, encode(request, version))
+            frame = await self.receive()
+            assert frame is not None, f"{self._user} cannot authenticate"
+            _, position = read_response_header(frame, request.KEY, version)
+            answer: Any = decode(kind, version, frame[position:])
+            assert not answer.error_code, answer
+
+    def _write(self, key: int, version: int, body: bytes) -> None:
+        assert self._streams is not None
         frame = request_header(key, version, 7, self._client_id) + body
         self._streams[1].write(struct.pack(">i", len(frame)) + frame)
 
@@ -215,10 +239,11 @@ class Connection:
 class Client:
     """Somebody who asks. Where a request of its waits, the next one takes another connection."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: Stage, name: str, user: str = "") -> None:
         self.stage = stage
         self.name = name
-        self._connections = [Connection(stage, name)]
+        self.user = user
+        self._connections = [Connection(stage, name, user)]
         self._waiting: list[tuple[Connection, type[Message], int]] = []
 
     async def ask(self, name: str, request: Message, v: int) -> Any:
@@ -275,14 +300,14 @@ class Client:
         """Close all its connections; the next request opens a new one."""
         for connection in self._connections:
             connection.close()
-        self._connections = [Connection(self.stage, self.name)]
+        self._connections = [Connection(self.stage, self.name, self.user)]
         self._waiting = []
 
     def _free(self) -> Connection:
         busy = [connection for connection, _, _ in self._waiting]
         free = next((connection for connection in self._connections if connection not in busy), None)
         if free is None:
-            free = Connection(self.stage, self.name)
+            free = Connection(self.stage, self.name, self.user)
             self._connections.append(free)
         return free
 

@@ -34,6 +34,7 @@ from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest, Descr
 from kohort.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 from kohort.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -119,6 +120,7 @@ def alter_configs(access: RequestAccess, request: replacing.AlterConfigsRequest)
         refused,
         replacing.AlterConfigsResponse(),
         "responses",
+        refused_first=True,
     )
 
 
@@ -146,6 +148,28 @@ def incremental_alter_configs(
     )
 
 
+def elect_leaders(access: RequestAccess, request: ElectLeadersRequest) -> ElectLeadersRequest | None:
+    """Elect leaders if the client may alter the cluster; otherwise return the error for each partition, too."""
+    if access.cluster(Operation.ALTER):
+        return request
+    response = ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=_DENIED, error_message=_DENIED.sentence)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+    if access.call.version >= 1:
+        response.error_code = _DENIED
+    access.refuse(response)
+    return None
+
+
 def _may_config(access: RequestAccess, operation: Operation, resource: Any) -> bool:
     if resource.resource_type == _TOPIC:
         return access.topic(operation, resource.resource_name)
@@ -166,22 +190,6 @@ def _config_code(resource_type: int) -> ErrorCode:
 def log_dirs(request: DescribeLogDirsRequest) -> Message:
     """Return the response without any directory."""
     return DescribeLogDirsResponse(error_code=_DENIED)
-
-
-def elected_leaders(request: ElectLeadersRequest) -> Message:
-    """Return the error for the request and for each partition that it names."""
-    return ElectLeadersResponse(
-        error_code=_DENIED,
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(partition_id=index, error_code=_DENIED) for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions or ()
-        ],
-    )
 
 
 def altered_reassignments(request: AlterPartitionReassignmentsRequest) -> Message:
@@ -232,8 +240,9 @@ def deleted_acls(request: DeleteAclsRequest) -> Message:
 
 
 def described_credentials(request: DescribeUserScramCredentialsRequest) -> Message:
-    """Return the error for the request."""
-    return DescribeUserScramCredentialsResponse(error_code=_DENIED, error_message=_DENIED.sentence)
+    """Return the error for the request, and for each user without the name (Kafka does the same)."""
+    results = [DescribeUserScramCredentialsResult(error_code=_DENIED) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=_DENIED, error_message=_DENIED.sentence, results=results)
 
 
 def altered_credentials(request: AlterUserScramCredentialsRequest) -> Message:

@@ -16,7 +16,7 @@ from kohort.wire.messages.delete_groups import DeletableGroupResult, DeleteGroup
 from kohort.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest
-from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.offset_commit import (
@@ -51,15 +51,29 @@ _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _TRANSACTION = 1
 """Type of a key in FindCoordinator that is a transactional ID."""
+_SYNC_NAMES_ITS_PROTOCOL_FROM = 5  # KIP-559
+_JOIN_MAY_NAME_NO_PROTOCOL_FROM = 7
 
 _R = TypeVar("_R", JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 
 
 def member(access: RequestAccess, request: _R) -> _R | None:
     """Let a member of a classic group take part if it may read the group."""
+    version = access.call.version
+    if (
+        isinstance(request, SyncGroupRequest)
+        and version >= _SYNC_NAMES_ITS_PROTOCOL_FROM
+        and (request.protocol_type is None or request.protocol_name is None)
+    ):
+        # Kafka checks this before the permission.
+        access.refuse(refusal(request, version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return None
     if access.group(Operation.READ, request.group_id):
         return request
-    access.refuse(refusal(request, access.call.version, _DENIED))
+    refused = refusal(request, version, _DENIED)
+    if isinstance(refused, JoinGroupResponse) and version >= _JOIN_MAY_NAME_NO_PROTOCOL_FROM:
+        refused.protocol_name = None
+    access.refuse(refused)
     return None
 
 
@@ -84,16 +98,17 @@ def consumer_group_describe(
     """Describe the groups that the client may describe, if it may describe all of their topics, too."""
 
     def amend(response: ConsumerGroupDescribeResponse) -> None:
-        for group in response.groups:
-            if group.error_code == ErrorCode.NONE:
-                if request.include_authorized_operations:
-                    group.authorized_operations = access.group_bits(group.group_id)
-                if not all(access.topic(Operation.DESCRIBE, name) for name in _topics(group)):
-                    group.error_code = _TOPIC_DENIED
-                    group.error_message = (
-                        "The group has described topic(s) that the client is not authorized to describe."
-                    )
-                    group.members = []
+        for at, group in enumerate(response.groups):
+            if group.error_code != ErrorCode.NONE:
+                continue
+            if not all(access.topic(Operation.DESCRIBE, name) for name in _topics(group)):
+                response.groups[at] = DescribedConsumerGroup(
+                    group_id=group.group_id,
+                    error_code=_TOPIC_DENIED,
+                    error_message="The group has described topic(s) that the client is not authorized to describe.",
+                )
+            elif request.include_authorized_operations:
+                group.authorized_operations = access.group_bits(group.group_id)
 
     access.amend(amend)
     return access.only(
@@ -200,6 +215,7 @@ def offset_delete(access: RequestAccess, request: OffsetDeleteRequest) -> Offset
         refused,
         OffsetDeleteResponse(),
         "topics",
+        refused_first=True,
     )
 
 
@@ -226,6 +242,7 @@ def offset_commit(access: RequestAccess, request: OffsetCommitRequest) -> Offset
         refused,
         OffsetCommitResponse(),
         "topics",
+        refused_first=True,
     )
 
 

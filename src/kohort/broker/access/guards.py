@@ -39,7 +39,7 @@ GUARDS: Mapping[ApiKey, Guard] = {
     ApiKey.DESCRIBE_LOG_DIRS: cluster(Operation.DESCRIBE, cluster_guards.log_dirs),
     ApiKey.CREATE_PARTITIONS: topic_guards.create_partitions,
     ApiKey.DELETE_GROUPS: group_guards.delete_groups,
-    ApiKey.ELECT_LEADERS: cluster(Operation.ALTER, cluster_guards.elected_leaders),
+    ApiKey.ELECT_LEADERS: cluster_guards.elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: cluster_guards.incremental_alter_configs,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(Operation.ALTER, cluster_guards.altered_reassignments),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(Operation.DESCRIBE, cluster_guards.listed_reassignments),

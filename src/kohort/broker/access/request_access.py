@@ -106,11 +106,13 @@ class RequestAccess:
         refused: Callable[[Any], Any],
         answer: Message,
         results: str,
+        *,
+        refused_first: bool = False,
     ) -> _M | None:
         """Take the items that are not allowed out of the request, and add their results to the response.
 
         `items` and `results` name the lists of the request and of the response. If nothing is left, `answer` is the
-        response.
+        response. Kafka adds them at the end of most responses, and before the others in some.
         """
         denied = [item for item in getattr(request, items) if not allowed(item)]
         if not denied:
@@ -122,7 +124,12 @@ class RequestAccess:
             self.refuse(answer)
             return None
         setattr(request, items, kept)
-        self.amend(lambda response: getattr(response, results).extend(added))
+
+        def add(response: Message) -> None:
+            found = getattr(response, results)
+            found[:] = [*added, *found] if refused_first else [*found, *added]
+
+        self.amend(add)
         return request
 
 

@@ -137,7 +137,9 @@ def list_offsets(access: RequestAccess, request: ListOffsetsRequest) -> ListOffs
 def offset_for_leader_epoch(
     access: RequestAccess, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochRequest | None:
-    """Look up epochs of topics that the client may describe."""
+    """Look up epochs of topics that the client may describe, or of all if it acts as a broker."""
+    if access.cluster(Operation.CLUSTER_ACTION):
+        return request
 
     def refused(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
         return OffsetForLeaderTopicResult(
@@ -169,8 +171,9 @@ def metadata(access: RequestAccess, request: MetadataRequest) -> MetadataRequest
     if request.include_topic_authorized_operations:
 
         def tell_topics(response: MetadataResponse) -> None:
+            # Also of topics that do not exist (Kafka does the same).
             for topic in response.topics:
-                if topic.error_code == ErrorCode.NONE and topic.name is not None:
+                if topic.name is not None:
                     topic.topic_authorized_operations = access.topic_bits(topic.name)
 
         access.amend(tell_topics)
@@ -211,10 +214,9 @@ def metadata(access: RequestAccess, request: MetadataRequest) -> MetadataRequest
 
 
 def _hidden(topic: MetadataRequestTopic) -> MetadataResponseTopic:
-    """Return the answer for a topic that the client may not know: by its ID, it does not exist."""
+    """Return the answer for a topic that the client may not know: without its name if it has only the ID."""
     if topic.topic_id != NO_TOPIC_ID:
-        code = ErrorCode.UNKNOWN_TOPIC_ID
-        return MetadataResponseTopic(error_code=code, name=None, topic_id=topic.topic_id, partitions=[])
+        return MetadataResponseTopic(error_code=_DENIED, name=None, topic_id=topic.topic_id, partitions=[])
     return MetadataResponseTopic(error_code=_DENIED, name=topic.name, partitions=[])
 
 
@@ -361,9 +363,10 @@ def init_producer_id(access: RequestAccess, request: InitProducerIdRequest) -> I
     if request.transactional_id is not None:
         if access.transactional_id(Operation.WRITE, request.transactional_id):
             return request
-        access.refuse(InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        access.refuse(InitProducerIdResponse(error_code=code, producer_epoch=-1))
         return None
     if access.cluster(Operation.IDEMPOTENT_WRITE) or access.any_topic(Operation.WRITE):
         return request
-    access.refuse(InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    access.refuse(InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, producer_epoch=-1))
     return None
