@@ -176,6 +176,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.broker.logs",
         "kohort.broker.maintenance",
         "kohort.broker.net",
+        "kohort.broker.quotas",
         "kohort.broker.security",
         "kohort.cli",
         "kohort.client",

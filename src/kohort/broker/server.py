@@ -36,6 +36,7 @@ from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnecti
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
 from kohort.broker.net import ClientConnection, Served, Sockets
+from kohort.broker.quotas import ClientQuotas
 from kohort.broker.security import ListenerSecurity, ScramCredentials
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
@@ -127,6 +128,7 @@ class Broker:
             if self.access_control is not None:
                 self.access_control.open(self.store)
             self.scram_credentials = ScramCredentials(self.store)
+            self.client_quotas = ClientQuotas(self.store, self.config, lambda: self.now())
             self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
@@ -351,6 +353,7 @@ class Broker:
         """React to a change of the stored configs by another broker of the cluster."""
         if self.access_control is not None:
             self.access_control.follow()
+        self.client_quotas.follow()
         if now.get(_BROKER_CONFIGS) != before.get(_BROKER_CONFIGS):
             self._restore_config()
             self.store.change_defaults(store_defaults(self.config))

@@ -12,6 +12,8 @@ from kohort.errors import ConfigError, ErrorCode
 from kohort.security import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType, Secret
 from kohort.security.sasl import PlainClient
 from kohort.wire.codec import Message
+from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from kohort.wire.messages.alter_client_quotas import EntryData as AlteredQuotas
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kohort.wire.messages.alter_configs import AlterConfigsResource as ReplacedConfigs
 from kohort.wire.messages.alter_partition_reassignments import (
@@ -45,6 +47,7 @@ from kohort.wire.messages.delete_records import (
 )
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -319,6 +322,8 @@ REFUSED: Sequence[tuple[Message, int, type[Message], int]] = [
     ),
     (CreateAclsRequest(creations=[AclCreation()]), 3, CreateAclsResponse, CLUSTER),
     (DeleteAclsRequest(filters=[DeleteAclsFilter()]), 3, DeleteAclsResponse, CLUSTER),
+    (DescribeClientQuotasRequest(), 1, DescribeClientQuotasResponse, CLUSTER),
+    (AlterClientQuotasRequest(entries=[AlteredQuotas()]), 1, AlterClientQuotasResponse, CLUSTER),
     (DescribeUserScramCredentialsRequest(users=None), 0, DescribeUserScramCredentialsResponse, CLUSTER),
     (
         AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="bob", mechanism=1)]),

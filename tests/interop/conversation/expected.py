@@ -195,11 +195,16 @@ Kohort explains an error in a sentence where Kafka has no message.""",
     ),
     Expected(
         """\
-Unsupported APIs are not advertised: transactions, quotas, KRaft, share groups, and old versions of
-Produce.""",
+Unsupported APIs are not advertised: transactions, KRaft, share groups, and old versions of Produce.""",
         "api-versions",
         field="api_keys.*",
     ),
+    Expected(
+        "The ip of a quota is an address. Kafka also takes the name of a host.",
+        "client-quotas",
+        "*connections of a host name",
+    ),
+    Expected("A quota is a number. Kafka also stores NaN.", "client-quotas", "a percentage that is no number"),
     Expected(_ONE_NODE, "api-versions", field="*_features*"),
     Expected(_ONE_NODE, "fetches", "as a* follower"),
     Expected(_ONE_NODE, "fetches", "a last fetched epoch of the future"),

@@ -60,6 +60,11 @@ _SORTED = {
     "DescribeAclsResponse.resources": _ALL,
     "DescribeAclsResource.acls": _ALL,
     "DeleteAclsFilterResult.matching_acls": _ALL,
+    "AlterClientQuotasResponse.entries": "entity",
+    "DescribeClientQuotasResponse.entries": "entity",
+    "EntryData.entity": "entity_type",
+    "EntryData.values": "key",
+    "EntryDataResult.entity": "entity_type",
 }
 _SETS = {"Member.subscribed_topic_names"}
 # Told apart by name, so that one that only one broker has does not move all others.

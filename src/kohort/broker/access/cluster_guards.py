@@ -9,6 +9,11 @@ from kohort.security import Operation
 from kohort.wire.codec import Message
 from kohort.wire.messages import alter_configs as replacing
 from kohort.wire.messages import incremental_alter_configs as incremental
+from kohort.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntryDataResult,
+)
 from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -23,6 +28,7 @@ from kohort.wire.messages.alter_user_scram_credentials import (
 from kohort.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kohort.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -237,6 +243,21 @@ def deleted_acls(request: DeleteAclsRequest) -> Message:
     """Return the error for each filter."""
     result = DeleteAclsFilterResult(error_code=_DENIED, error_message=_DENIED.sentence)
     return DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+def described_quotas(request: DescribeClientQuotasRequest) -> Message:
+    """Return the error for the request."""
+    return DescribeClientQuotasResponse(error_code=_DENIED, error_message=_DENIED.sentence, entries=None)
+
+
+def altered_quotas(request: AlterClientQuotasRequest) -> Message:
+    """Return the error for each entity."""
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryDataResult(error_code=_DENIED, error_message=_DENIED.sentence, entity=entry.entity)
+            for entry in request.entries
+        ]
+    )
 
 
 def described_credentials(request: DescribeUserScramCredentialsRequest) -> Message:

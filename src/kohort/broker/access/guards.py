@@ -44,6 +44,8 @@ GUARDS: Mapping[ApiKey, Guard] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(Operation.ALTER, cluster_guards.altered_reassignments),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(Operation.DESCRIBE, cluster_guards.listed_reassignments),
     ApiKey.OFFSET_DELETE: group_guards.offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster(Operation.DESCRIBE_CONFIGS, cluster_guards.described_quotas),
+    ApiKey.ALTER_CLIENT_QUOTAS: cluster(Operation.ALTER_CONFIGS, cluster_guards.altered_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster(Operation.DESCRIBE, cluster_guards.described_credentials),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster(Operation.ALTER, cluster_guards.altered_credentials),
     ApiKey.DESCRIBE_CLUSTER: cluster_guards.describe_cluster,

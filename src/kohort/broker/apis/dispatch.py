@@ -61,7 +61,7 @@ class Dispatch:
             request = last.request
         else:
             request = self._decode(connection, found, frame, length)
-        call = Call(connection, correlation_id, found, request)
+        call = Call(connection, correlation_id, found, request, len(frame))
         try:
             held, connection.held_heartbeat = connection.held_heartbeat, None
             if held is not None and held.open:

@@ -23,6 +23,7 @@ from kohort.broker.fetch import (
 from kohort.broker.groups import BrokerJournal
 from kohort.broker.logs import DiskErrors, Topics
 from kohort.broker.net import Call
+from kohort.broker.quotas import ClientQuotas
 from kohort.errors import ErrorCode
 from kohort.log import CorruptBatch, OffsetOutOfRange, PartitionLog, Topic
 from kohort.log.cluster import FollowerLog
@@ -43,6 +44,7 @@ class Dependencies(LeaderParts, Protocol):
     """The parts of the broker that this module uses."""
 
     access_control: AccessControl | None
+    client_quotas: ClientQuotas
     disk_errors: DiskErrors
     fetch_max_bytes: int
     fetch_sessions: FetchSessions
@@ -104,6 +106,11 @@ class _Fetch:
         self._session = session
         self._epoch = session.epoch if session is not None else 0
         self._begins_session = begins_session
+        self._room = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = request.min_bytes
+        self._has_quota = False
+        if broker.client_quotas.fetch.enforced and _is_consumer(request):
+            self._fit_quota()
 
     def begin(self) -> None:
         """Answer the request, or park it."""
@@ -112,7 +119,7 @@ class _Fetch:
         if broker.journal.watching:
             self._tell_journal()
         at_once = gathered.failed or gathered.redirected or request.max_wait_ms <= 0 or not self._places
-        if at_once or gathered.size >= request.min_bytes:
+        if at_once or gathered.size >= self._min_bytes:
             self._reply(gathered)
             return
         client = self._call.connection.who
@@ -131,15 +138,14 @@ class _Fetch:
     def _check_again(self, last: bool) -> bool:
         gathered = self._gather()
         at_once = last or gathered.failed or gathered.redirected
-        if not (at_once or gathered.size >= self._request.min_bytes):
+        if not (at_once or gathered.size >= self._min_bytes):
             return False
         self._reply(gathered)
         return True
 
     def _gather(self) -> "_Gathered":
         request = self._request
-        room = min(request.max_bytes, self._broker.fetch_max_bytes)
-        gathered = _Gathered(self._broker, self._call, request, room)
+        gathered = _Gathered(self._broker, self._call, request, self._room)
         places = self._places if self._session is None else list(self._session.stirring.values())
         connection, new_partitions = self._call.connection, self._broker.new_partitions
         if connection.new_partitions_seen != new_partitions.count:
@@ -159,6 +165,9 @@ class _Fetch:
                 self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
                 return
             told = [(place, data) for place, data in gathered.read if place.has_changed(data)]
+        if self._is_throttled(told):
+            return
+        if session is not None:
             for place, data in told:
                 place.note_response(data)
                 if data.records:
@@ -174,6 +183,26 @@ class _Fetch:
         leaders = (data.current_leader for _, data in told)
         nodes = endpoints(self._broker, leaders, listener) if gathered.failed else []
         self._call.reply(FetchResponse(session_id=session_id, responses=_by_topic(told), node_endpoints=nodes))
+
+    def _fit_quota(self) -> None:
+        """Return no more bytes at once than the client's quota ever allows: it could never receive them."""
+        room = self._broker.client_quotas.fetch.room(self._call.connection)
+        if room is not None:
+            self._has_quota = True
+            self._room = int(min(self._room, room))
+            self._min_bytes = min(self._min_bytes, self._room)
+
+    def _is_throttled(self, told: list[tuple[FetchedPartition, PartitionData]]) -> bool:
+        """Return whether the client must pause because of its quota. Then it gets an empty response, as from Kafka."""
+        call = self._call
+        if not self._has_quota or not call.open:
+            return False
+        size = call.response_size(FetchResponse(responses=_by_topic(told)))
+        throttle_ms = self._broker.client_quotas.fetch.throttle_instead(call.connection, size)
+        if throttle_ms:
+            session_id = 0 if self._session is None else self._session.id
+            call.reply(FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id))
+        return throttle_ms > 0
 
     def _tell_journal(self) -> None:
         """Report the fetch to the journal: it counts as a read when it arrives, not when it is answered.

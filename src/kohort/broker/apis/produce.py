@@ -7,6 +7,7 @@ from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
 from kohort.broker.logs import INTERNAL_TOPICS, GroupCommit, TopicRules, Topics, Writer
 from kohort.broker.net import Call, ClientConnection
+from kohort.broker.quotas import ClientQuotas
 from kohort.errors import ErrorCode
 from kohort.log import Accepted, Duplicate, Fenced, OutOfOrder, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis
@@ -27,6 +28,7 @@ from kohort.wire.messages.produce import (
 class Dependencies(LeaderParts, Protocol):
     """The parts of the broker that this module uses."""
 
+    client_quotas: ClientQuotas
     rules: TopicRules
     topics: Topics
     writer: Writer
@@ -48,15 +50,16 @@ _NO_TIME = -1
 def handle(broker: Dependencies, call: Call, request: ProduceRequest) -> None:
     """Append records. acks=0 gets no answer; 1 and -1 both wait for the disk."""
     if request.acks not in (-1, 0, 1):
-        _reply(call, request, [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data])
+        refused = [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data]
+        _reply(broker, call, request, refused)
         return
     answers = [_append_topic(broker, topic, call.version, request.acks) for topic in request.topic_data]
     nodes = endpoints(broker, _leaders(answers), call.connection.listener)
     broker.throttle_if_full(call.connection)
     if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
-        _answer_when_durable(broker.writer.current(), call, request, answers, nodes)
+        _answer_when_durable(broker, broker.writer.current(), call, request, answers, nodes)
     else:
-        _reply(call, request, answers, nodes)
+        _reply(broker, call, request, answers, nodes)
 
 
 def _has_replicas(broker: Dependencies, topic: Topic, partition: int) -> bool:
@@ -177,6 +180,7 @@ def _writable(records: Buffer) -> bytearray | memoryview:
 
 
 def _answer_when_durable(
+    broker: Dependencies,
     commit: GroupCommit,
     call: Call,
     request: ProduceRequest,
@@ -184,15 +188,23 @@ def _answer_when_durable(
     nodes: list[NodeEndpoint],
 ) -> None:
     commit.then(
-        lambda: _reply(call, request, answers, nodes), lambda: _reply(call, request, _unwritten(answers), nodes)
+        lambda: _reply(broker, call, request, answers, nodes),
+        lambda: _reply(broker, call, request, _unwritten(answers), nodes),
     )
 
 
 def _reply(
-    call: Call, request: ProduceRequest, answers: list[TopicProduceResponse], nodes: Iterable[NodeEndpoint] = ()
+    broker: Dependencies,
+    call: Call,
+    request: ProduceRequest,
+    answers: list[TopicProduceResponse],
+    nodes: Iterable[NodeEndpoint] = (),
 ) -> None:
+    quota, throttle_ms = broker.client_quotas.produce, 0
+    if quota.enforced:
+        throttle_ms = quota.throttle(call.connection, call.size)
     if request.acks != 0:
-        call.reply(ProduceResponse(responses=answers, node_endpoints=list(nodes)))
+        call.reply(ProduceResponse(responses=answers, throttle_time_ms=throttle_ms, node_endpoints=list(nodes)))
     elif any(p.error_code != ErrorCode.NONE for answer in answers for p in answer.partition_responses):
         # As in Kafka: with acks=0, closing the connection is the only way to signal the error.
         call.connection.refuse("a batch with acks=0 was refused")

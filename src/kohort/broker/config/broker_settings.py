@@ -228,6 +228,15 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             0, "Age below which records are not compacted, in milliseconds.", 0, INT64, live=True
         ),
     },
+    "Quotas": {
+        "quota.window.num": Setting(
+            11,
+            "Number of windows over which the bytes of a client with a quota are measured; the last one is incomplete.",
+            1,
+            INT32,
+        ),
+        "quota.window.size.seconds": Setting(1, "Length of such a window, in seconds.", 1, INT32),
+    },
     "Fetch": {
         "fetch.max.bytes": Setting(
             57_671_680, "Maximum size of the answer to a fetch, in bytes, whatever the client asks for.", 1_024, INT32

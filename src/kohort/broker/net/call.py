@@ -9,6 +9,7 @@ from kohort.wire.codec import Buffer, Message
 
 _prefix = struct.Struct(">ii").pack
 _prefix_size = 8
+_size_bytes = 4
 _flexible_prefix = struct.Struct(">iiB").pack
 _JOIN_BELOW = 1 << 14
 
@@ -26,15 +27,20 @@ class Call:
         "queued",
         "request",
         "route",
+        "size",
         "version",
     )
 
-    def __init__(self, connection: ClientConnection, correlation_id: int, route: Route, request: Message) -> None:
+    def __init__(
+        self, connection: ClientConnection, correlation_id: int, route: Route, request: Message, size: int = 0
+    ) -> None:
         self.connection = connection
         self.correlation_id = correlation_id
         self.route = route
         self.version = route.version
         self.request = request
+        self.size = size
+        """Size of the request, in bytes."""
         self.answer: list[Buffer] | None = None
         self.amend: Callable[[Message], None] | None = None
         """Changes the response before it is sent; set by the guard of a request that is authorized in part."""
@@ -67,6 +73,12 @@ class Call:
             self.on_reply = None
         if self.queued:
             self.connection.advance()
+
+    def response_size(self, response: Message) -> int:
+        """Return the size that the response would have, in bytes."""
+        parts: list[Buffer] = []
+        self.route.encode(response, parts)
+        return sum(map(len, parts)) + _size_bytes
 
     def _encode(self, response: Message) -> None:
         parts: list[Buffer] = []

@@ -28,6 +28,7 @@ FEW_MEMBERS = 16
 _HELD_ANSWERS = "answers behind one that is not ready"
 _SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
 _UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
+_QUOTA = "quota exceeded"
 _LINGER_S = 30.0
 """Time within which the peer of a closed connection must take the last answers, as asyncio's TLS has it."""
 _shared = bytearray(_READ_SIZE)
@@ -117,6 +118,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether several members send their heartbeats here: holding one would delay the others."""
         self.last_heartbeat: RepeatedHeartbeat | None = None
         """The last heartbeat, which is likely to be repeated."""
+        self._unmute: asyncio.TimerHandle | None = None
+        """Set while the client must pause because of a quota, until `_muted_until`."""
+        self._muted_until = 0.0
         self._is_busy = False
         """Whether bytes were received or sent since the last `is_idle`. Reading the clock for each would cost more."""
         self._busy_at = flushes.loop.time()
@@ -149,6 +153,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
         self._outbox.close()
+        if self._unmute is not None:
+            self._unmute.cancel()
         waiting, self._waiting = self._waiting, deque()
         for call in waiting:
             call.abandon()
@@ -344,6 +350,22 @@ class ClientConnection(asyncio.BufferedProtocol):
     def unthrottle(self) -> None:
         """Read again."""
         self._resume("full log queue")
+
+    def mute(self, seconds: float) -> None:
+        """Read no requests for this time. Answers are sent."""
+        loop = self._flushes.loop
+        self._muted_until = max(self._muted_until, loop.time() + seconds)
+        if self._unmute is None and self.transport is not None:
+            self._pause(_QUOTA)
+            self._unmute = loop.call_at(self._muted_until, self._end_mute)
+
+    def _end_mute(self) -> None:
+        loop = self._flushes.loop
+        if loop.time() < self._muted_until:
+            self._unmute = loop.call_at(self._muted_until, self._end_mute)
+        else:
+            self._unmute = None
+            self._resume(_QUOTA)
 
     def stop_reading(self) -> None:
         """Read no more requests until the connection is closed."""
