@@ -2,7 +2,10 @@
 
 import asyncio
 import re
+import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,17 +13,24 @@ import typer
 
 from kohort import interruption
 from kohort.cli.client_options import client_options
-from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import flush, print_bytes, print_json
+from kohort.cli.options import Bootstrap, bootstrap_servers
+from kohort.cli.output import flush, json_line, print_exactly, print_note
+from kohort.cli.read_range import FromOffset, FromTime, LastRecords, ReadRange, Start, read_offsets
+from kohort.cli.record_format import SHOWN, Formatter, keys_format, shown_format, string_format, values_format
 from kohort.cli.record_json import to_json
+from kohort.cli.record_lines import read_separator
 from kohort.cli.running import admin_client, of_command, run
+from kohort.cli.times import read_time
+from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Consumer, ConsumerRecord
 
-_AT_ONCE = 500
+_AT_ONCE = 10_000
 _POLL_S = 60.0
+_POLL_FOR_END_S = 0.2
+"""Time between two checks whether the end is reached if no records arrive, in seconds."""
 _LEAVE_S = 0.5
 """Time the coordinator has to answer after Ctrl-C; an unavailable one must not delay the exit."""
 
@@ -42,68 +52,308 @@ def consume(
         list[str] | None,
         typer.Argument(metavar="TOPIC...", help="Topics to read, unless --pattern is given.", show_default=False),
     ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to read; repeatable.", show_default=False),
+    ] = None,
     pattern: Annotated[
         str | None,
         typer.Option(
+            "--pattern",
+            "--include",
             metavar="REGEX",
             help="Regular expression for whole topic names, new topics included, internal ones excluded.",
             show_default=False,
         ),
     ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition", "-p", min=0, metavar="N", help="Only this partition; repeatable.", show_default=False
+        ),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            metavar="GROUP", help="Join this group and commit offsets. Default: no group.", show_default=False
+            "--group",
+            "-G",
+            metavar="GROUP",
+            help="Join this group and commit offsets. Default: no group.",
+            show_default=False,
         ),
     ] = None,
     protocol: Annotated[GroupProtocol, typer.Option(help="Group protocol.")] = GroupProtocol.CLASSIC,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Read from the beginning if the group has no committed offset.")
     ] = False,
+    offset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offset",
+            "-o",
+            metavar="WHERE",
+            help="Where to start: beginning, end (default), 7 for an offset, -5 for the last 5 of each partition,"
+            " s@MS for a time. Where to stop: e@MS.",
+            show_default=False,
+        ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Start at the last N records of each partition.", show_default=False),
+    ] = None,
+    from_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Start at this time: milliseconds since 1970, or 2026-11-21T09:30:00.",
+            show_default=False,
+        ),
+    ] = None,
+    until_time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop at this time, or at the end.", show_default=False)
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", "-e", help="Stop after the records that exist at the start.")
+    ] = False,
     max_: Annotated[
-        int | None, typer.Option("--max", min=1, metavar="N", help="Stop after N records.", show_default=False)
+        int | None,
+        typer.Option(
+            "--max", "--max-messages", "-c", min=1, metavar="N", help="Stop after N records.", show_default=False
+        ),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="TEXT",
+            help=r"Print each record like this, such as '%t [%p] at %o: %k: %s\n'. %T is the timestamp, %h are the"
+            " headers, %K and %S the sizes of key and value (-1 for null), %R the size as 4 bytes.",
+            show_default=False,
+        ),
+    ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...", help=f"Print these before each value: {', '.join(SHOWN)}, or all.", show_default=False
+        ),
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Print keys, separated from values by TEXT.", show_default=False),
+        typer.Option(
+            "--key-separator",
+            "-K",
+            metavar="TEXT",
+            help="Print keys, separated from values by TEXT.",
+            show_default=False,
+        ),
     ] = None,
+    delimiter: Annotated[
+        str,
+        typer.Option(
+            "--delimiter",
+            "-D",
+            metavar="TEXT",
+            help="Text after each record. Default: end of line.",
+            show_default=False,
+        ),
+    ] = r"\n",
+    null: Annotated[bool, typer.Option("--null", "-Z", help="Print null keys and values as NULL.")] = False,
+    null_marker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Print null keys and values as TEXT. Default: null with --show, else empty.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print how many records were read.")] = False,
     bootstrap: Bootstrap = None,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, typer.Option("--json", "-J", help="Print JSON.")] = False,
 ) -> None:
-    """Print records, one per line, until --max or Ctrl-C. Without --group, topics created later are not read.
+    """Print records, one per line, until Ctrl-C or an end that an option sets.
 
-    With --json, a line is an object with topic, partition, offset, timestamp, key, value and
-    headers, which kohort produce --json reads: bytes that are not UTF-8 are {"base64": "..."}.
+    Without --group, topics created later are not read. With --json, a line is an object with
+    topic, partition, offset, timestamp, key, value and headers, which kohort produce --json reads:
+    bytes that are not UTF-8 are {"base64": "..."}.
     """
     servers = bootstrap_servers(bootstrap)
-    wanted = _wanted(topics or [], pattern)
-    separator = None if key_separator is None else key_separator.encode(errors="surrogateescape")
+    wanted = _wanted([*(topics or []), *(topic or [])], pattern)
+    part = _range(offset or [], from_beginning, last, from_time, until_time, exit_at_end)
+    _check_group(group, part, partition)
+    form = _formatter(
+        as_json,
+        format_,
+        show,
+        None if key_separator is None else read_separator("--key-separator", key_separator),
+        read_separator("--delimiter", delimiter) if delimiter else b"",
+        "NULL" if null else null_marker,
+    )
+    reading = _Reading(form, max_)
 
     async def work() -> None:
-        consumer = _consumer(servers, group, protocol, from_beginning)
+        consumer = _consumer(servers, group, protocol, part)
         try:
             if group is None:
-                consumer.assign(await _partitions(servers, wanted))
+                partitions = _chosen(await _partitions(servers, wanted), partition)
+                consumer.assign(partitions)
+                if not part.words_only:
+                    await reading.limit(consumer, part, partitions)
             else:
-                if not isinstance(wanted, re.Pattern):
-                    await _partitions(servers, wanted)  # reports a missing topic instead of waiting for it
+                known: list[TopicPartition] = []
+                if part.has_end or not isinstance(wanted, re.Pattern):
+                    known = await _partitions(servers, wanted)  # reports a missing topic instead of waiting for it
+                if part.has_end:
+                    reading.group_ends = await consumer.end_offsets(known)
                 consumer.subscribe(wanted)
-            left = max_
-            while left != 0:
-                records = await consumer.poll(_AT_ONCE if left is None else min(left, _AT_ONCE), _POLL_S)
-                for record in records:
-                    _print(record, separator, as_json)
-                if records:
-                    flush()
-                left = None if left is None else left - len(records)
+            await reading.read(consumer)
         finally:
             # Closing commits the printed records and leaves the group.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVE_S if interruption.begun() else None):
                     await consumer.close()
 
-    with suppress(interruption.Interrupted):  # Ctrl-C is the usual end
+    started = time.monotonic()
+    try:
         run(work(), servers)
+    except interruption.Interrupted:  # Ctrl-C is the usual end
+        if not quiet:
+            print_note(
+                f"read {reading.count:,} record{'' if reading.count == 1 else 's'}"
+                f" in {time.monotonic() - started:.1f} s"
+            )
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Records on their way to standard output."""
+
+    form: Formatter
+    most: int | None
+    count: int = 0
+    """Number of printed records."""
+    stops: dict[TopicPartition, int] | None = None
+    """Without a group: offset at which each partition that is still read ends. None if there is no end."""
+    group_ends: dict[TopicPartition, int] | None = None
+    """With a group: ends of all partitions at the start. None if there is no end."""
+
+    async def limit(self, consumer: "Consumer", part: ReadRange, partitions: Collection[TopicPartition]) -> None:
+        """Go to the start of each partition, and remember its end."""
+        starts, stops = await part.offsets(consumer, partitions)
+        for partition, start in starts.items():
+            consumer.seek(partition, start)
+        if part.has_end:
+            self.stops = stops
+            self._leave_out_finished(consumer)
+
+    async def read(self, consumer: "Consumer") -> None:
+        """Print records until the end, if there is one."""
+        wait = _POLL_S if self.stops is None and self.group_ends is None else _POLL_FOR_END_S
+        while not self._is_finished(consumer):
+            most = _AT_ONCE if self.most is None else min(self.most - self.count, _AT_ONCE)
+            records: Sequence[ConsumerRecord] = await consumer.poll(most, wait)
+            if self.stops is not None:
+                records = self._before_end(records)
+                self._leave_out_finished(consumer)
+            if records:
+                print_exactly(self.form(records))
+                self.count += len(records)
+                flush()
+
+    def _is_finished(self, consumer: "Consumer") -> bool:
+        if self.count == self.most or self.stops == {}:
+            return True
+        if self.group_ends is None:
+            return False
+        positions = consumer.positions()
+        return (
+            bool(positions)
+            and positions.keys() == consumer.assignment
+            and all(position >= self.group_ends.get(partition, 0) for partition, position in positions.items())
+        )
+
+    def _before_end(self, records: Sequence["ConsumerRecord"]) -> Sequence["ConsumerRecord"]:
+        assert self.stops is not None
+        stops = self.stops
+        return [record for record in records if record.offset < stops[TopicPartition(record.topic, record.partition)]]
+
+    def _leave_out_finished(self, consumer: "Consumer") -> None:
+        """Stop reading partitions that are at their end. An empty one has no position to wait for."""
+        assert self.stops is not None
+        positions = consumer.positions()
+        finished = [partition for partition, stop in self.stops.items() if positions.get(partition, -1) >= stop]
+        for partition in finished:
+            del self.stops[partition]
+        if finished:
+            consumer.incremental_unassign(finished)
+
+
+def _range(
+    offsets: list[str],
+    from_beginning: bool,
+    last: int | None,
+    from_time: str | None,
+    until_time: str | None,
+    exit_at_end: bool,
+) -> ReadRange:
+    start, until = read_offsets(offsets)
+    starts: list[tuple[str, Start]] = [("--offset", start)] if start is not None else []
+    if from_beginning:
+        starts.append(("--from-beginning", "beginning"))
+    if last is not None:
+        starts.append(("--last", LastRecords(last)))
+    if from_time is not None:
+        starts.append(("--from-time", FromTime(read_time("--from-time", from_time))))
+    if len(starts) > 1:
+        raise ConfigError(f"{' and '.join(name for name, _ in starts)} contradict each other.")
+    if until_time is not None:
+        if until is not None:
+            raise ConfigError("--offset e@ and --until-time contradict each other.")
+        until = read_time("--until-time", until_time)
+    return ReadRange(starts[0][1] if starts else None, until, exit_at_end)
+
+
+def _check_group(group: str | None, part: ReadRange, partitions: list[int] | None) -> None:
+    if group is None:
+        if part.start == "stored":
+            raise ConfigError("--offset stored needs --group, whose committed offsets it means.")
+        return
+    if partitions:
+        raise ConfigError("--partition and --group contradict each other: the group assigns partitions.")
+    if isinstance(part.start, FromOffset | LastRecords | FromTime) or part.until is not None:
+        raise ConfigError(
+            "A group reads from its committed offsets: set them with kohort group reset-offsets, or leave out --group."
+        )
+
+
+def _formatter(
+    as_json: bool, format_: str | None, show: str | None, separator: bytes | None, delimiter: bytes, null: str | None
+) -> Formatter:
+    given = [name for name, value in (("--json", as_json), ("--format", format_), ("--show", show)) if value]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} contradict each other.")
+    marker = b"" if null is None else null.encode(errors="surrogateescape")
+    if as_json:
+        return lambda records: b"".join(json_line(to_json(record)) for record in records)
+    if format_ is not None:
+        return string_format(format_, marker)
+    if show:
+        shown = SHOWN if show == "all" else [name.strip() for name in show.split(",")]
+        return shown_format(shown, separator or b"\t", delimiter, b"null" if null is None else marker)
+    if separator is not None:
+        return keys_format(separator, delimiter, marker)
+    return values_format(delimiter, marker)
+
+
+def _chosen(known: list[TopicPartition], numbers: list[int] | None) -> list[TopicPartition]:
+    if not numbers:
+        return known
+    chosen = [partition for partition in known if partition.partition in numbers]
+    for topic in {partition.topic for partition in known}:
+        there = {partition.partition for partition in known if partition.topic == topic}
+        if missing := sorted(set(numbers) - there):
+            raise ConfigError(f"{topic} has the partitions 0 to {max(there)}, not {missing[0]}.")
+    return chosen
 
 
 def _wanted(topics: list[str], pattern: str | None) -> "list[str] | re.Pattern[str]":
@@ -133,19 +383,11 @@ async def _partitions(servers: str, wanted: "list[str] | re.Pattern[str]") -> li
     return [TopicPartition(topic.name, number) for topic in known.values() for number in topic.leaders]
 
 
-def _consumer(servers: str, group: str | None, protocol: GroupProtocol, from_beginning: bool) -> "Consumer":
+def _consumer(servers: str, group: str | None, protocol: GroupProtocol, part: ReadRange) -> "Consumer":
     from kohort.client import Consumer, ConsumerOptions
 
     options: dict[str, Any] = {
         "group_protocol": protocol.value,
-        "auto_offset_reset": "earliest" if from_beginning else "latest",
+        "auto_offset_reset": "earliest" if part.start == "beginning" else "latest",
     }
     return Consumer(**(of_command(servers) | options | client_options(ConsumerOptions) | {"group_id": group}))
-
-
-def _print(record: "ConsumerRecord", separator: bytes | None, as_json: bool) -> None:
-    if as_json:
-        print_json(to_json(record))
-        return
-    key = b"" if separator is None else (record.key or b"") + separator
-    print_bytes(key + (record.value or b""))

@@ -12,13 +12,13 @@ class OutputClosed(Exception):
 
 def print_line(line: str) -> None:
     """Print a line of the result."""
-    print_bytes(line.encode(errors="surrogateescape"))
+    print_exactly(line.encode(errors="surrogateescape") + b"\n")
 
 
-def print_bytes(line: bytes) -> None:
-    """Print a line of the result with the exact bytes of a record."""
+def print_exactly(data: bytes) -> None:
+    """Print bytes of the result."""
     try:
-        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.write(data)
     except BrokenPipeError:
         raise OutputClosed from None
 
@@ -38,7 +38,12 @@ def print_note(line: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a JSON document on one line."""
-    print_line(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+    print_exactly(json_line(value))
+
+
+def json_line(value: Any) -> bytes:
+    """Return a JSON document as a line."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
