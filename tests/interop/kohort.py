@@ -34,23 +34,23 @@ def kohort(*arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def running_kohort(*options: str, **settings: str) -> Iterator[KohortBroker]:
+def running_kohort(*options: str, listen: str = "127.0.0.1:0", **settings: str) -> Iterator[KohortBroker]:
     """Start `kohort broker` on a free port, in memory unless the options name a store; end it by SIGTERM.
 
     `settings` are Kafka's names with underscores for dots. A broker that does not end cleanly fails the test.
     """
-    with kohort_to_kill(*options, **settings) as broker:
+    with kohort_to_kill(*options, listen=listen, **settings) as broker:
         yield broker
         code = broker.process.stop()
         assert code == 0, f"the broker ended with {code} after SIGTERM\n{broker.process.output()}"
 
 
 @contextlib.contextmanager
-def kohort_to_kill(*options: str, **settings: str) -> Iterator[KohortBroker]:
+def kohort_to_kill(*options: str, listen: str = "127.0.0.1:0", **settings: str) -> Iterator[KohortBroker]:
     """As `running_kohort`, but it ends by SIGKILL."""
     store = [] if {"--data", "--postgres"} & set(options) else ["--memory"]
     named = [part for name, value in settings.items() for part in ("--set", f"{name.replace('_', '.')}={value}")]
-    process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", *store, *named, *options))
+    process = ServerProcess(kohort("broker", "--listen", listen, *store, *named, *options))
     try:
         ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
         yield KohortBroker(ready[1], process)

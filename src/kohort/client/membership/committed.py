@@ -95,7 +95,7 @@ async def ask_committed(
         response = await connection.request(_request(connection, ids, group_id, some), OffsetFetchResponse)
         # Use the IDs of the request, because metadata may have changed meanwhile.
         names = {**cluster.metadata.names, **{topic_id: name for name, topic_id in ids.items() if topic_id is not None}}
-        answered, failed = _read(response, names)
+        answered, failed = _read(response, names, group_id)
         found |= answered
         refused |= failed
     for name, number in partitions or ():
@@ -259,9 +259,11 @@ def _request(
     return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
 
 
-def _read(response: OffsetFetchResponse, names: Mapping[UUID, str]) -> PartitionResults[OffsetAndMetadata | None]:
+def _read(
+    response: OffsetFetchResponse, names: Mapping[UUID, str], group_id: str
+) -> PartitionResults[OffsetAndMetadata | None]:
     group = response.groups[0] if response.groups else response
-    check(group.error_code)
+    check(group.error_code, group_id)
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     refused: dict[TopicPartition, KafkaError] = {}
     for topic in group.topics:

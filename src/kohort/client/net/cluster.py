@@ -15,9 +15,9 @@ from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.connections import NO_NODE, Connections, bootstrap_key
 from kohort.client.net.metadata_refresh import Refresher, Watcher, WatcherOfAll
 from kohort.client.options import ClientOptions
-from kohort.errors import ErrorCode, KafkaError, error_code
+from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.requests import ClusterMetadata, Leader
+from kohort.requests import ClusterMetadata, Leader, check
 from kohort.wire.codec import Message
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -232,8 +232,7 @@ class Cluster:
 
         response = await self.ask_any(question, FindCoordinatorResponse)
         found = response.coordinators[0] if response.coordinators else response
-        if found.error_code:
-            raise KafkaError(error_code(found.error_code), found.error_message)
+        check(found.error_code, group_id, found.error_message)
         return await self._connections.get((found.node_id, purpose), found.host, found.port)
 
     async def retrying(self, attempt: Callable[[], Awaitable[_T]], timeout_ms: Millis | None = None) -> _T:
