@@ -8,6 +8,7 @@ The texts come from docstrings and tables in the source. A test fails if a page 
 import inspect
 import re
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 
 import kohort
@@ -46,10 +47,52 @@ def page(name: str) -> str:
         "\n## Methods and properties\n",
     ]
     for member, found in sorted(_public(kind).items()):
-        parts.append(f"### {_heading(member, found)}\n\n{_doc(found)}\n")
+        parts.append(f"### {_heading(member, found)}\n\n{_doc(found)}\n\n{_types(found)}")
     parts.append("## Options\n\nKeyword arguments with Kafka's names, in snake case, and Kafka's defaults.\n")
     parts += _options(options)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def values_page() -> str:
+    """The text of docs/api/values.md: what the clients return, take and raise."""
+    named = {name: getattr(kohort, name) for name in kohort.__all__ if name not in _ON_OTHER_PAGES}
+    kinds = {name: kind for name, kind in named.items() if not name.endswith(("Keywords", "Options"))}
+    errors = {name: kind for name, kind in kinds.items() if issubclass(kind, BaseException)}
+    parts = [
+        "# Values and errors of the client\n",
+        "Made from the docstrings by `docs/generate.py`. Import all of them from `kohort`.\n",
+        "## Values\n",
+    ]
+    parts += [_value(name, kind) for name, kind in kinds.items() if name not in errors]
+    parts += ["## Errors\n", "All are subclasses of `KohortError`.\n"]
+    parts += [_value(name, kind) for name, kind in errors.items()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+_ON_OTHER_PAGES = {"Admin", "Consumer", "Producer"}
+
+
+def _value(name: str, kind: type) -> str:
+    lines = [f"### {name}\n", _doc(kind), ""]
+    if issubclass(kind, kohort.ErrorCode):
+        lines += [f"- {member.value} `{member.name}`: {member.sentence}" for member in kind]
+    elif issubclass(kind, Enum):
+        lines += [f"- `{member.name}`: `{member.value!r}`" for member in kind]
+    else:
+        for base in reversed(kind.__mro__):
+            if base.__module__.startswith("kohort"):
+                annotated = inspect.get_annotations(base).items()
+                lines += [_type_line(f"`{key}`", kind).rstrip() for key, kind in annotated if not key.startswith("_")]
+        for key, found in inspect.getmembers(kind):
+            mine = isinstance(found, property) or inspect.isfunction(found) or inspect.ismethod(found)
+            if mine and not key.startswith("_") and getattr(_function(found), "__module__", "").startswith("kohort"):
+                shown = key if isinstance(found, property) else f"{key}()"
+                lines.append(f"- `{shown}`: {' '.join((inspect.getdoc(found) or '').split())}")
+    return "\n".join([*lines, ""])
+
+
+def _function(found: object) -> object:
+    return found.fget if isinstance(found, property) else getattr(found, "__func__", found)
 
 
 def _public(kind: type) -> dict[str, object]:
@@ -69,6 +112,27 @@ def _heading(name: str, found: object) -> str:
     shown = inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in parameters])
     word = "await " if inspect.iscoroutinefunction(function) else ""
     return f"`{word}{name}{shown}`"
+
+
+def _types(found: object) -> str:
+    """The types of a method's arguments and result, one line for each; empty if it has neither."""
+    if isinstance(found, property):
+        assert found.fget is not None
+        return _type_line("value", inspect.signature(found.fget).return_annotation)
+    function = found.__func__ if isinstance(found, classmethod) else found
+    signature = inspect.signature(function)  # type: ignore[arg-type]
+    lines = [
+        _type_line(f"`{parameter.name}`", parameter.annotation) for parameter in list(signature.parameters.values())[1:]
+    ]
+    if signature.return_annotation not in (None, "None", inspect.Signature.empty):
+        lines.append(_type_line("returns", signature.return_annotation))
+    return "".join(lines)
+
+
+def _type_line(what: str, annotation: object) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    without_modules = re.sub(r"\b[a-z_]\w*[.]", "", text)
+    return f"- {what}: `{without_modules}`\n"
 
 
 def _doc(found: object) -> str:
@@ -219,6 +283,7 @@ def main() -> None:
     DIRECTORY.mkdir(exist_ok=True)
     for name in PAGES:
         (DIRECTORY / f"{name}.md").write_text(page(name))
+    (DIRECTORY / "values.md").write_text(values_page())
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ import argparse
 
 import psycopg
 
-from kohort import KohortError, TopicPartition
+from kohort import ConsumerRecord, KohortError, TopicPartition
 from kohort.blocking import Consumer
-from kohort.client import ConsumerRecord
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS balances (account text PRIMARY KEY, cents bigint NOT NULL);

@@ -6,9 +6,8 @@ python examples/exactly_once_sqlite.py payments balances.db [--bootstrap HOST:PO
 import argparse
 import sqlite3
 
-from kohort import KohortError, TopicPartition
+from kohort import ConsumerRecord, KohortError, TopicPartition
 from kohort.blocking import Consumer
-from kohort.client import ConsumerRecord
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS balances (account TEXT PRIMARY KEY, cents INTEGER NOT NULL);

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+import kohort.client
 from kohort.blocking import Producer
 from kohort.broker.config.broker_settings import SETTINGS
 from kohort.broker.config.groups import GROUP_SETTINGS
@@ -32,6 +33,15 @@ def generator() -> ModuleType:
 def test_each_page_matches_the_docstrings(name: str) -> None:
     written = (ROOT / "docs" / "api" / f"{name}.md").read_text()
     assert written == generator().page(name), "run: python docs/generate.py"
+
+
+def test_the_page_of_values_and_errors_matches_the_docstrings() -> None:
+    written = (ROOT / "docs" / "api" / "values.md").read_text()
+    assert written == generator().values_page(), "run: python docs/generate.py"
+
+
+def test_every_name_of_the_client_is_exported_at_the_top() -> None:
+    assert set(kohort.__all__) == set(kohort.client.__all__)
 
 
 def test_the_page_of_settings_matches_the_code() -> None:
