@@ -21,7 +21,7 @@ from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.java_member import java_command
 from kohort.lab.lab_group import LabGroup
 from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
-from kohort.lab.order import PROTOCOLS
+from kohort.lab.member_settings import PROTOCOLS
 from kohort.lab.trial import Trial, prepare
 from kohort.model import Millis
 

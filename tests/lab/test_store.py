@@ -15,7 +15,7 @@ from kohort.lab.brokers import BROKERS, LabBroker
 from kohort.lab.clients.counts import Counts, MemoryCounts, checkpoint
 from kohort.lab.clients.rocks import RocksCounts, RocksCountStore
 from kohort.lab.clients.store import Store
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 _KEYS = 500
 
@@ -27,45 +27,45 @@ def broker() -> Iterator[LabBroker]:
 
 
 @pytest.fixture
-def order(broker: LabBroker, tmp_path: Path) -> Order:
+def settings(broker: LabBroker, tmp_path: Path) -> MemberSettings:
     """A member with a directory, and a changelog of two partitions with a count of one for each key."""
     topic = f"counts-{uuid.uuid4().hex[:8]}"
     with blocking.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic(topic, 2, configs={"cleanup.policy": "compact"})])
-    order = Order(
+    settings = MemberSettings(
         bootstrap=broker.bootstrap, group="g", topic="t", name="m", protocol="consumer", changelog=topic,
         state=str(tmp_path / "m"),
     )  # fmt: skip
-    _write(order, [0, 1], 1)
-    return order
+    _write(settings, [0, 1], 1)
+    return settings
 
 
-def test_a_member_that_comes_back_with_its_directory_restores_only_what_it_missed(order: Order) -> None:
-    store = Store(order)
+def test_a_member_that_comes_back_with_its_directory_restores_only_what_it_missed(settings: MemberSettings) -> None:
+    store = Store(settings)
     store.restore([0, 1])
     assert store.restored == 2 * _KEYS
     store.count(0, b"key-3")
     store.flush([0, 1])
     store.close()
-    _write(order, [1], 7)  # by who had it meanwhile
-    store = Store(order)
+    _write(settings, [1], 7)  # by who had it meanwhile
+    store = Store(settings)
     store.restore([0, 1])
     assert store.restored == _KEYS
     assert [store.of(0, b"key-3"), store.of(1, b"key-3"), store.of(0, b"key-4")] == [2, 7, 1]
     store.close()
 
 
-def test_a_member_without_a_directory_restores_all_of_it(order: Order) -> None:
+def test_a_member_without_a_directory_restores_all_of_it(settings: MemberSettings) -> None:
     for _ in range(2):
-        store = Store(replace(order, state=""))
+        store = Store(replace(settings, state=""))
         store.restore([0])
         assert (store.restored, store.of(0, b"key-3")) == (_KEYS, 1)
         store.close()
 
 
-def test_unflushed_counts_are_not_in_the_directory(order: Order) -> None:
+def test_unflushed_counts_are_not_in_the_directory(settings: MemberSettings) -> None:
     # A member that returns reads those records again: if their counts were on disk, they would be counted twice.
-    store = Store(order)
+    store = Store(settings)
     store.restore([0])
     store.count(0, b"key-3")
     assert store.of(0, b"key-3") == 2
@@ -75,11 +75,11 @@ def test_unflushed_counts_are_not_in_the_directory(order: Order) -> None:
     store.close()
 
 
-def test_a_regained_partition_continues_at_its_checkpoint(order: Order) -> None:
-    store = Store(order)
+def test_a_regained_partition_continues_at_its_checkpoint(settings: MemberSettings) -> None:
+    store = Store(settings)
     store.restore([0])
     store.forget([0])
-    _write(order, [0], 9)
+    _write(settings, [0], 9)
     store.restore([0])
     assert (store.of(0, b"key-3"), store.restored) == (9, 2 * _KEYS)
     store.close()
@@ -107,9 +107,9 @@ def test_a_key_is_never_taken_for_the_position(tmp_path: Path) -> None:
     again.close()
 
 
-def _write(order: Order, partitions: list[int], count: int) -> None:
-    with blocking.Producer(bootstrap_servers=order.bootstrap) as producer:
+def _write(settings: MemberSettings, partitions: list[int], count: int) -> None:
+    with blocking.Producer(bootstrap_servers=settings.bootstrap) as producer:
         for partition in partitions:
             for number in range(_KEYS):
-                producer.send(order.changelog, b"%d" % count, key=b"key-%d" % number, partition=partition)
+                producer.send(settings.changelog, b"%d" % count, key=b"key-%d" % number, partition=partition)
         producer.flush()

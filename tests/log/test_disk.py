@@ -40,25 +40,25 @@ def test_thousands_of_parts_are_written_in_several_calls(tmp_path: Path) -> None
 
 def test_one_file_is_synced_alone_and_many_together() -> None:
     choice = SyncChoice(can_sync_together=True, each=0.0002, together=0.0008)
-    assert [choice.together(files) for files in (1, 2, 5, 50)] == [False, False, True, True]
+    assert [choice.prefers_syncfs(files) for files in (1, 2, 5, 50)] == [False, False, True, True]
 
 
 def test_without_syncfs_every_file_is_synced() -> None:
-    assert not SyncChoice(can_sync_together=False).together(1000)
+    assert not SyncChoice(can_sync_together=False).prefers_syncfs(1000)
 
 
 def test_a_file_system_that_others_keep_busy_is_not_synced_as_a_whole_but_tried_again() -> None:
     choice = SyncChoice(can_sync_together=True, each=0.0002, together=0.0008)
-    choice.learn_together(5.0)
-    answers = [choice.together(10) for _ in range(1000)]
+    choice.syncfs_took(5.0)
+    answers = [choice.prefers_syncfs(10) for _ in range(1000)]
     assert answers.index(True) > 300
 
 
 def test_a_slow_disk_moves_the_choice_to_one_sync_for_all() -> None:
     choice = SyncChoice(can_sync_together=True, each=0.0002, together=0.0008)
     for _ in range(20):
-        choice.learn_each(0.010, 2)
-    assert choice.together(2)
+        choice.fdatasyncs_took(0.010, 2)
+    assert choice.prefers_syncfs(2)
 
 
 def test_many_partitions_are_durable_one_by_one_too(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from kohort.analytics.landing import file_system
+from kohort.analytics.parquet_writer import file_system
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from kohort.analytics.arrow_functions import Mapped
-from kohort.analytics.landing import file_system, land
+from kohort.analytics.parquet_writer import file_system, write_parquet
 from kohort.errors import KohortError, install_extra
 from kohort.model import Millis
 
@@ -173,7 +173,7 @@ def _write(made: DataFrame | Mapped, target: str, partition_by: str | None) -> D
     without rows may have no file.
     """
     if isinstance(made, Mapped) and file_system(target) is not None:
-        return land(made, target, partition_by)
+        return write_parquet(made, target, partition_by)
     frame = made.rows() if isinstance(made, Mapped) else made
     writer = frame.write.mode("overwrite")
     (writer.partitionBy(partition_by) if partition_by else writer).parquet(target)

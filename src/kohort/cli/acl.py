@@ -171,7 +171,7 @@ def list_acls(
     wanted = filters_to_list(resources, principal or ())
 
     async def ask(admin: "Admin") -> "set[Acl]":
-        return {acl for one in wanted for acl in await admin.describe_acls(one)}
+        return {acl for acl_filter in wanted for acl in await admin.describe_acls(acl_filter)}
 
     found = sorted(_with_admin(bootstrap, ask))
     if found or as_json:
@@ -227,7 +227,7 @@ def remove_acls(
     if not force:
 
         async def ask(admin: "Admin") -> "set[Acl]":
-            return {acl for one in wanted for acl in await admin.describe_acls(one)}
+            return {acl for acl_filter in wanted for acl in await admin.describe_acls(acl_filter)}
 
         found = sorted(_with_admin(bootstrap, ask))
         _confirm(found)

@@ -131,7 +131,7 @@ def filters_to_list(resources: Resources, principals: Sequence[str]) -> list[Acl
     found = resources.filters() or [AclFilter()]
     if not principals:
         return found
-    return [replace(one, principal=_principal(principal)) for one in found for principal in principals]
+    return [replace(acl_filter, principal=_principal(principal)) for acl_filter in found for principal in principals]
 
 
 def _rules_by_resource(resources: Resources, rules: Rules) -> Mapping[AclFilter, list[AclFilter]]:
@@ -147,7 +147,9 @@ def _rules_by_resource(resources: Resources, rules: Rules) -> Mapping[AclFilter,
             continue
         for operation in operations:
             if operation is not Operation.ALL and operation not in OPERATIONS[resource.resource_type]:
-                have = ", ".join(shown(one) for one in (Operation.ALL, *sorted(OPERATIONS[resource.resource_type])))
+                have = ", ".join(
+                    shown(supported) for supported in (Operation.ALL, *sorted(OPERATIONS[resource.resource_type]))
+                )
                 kind = shown(resource.resource_type)
                 raise ConfigError(f"A {kind} has no operation {shown(operation)}. Its operations: {have}.")
         found[resource] = rules.entries(operations)
@@ -213,7 +215,7 @@ def _operation(text: str) -> Operation:
     for operation in Operation:
         if operation is not Operation.ANY and operation.name.replace("_", "").lower() == plain:
             return operation
-    known = ", ".join(shown(one) for one in Operation if one is not Operation.ANY)
+    known = ", ".join(shown(known_operation) for known_operation in Operation if known_operation is not Operation.ANY)
     raise ConfigError(f"Unknown operation {text!r}. The operations: {known}.")
 
 

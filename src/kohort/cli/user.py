@@ -84,10 +84,10 @@ def add_user(
         from kohort.security.sasl import ScramCredential, salt_of
 
         with offline as credentials:
-            salts = {one: salt_of(os.urandom(32)) for one in chosen}
-            made = {one: ScramCredential.from_password(one, password, salts[one], iterations) for one in chosen}
+            salts = {each: salt_of(os.urandom(32)) for each in chosen}
+            made = {each: ScramCredential.from_password(each, password, salts[each], iterations) for each in chosen}
             credentials.change(user, (), made)
-    print_line(f"{user}: the password is set for {' and '.join(one.value for one in chosen)}")
+    print_line(f"{user}: the password is set for {' and '.join(each.value for each in chosen)}")
 
 
 @commands.command("list", epilog="Example: kohort user list --json")
@@ -111,13 +111,15 @@ def list_users(
             [
                 {
                     "user": user,
-                    "credentials": [{"mechanism": one.mechanism.value, "iterations": one.iterations} for one in infos],
+                    "credentials": [
+                        {"mechanism": info.mechanism.value, "iterations": info.iterations} for info in infos
+                    ],
                 }
                 for user, infos in found.items()
             ]
         )
     elif found:
-        rows = [(user, one.mechanism.value, one.iterations) for user, infos in found.items() for one in infos]
+        rows = [(user, info.mechanism.value, info.iterations) for user, infos in found.items() for info in infos]
         columns(("user", "mechanism", "iterations"), rows)
     else:
         print_line("There are no users of SCRAM; add one with kohort user add.")
@@ -138,12 +140,14 @@ def delete_user(
     else:
         with offline as credentials:
             own = credentials.users().get(user, {})
-            gone = [one for one in chosen if one in own]
+            gone = [each for each in chosen if each in own]
             if gone:
                 credentials.change(user, gone, {})
     if not gone:
-        raise Refused(f"{user} has no credential for {' or '.join(one.value for one in chosen)}; see kohort user list.")
-    print_line(f"{user}: deleted for {' and '.join(one.value for one in gone)}")
+        raise Refused(
+            f"{user} has no credential for {' or '.join(each.value for each in chosen)}; see kohort user list."
+        )
+    print_line(f"{user}: deleted for {' and '.join(each.value for each in gone)}")
 
 
 def _offline(
@@ -164,7 +168,7 @@ def _offline(
 def _mechanisms(chosen: Sequence[Mechanism] | None) -> "list[ScramMechanism]":
     from kohort.security.sasl import ScramMechanism
 
-    return [one for one in ScramMechanism if not chosen or one.value in {each.value for each in chosen}]
+    return [known for known in ScramMechanism if not chosen or known.value in {each.value for each in chosen}]
 
 
 def _password(user: str, *, from_stdin: bool) -> "Secret":
@@ -194,7 +198,8 @@ def _add(servers: str, user: str, password: "Secret", mechanisms: "list[ScramMec
     async def work() -> None:
         async with admin_client(servers) as admin:
             await admin.alter_user_scram_credentials(
-                UserScramCredentialUpsertion(user, ScramCredentialInfo(one, iterations), password) for one in mechanisms
+                UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, iterations), password)
+                for mechanism in mechanisms
             )
 
     run(work(), servers)
@@ -215,14 +220,14 @@ def _delete(servers: str, user: str, mechanisms: "list[ScramMechanism]") -> "lis
     async def work() -> "list[ScramMechanism]":
         gone = []
         async with admin_client(servers) as admin:
-            for one in mechanisms:
+            for mechanism in mechanisms:
                 try:
-                    await admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, one)])
+                    await admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, mechanism)])
                 except KafkaError as error:
                     if error.code is not ErrorCode.RESOURCE_NOT_FOUND:
                         raise
                 else:
-                    gone.append(one)
+                    gone.append(mechanism)
         return gone
 
     return run(work(), servers)

@@ -15,7 +15,7 @@ from kohort import blocking
 from kohort.child_processes import starting_child
 from kohort.client import NewTopic
 from kohort.lab.brokers import BROKERS
-from kohort.lab.order import PROTOCOLS, Order
+from kohort.lab.member_settings import PROTOCOLS, MemberSettings
 from kohort.lab.process import ends_with_us
 
 _RECORDS = 200
@@ -23,15 +23,20 @@ _TIMEOUT_S = 60.0
 
 
 def archive_classes(java: Sequence[str], archive: Path) -> None:
-    """Write the archive by running members with the command line `java`, which lacks the orders.
+    """Write the archive by running members with the command line `java`, to which their settings are appended.
 
     If the members fail, there is no archive.
     """
     with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as broker:
-        orders = [_order(broker.bootstrap, protocol) for protocol in PROTOCOLS]
-        _write([order.topic for order in orders], broker.bootstrap)
+        members = [_member_settings(broker.bootstrap, protocol) for protocol in PROTOCOLS]
+        _write([settings.topic for settings in members], broker.bootstrap)
         before, after = java[:1], java[1:]
-        command = [*before, f"-XX:ArchiveClassesAtExit={archive}", *after, *(order.to_json() for order in orders)]
+        command = [
+            *before,
+            f"-XX:ArchiveClassesAtExit={archive}",
+            *after,
+            *(settings.to_json() for settings in members),
+        ]
         with starting_child(signal.SIGKILL) as prepare:
             process = subprocess.Popen(
                 command,
@@ -50,9 +55,9 @@ def archive_classes(java: Sequence[str], archive: Path) -> None:
             process.wait()
 
 
-def _order(bootstrap: str, protocol: str) -> Order:
+def _member_settings(bootstrap: str, protocol: str) -> MemberSettings:
     topic = f"class-archive-{protocol}"
-    return Order(
+    return MemberSettings(
         bootstrap=bootstrap,
         group=topic,
         topic=topic,

@@ -11,7 +11,7 @@ from kohort.errors import ConfigError
 from kohort.lab.brokers import BROKERS, GIVEN
 from kohort.lab.goals import ROWS
 from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
-from kohort.lab.order import PROTOCOLS
+from kohort.lab.member_settings import PROTOCOLS
 from kohort.lab.scenarios import SCENARIOS, possible
 from kohort.lab.settings import GroupSettings, name_of, setting
 from kohort.lab.trial import Trial

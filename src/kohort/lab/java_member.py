@@ -31,7 +31,7 @@ _OPTIONS = (
 
 @functools.cache
 def java_command() -> tuple[str, ...]:
-    """Return the command line without the order; compile the member on first use.
+    """Return the command line without the parameters; compile the member on first use.
 
     Raises Unavailable without a JDK or the jars.
     """

@@ -16,7 +16,7 @@ from typing import Any
 from kohort.errors import KohortError
 from kohort.lab.events import Event
 from kohort.lab.member import Member
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 from kohort.lab.process import ServerProcess
 from kohort.lab.queries import Queries
 from kohort.lab.view import View
@@ -54,7 +54,14 @@ class LabGroup:
     """Group of members by name; `settle` waits until the group has settled."""
 
     def __init__(
-        self, client: str, order: Order, partitions: int, tick_ms: int, logs: Path, settle_s: float, homes: Path | None
+        self,
+        client: str,
+        settings: MemberSettings,
+        partitions: int,
+        tick_ms: int,
+        logs: Path,
+        settle_s: float,
+        homes: Path | None,
     ) -> None:
         """Create a group without members.
 
@@ -68,7 +75,7 @@ class LabGroup:
         self.weights: dict[str, float] = {}
         """Relative share of the partitions, for members whose share is not 1."""
         self._client = client
-        self._order = order
+        self._settings = settings
         self._tick_ms = tick_ms
         self._logs = logs
         self._homes = homes
@@ -79,14 +86,14 @@ class LabGroup:
         self._on_eventd = threading.Condition()
         self._view = View()
         self._load: ServerProcess | None = None
-        self.queries = Queries(partitions) if order.board else None
+        self.queries = Queries(partitions) if settings.board else None
         """Continual interactive queries, if members answer them."""
 
     # -- the load
 
     def begin_load(self) -> None:
         """Start the load; return when the first records are written."""
-        command = [sys.executable, "-m", "kohort.lab.load", self._order.bootstrap, self._order.topic]
+        command = [sys.executable, "-m", "kohort.lab.load", self._settings.bootstrap, self._settings.topic]
         self._load = ServerProcess([*command, str(self._tick_ms)])
         self._load.wait_for("^writing", timeout=30.0)
 
@@ -114,8 +121,8 @@ class LabGroup:
     def _start(self, name: str, home: Path | None) -> None:
         if home is not None:
             self._lived[name] = home
-        order = replace(self._order, name=name, state=str(home or ""))
-        self.members[name] = Member(self._client, order, self._logs / f"{name}.log", self._on_event)
+        settings = replace(self._settings, name=name, state=str(home or ""))
+        self.members[name] = Member(self._client, settings, self._logs / f"{name}.log", self._on_event)
 
     def stop(self, name: str) -> None:
         """Make the member leave the group and end."""
@@ -152,7 +159,7 @@ class LabGroup:
         A classic member that is stopped at the time of its next heartbeat sends it when it
         continues.
         """
-        interval_s = self._order.heartbeat_ms / 1000
+        interval_s = self._settings.heartbeat_ms / 1000
         members = list(self.members.values())
         for member in members:
             member.pause()

@@ -1,4 +1,4 @@
-"""Member of an experiment's group: a process that receives an `Order` and reports events."""
+"""Member of an experiment's group: a process that receives `MemberSettings` and reports events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.errors import KohortError
 from kohort.lab.clients import CLIENT_MODULES
 from kohort.lab.events import Event, Gone, parse
 from kohort.lab.java_member import java_command
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 from kohort.lab.process import ends_with_us
 
 CLIENTS = ("java", *CLIENT_MODULES)
@@ -30,14 +30,14 @@ PROTOCOLS_OF_CLIENTS: dict[str, tuple[str, ...]] = {
 class Member:
     """Process of one member. A separate thread passes its events to `on_event`."""
 
-    def __init__(self, client: str, order: Order, log: Path, on_event: Callable[[Event], None]) -> None:
-        self.name = order.name
+    def __init__(self, client: str, settings: MemberSettings, log: Path, on_event: Callable[[Event], None]) -> None:
+        self.name = settings.name
         self._on_event = on_event
         self._killed = False
         self._log = log
         with log.open("ab") as errors, starting_child(signal.SIGKILL) as prepare:
             self._process = subprocess.Popen(
-                [*_command(client), order.to_json()],
+                [*_command(client), settings.to_json()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

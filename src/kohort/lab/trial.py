@@ -13,7 +13,7 @@ from kohort.client import NewTopic
 from kohort.errors import KohortError
 from kohort.lab.events import Event, MalformedEvent, line, parse
 from kohort.lab.lab_group import LabGroup, Trigger
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 from kohort.lab.queries import Answered
 from kohort.lab.settings import GroupSettings
 
@@ -87,8 +87,8 @@ class Outcome:
             ) from problem
 
 
-def prepare(trial: Trial, bootstrap: str) -> Order:
-    """Create the trial's topics, fill its changelog, and return the order for its members.
+def prepare(trial: Trial, bootstrap: str) -> MemberSettings:
+    """Create the trial's topics, fill its changelog, and return the settings of its members.
 
     Each trial has its own names of topics and group.
     """
@@ -104,7 +104,7 @@ def prepare(trial: Trial, bootstrap: str) -> Order:
         admin.create_topics(topics)
     if changelog:
         _fill(changelog, trial, bootstrap)
-    return Order(
+    return MemberSettings(
         bootstrap=bootstrap,
         group=topic,
         topic=topic,
@@ -129,7 +129,7 @@ def _fill(changelog: str, trial: Trial, bootstrap: str) -> None:
         producer.flush()
 
 
-def group_for(trial: Trial, order: Order, directory: Path) -> LabGroup:
+def group_for(trial: Trial, settings: MemberSettings, directory: Path) -> LabGroup:
     """Return the trial's group, whose members write their files to `directory`."""
     homes = directory / "state" if trial.store == "rocksdb" else None
-    return LabGroup(trial.client, order, trial.partitions, trial.tick_ms, directory, trial.settle_s, homes)
+    return LabGroup(trial.client, settings, trial.partitions, trial.tick_ms, directory, trial.settle_s, homes)

@@ -13,12 +13,12 @@ from kohort.lab.trial import Outcome, Trial, group_for, prepare
 
 def run_trial(trial: Trial, broker: LabBroker) -> Outcome:
     """Run the trial to its end and return its outcome."""
-    order = prepare(trial, broker.bootstrap)
+    settings = prepare(trial, broker.bootstrap)
     with tempfile.TemporaryDirectory(prefix="kohort-lab-logs-") as logs:
-        group = group_for(trial, order, Path(logs))
+        group = group_for(trial, settings, Path(logs))
         try:
             group.begin_load()
-            run = ScenarioRun(trial, broker, group, order.topic)
+            run = ScenarioRun(trial, broker, group, settings.topic)
             SCENARIOS[trial.scenario](run)
             return run.outcome()
         finally:

@@ -69,7 +69,7 @@ class Disk:
             self._new_names.clear()
             return
         files = [file for file, _, _ in writes]
-        if not (self.choice.together(cost) and self._sync_together()):
+        if not (self.choice.prefers_syncfs(cost) and self._sync_together()):
             self._sync_each(files, cost)
 
     def create(self, file: SegmentFile) -> None:
@@ -98,7 +98,7 @@ class Disk:
         except OSError as error:
             log.warning("the file system of %s was not synced as a whole: %s", self._root, error)
             return False
-        self.choice.learn_together(time.perf_counter() - started)
+        self.choice.syncfs_took(time.perf_counter() - started)
         return True
 
     def _sync_each(self, files: Sequence[SegmentFile], cost: int) -> None:
@@ -110,7 +110,7 @@ class Disk:
                 os.fdatasync(descriptor)
         with _confirming(files):
             self._sync_new_names()
-        self.choice.learn_each(time.perf_counter() - started, cost)
+        self.choice.fdatasyncs_took(time.perf_counter() - started, cost)
 
     def _write(self, file: SegmentFile, position: int, parts: Sequence[Buffer]) -> None:
         descriptor = self._open(file)

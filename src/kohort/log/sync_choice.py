@@ -29,7 +29,7 @@ class SyncChoice:
         self._each = each
         self._together = together
 
-    def together(self, files: int) -> bool:
+    def prefers_syncfs(self, files: int) -> bool:
         """Return whether one sync of the whole file system is cheaper for that number of files."""
         if not self._can_sync_together or files == 1:
             return False
@@ -38,10 +38,12 @@ class SyncChoice:
         self._together *= 0.99  # so that one slow call is forgotten eventually
         return False
 
-    def learn_together(self, seconds: float) -> None:
+    def syncfs_took(self, seconds: float) -> None:
+        """Update the estimate for the whole file system by a measured duration."""
         self._together += 0.2 * (seconds - self._together)
 
-    def learn_each(self, seconds: float, files: int) -> None:
+    def fdatasyncs_took(self, seconds: float, files: int) -> None:
+        """Update the estimate per file by the measured duration of that number of fdatasync calls."""
         self._each += 0.2 * (seconds / files - self._each)
 
 

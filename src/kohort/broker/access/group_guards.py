@@ -122,9 +122,9 @@ def consumer_group_describe(
 
 
 def _topics(group: DescribedConsumerGroup) -> set[str]:
-    names = {name for one in group.members for name in one.subscribed_topic_names}
-    for one in group.members:
-        for assignment in (one.assignment, one.target_assignment):
+    names = {name for member in group.members for name in member.subscribed_topic_names}
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
             names.update(partitions.topic_name for partitions in assignment.topic_partitions)
     return names
 

@@ -68,25 +68,25 @@ async def delete_acls(cluster: Cluster, filters: Iterable[AclFilter]) -> dict[Ac
     wanted = list(dict.fromkeys(filters))
     if not wanted:
         return {}
-    request = DeleteAclsRequest(filters=[_filter(one) for one in wanted])
+    request = DeleteAclsRequest(filters=[_filter(acl_filter) for acl_filter in wanted])
     response = await cluster.retrying(lambda: cluster.ask_any(request, DeleteAclsResponse))
     failed: _Failed = {}
     deleted: dict[AclFilter, list[Acl]] = {}
-    for one, result in zip(wanted, response.filter_results, strict=True):
-        failed[one] = error_of(result.error_code, "", result.error_message)
-        deleted[one] = []
+    for acl_filter, result in zip(wanted, response.filter_results, strict=True):
+        failed[acl_filter] = error_of(result.error_code, "", result.error_message)
+        deleted[acl_filter] = []
         for found in result.matching_acls:
             acl, error = _matched(found), error_of(found.error_code, "", found.error_message)
             failed[acl] = error
             if error is None:
-                deleted[one].append(acl)
-        deleted[one].sort()
+                deleted[acl_filter].append(acl)
+        deleted[acl_filter].sort()
     _raise_if_any(failed)
     return deleted
 
 
 def _raise_if_any(failed: _Failed) -> None:
-    errors = {one: error for one, error in failed.items() if error is not None}
+    errors = {failing: error for failing, error in failed.items() if error is not None}
     if errors:
         raise AclsFailedError(errors)
 

@@ -124,9 +124,15 @@ def _check_tls(options: SecurityOptions, given: set[str]) -> None:
         others = sorted(name for name in given if name.startswith("ssl_") and name != "ssl_context")
         if others:
             raise ConfigError(f"{others[0]} contradicts ssl_context: make this setting in the context.")
-    for one, other in (("ssl_cafile", "ssl_cadata"), ("ssl_certfile", "ssl_certdata"), ("ssl_keyfile", "ssl_keydata")):
-        if {one, other} <= given:
-            raise ConfigError(f"{one} and {other} are the same thing as a file and as text: give one of them.")
+    for file_option, text_option in (
+        ("ssl_cafile", "ssl_cadata"),
+        ("ssl_certfile", "ssl_certdata"),
+        ("ssl_keyfile", "ssl_keydata"),
+    ):
+        if {file_option, text_option} <= given:
+            raise ConfigError(
+                f"{file_option} and {text_option} are the same thing as a file and as text: give one of them."
+            )
     certificate = given & {"ssl_certfile", "ssl_certdata"}
     for name in sorted(given & {"ssl_keyfile", "ssl_keydata", "ssl_password"}):
         if not certificate:

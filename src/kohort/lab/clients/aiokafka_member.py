@@ -12,22 +12,24 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from kohort.lab.clients.application import POLL_S, Application
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 
-def run(order: Order) -> None:
+def run(settings: MemberSettings) -> None:
     """Run the member until SIGTERM."""
-    asyncio.run(_run(order))
+    asyncio.run(_run(settings))
 
 
-async def _run(order: Order) -> None:
+async def _run(settings: MemberSettings) -> None:
     loop = asyncio.get_running_loop()
     # aiokafka's rebalances run in a separate task: the lock makes them wait for records that are being processed.
     working = asyncio.Lock()
 
     async def send(ends: Mapping[int, int]) -> bool:
         try:
-            await consumer.commit({aiokafka.TopicPartition(order.topic, number): end for number, end in ends.items()})
+            await consumer.commit(
+                {aiokafka.TopicPartition(settings.topic, number): end for number, end in ends.items()}
+            )
         except KafkaError:
             return False
         return True
@@ -45,20 +47,20 @@ async def _run(order: Order) -> None:
             async with working:
                 await asyncio.to_thread(application.revoked, _numbers(revoked))
 
-    application = Application(order, commit)
+    application = Application(settings, commit)
     consumer: Any = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=order.bootstrap,
-        client_id=order.name,
-        group_id=order.group,
+        bootstrap_servers=settings.bootstrap,
+        client_id=settings.name,
+        group_id=settings.group,
         auto_offset_reset="earliest",
-        metadata_max_age_ms=order.metadata_ms,
+        metadata_max_age_ms=settings.metadata_ms,
         enable_auto_commit=False,
         partition_assignment_strategy=(RangePartitionAssignor,),
-        heartbeat_interval_ms=order.heartbeat_ms,
-        session_timeout_ms=order.session_ms,
+        heartbeat_interval_ms=settings.heartbeat_ms,
+        session_timeout_ms=settings.session_ms,
     )
     application.joining()
-    consumer.subscribe([order.topic], listener=Listener())
+    consumer.subscribe([settings.topic], listener=Listener())
     await consumer.start()
     while not application.stopping.is_set():
         polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))

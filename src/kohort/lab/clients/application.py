@@ -28,7 +28,7 @@ from kohort.lab.events import (
     line,
     runs,
 )
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 POLL_S = 0.1
 """Maximum time a member waits for records before it checks whether to stop, in seconds."""
@@ -43,16 +43,18 @@ It returns False if the coordinator rejects the commit because of a rebalance.
 class Application:
     """Application of one member. The polling thread calls all methods."""
 
-    def __init__(self, order: Order, commit: Commit, store: Store | None = None, hand_in: Commit | None = None) -> None:
+    def __init__(
+        self, settings: MemberSettings, commit: Commit, store: Store | None = None, hand_in: Commit | None = None
+    ) -> None:
         """Create the application.
 
         `hand_in` commits revoked partitions where the callback need not wait for the commit.
         """
         self.stopping = threading.Event()
-        self._order = order
+        self._settings = settings
         self._commit = commit
         self._hand_in = hand_in or commit
-        self._store = store or Store(order)
+        self._store = store or Store(settings)
         self._owned: set[int] = set()
         self._ends: dict[int, int] = {}
         """Next offset by partition, of records that are read and not committed."""
@@ -111,7 +113,7 @@ class Application:
 
     def polled(self) -> None:
         """Commit if the interval has passed; called after each poll."""
-        every = self._order.commit_ms
+        every = self._settings.commit_ms
         if every and time.monotonic() - self._committed_at >= every / 1000:
             self._settle(set(self._owned), self._commit)
             self._committed_at = time.monotonic()
@@ -140,7 +142,7 @@ class Application:
             self._ends.pop(partition, None)
 
     def _here(self) -> tuple[int, str]:
-        return time.monotonic_ns(), self._order.name
+        return time.monotonic_ns(), self._settings.name
 
     def _say(self, event: Event) -> None:
         # One write per line, so that a killed process leaves no incomplete line.

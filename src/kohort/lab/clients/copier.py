@@ -22,7 +22,7 @@ from kohort.client import ConsumerRecord
 from kohort.errors import KohortError
 from kohort.lab.clients.counts import Counts, CountStore, checkpoint
 from kohort.lab.clients.service import Answer, port_of, serve
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 from kohort.model import TopicPartition
 
 _POLL_S = 0.05
@@ -44,7 +44,7 @@ class Copier:
     thread.
     """
 
-    def __init__(self, order: Order, count_store: CountStore, answer: Answer) -> None:
+    def __init__(self, settings: MemberSettings, count_store: CountStore, answer: Answer) -> None:
         """Start the thread. Raises KohortError if it fails to start.
 
         `answer` answers queries to this member. Counts that `count_store` has kept are copies from the
@@ -56,7 +56,7 @@ class Copier:
         """Whether there are copies to report to the group."""
         self.can_win = False
         """Whether some of these copies are of partitions that move to this member when they are copied."""
-        self._order = order
+        self._settings = settings
         self._count_store = count_store
         self._answer = answer
         self._owned: frozenset[int] = frozenset()
@@ -88,7 +88,7 @@ class Copier:
             lags = {number: copy.lag for number, copy in self._copies.items() if copy.lag is not None}
             lags.update(dict.fromkeys(self._owned, 0))
         return Copies(
-            self._order.name, {TopicPartition(self._order.topic, number): lag for number, lag in lags.items()}
+            self._settings.name, {TopicPartition(self._settings.topic, number): lag for number, lag in lags.items()}
         )
 
     def planned(self, plan: Plan) -> None:
@@ -104,7 +104,7 @@ class Copier:
         """
         with self._lock:
             near = {number for number in partitions if number in self._copies and self._is_near(self._copies[number])}
-        if near and self._order.changelog:
+        if near and self._settings.changelog:
             asyncio.run_coroutine_threadsafe(self._catch_up(near), self._loop).result()
         with self._lock:
             self._owned |= frozenset(partitions)
@@ -154,12 +154,12 @@ class Copier:
             self._ready.set()  # the constructor must not wait after a failure
 
     async def _work(self) -> None:
-        order = self._order
-        board = TopicPartition(order.board, 0)
+        settings = self._settings
+        board = TopicPartition(settings.board, 0)
         async with (
-            kohort.Producer(bootstrap_servers=order.bootstrap, linger_ms=0) as producer,
+            kohort.Producer(bootstrap_servers=settings.bootstrap, linger_ms=0) as producer,
             kohort.Consumer(
-                bootstrap_servers=order.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=500
+                bootstrap_servers=settings.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=500
             ) as self._changes,
         ):
             self._moved = asyncio.Event()
@@ -171,7 +171,7 @@ class Copier:
             self.port = port_of(server)
             self._ready.set()
             publishing = asyncio.ensure_future(self._publish(producer))
-            restoring = asyncio.ensure_future(self._restore()) if not order.changelog else None
+            restoring = asyncio.ensure_future(self._restore()) if not settings.changelog else None
             try:
                 while True:
                     self._take(await self._changes.poll(max_records=10_000, timeout=_POLL_S))
@@ -187,12 +187,12 @@ class Copier:
         while True:
             plan = await self._plans.get()
             told = {"copies": _numbers(plan.copies), "moving": _numbers(plan.moving)}
-            await (await producer.send(self._order.board, json.dumps(told).encode(), partition=0))
+            await (await producer.send(self._settings.board, json.dumps(told).encode(), partition=0))
 
     async def _open_kept(self) -> None:
         """Open the kept copies, so that the assignor knows them as soon as this member joins."""
         kept = {
-            TopicPartition(self._order.changelog, number): self._count_store.open(number)
+            TopicPartition(self._settings.changelog, number): self._count_store.open(number)
             for number in self._count_store.kept()
         }
         ends = await self._changes.end_offsets(list(kept)) if kept else {}
@@ -205,7 +205,7 @@ class Copier:
         changes = defaultdict[int, dict[bytes, int]](dict)
         ends: dict[int, int] = {}
         for record in records:
-            if record.topic == self._order.board:
+            if record.topic == self._settings.board:
                 self._take_plan(json.loads(record.value or b"{}"))
             else:
                 changes[record.partition][record.key or b""] = int(record.value or b"0")
@@ -216,13 +216,13 @@ class Copier:
                     copy.counts.take(changes[copied.partition], ends[copied.partition])
 
     def _take_plan(self, told: dict[str, dict[str, list[int]]]) -> None:
-        mine = told.get("copies", {}).get(self._order.name)
+        mine = told.get("copies", {}).get(self._settings.name)
         if mine is None:
             return  # the plan was computed before this member joined
         with self._lock:
             self._patient_since = time.monotonic()
             self._wanted = frozenset(mine)
-            self._moving = frozenset(told.get("moving", {}).get(self._order.name, ()))
+            self._moving = frozenset(told.get("moving", {}).get(self._settings.name, ()))
             for number in self._copies.keys() - self._wanted:
                 self._copies.pop(number).counts.close()
             for number in self._wanted - self._owned - self._copies.keys():
@@ -230,20 +230,20 @@ class Copier:
 
     def _follow(self) -> None:
         """Read the changelog for the present copies, and update the lag of each."""
-        if not self._order.changelog:
+        if not self._settings.changelog:
             with self._lock:
                 for copy in self._copies.values():
                     copy.lag = 0 if copy.counts.position is not None else None
             return
         with self._lock:
-            wanted = {TopicPartition(self._order.changelog, number): copy for number, copy in self._copies.items()}
+            wanted = {TopicPartition(self._settings.changelog, number): copy for number, copy in self._copies.items()}
             begun = {
                 partition: copy.counts.position or 0
                 for partition, copy in wanted.items()
                 if self._is_new(partition, copy)
             }
         if begun or wanted.keys() != self._followed.keys():
-            self._changes.assign([TopicPartition(self._order.board, 0), *wanted])
+            self._changes.assign([TopicPartition(self._settings.board, 0), *wanted])
             for partition, position in begun.items():
                 self._changes.seek(partition, position)
             self._followed = wanted
@@ -264,7 +264,7 @@ class Copier:
         while True:
             with self._lock:
                 new = next((copy for copy in self._copies.values() if copy.counts.position is None), None)
-            await asyncio.sleep(_POLL_S / 10 if new is None else self._order.restore_ms / 1000)
+            await asyncio.sleep(_POLL_S / 10 if new is None else self._settings.restore_ms / 1000)
             if new is not None:
                 new.counts.take({}, 0)
                 self._follow()
@@ -272,7 +272,7 @@ class Copier:
 
     async def _catch_up(self, numbers: Collection[int]) -> None:
         """Wait until these partitions' copies contain everything that their last owners wrote."""
-        ends = await self._changes.end_offsets([TopicPartition(self._order.changelog, number) for number in numbers])
+        ends = await self._changes.end_offsets([TopicPartition(self._settings.changelog, number) for number in numbers])
         while any(self._is_behind(partition.partition, end) for partition, end in ends.items()):
             self._moved.clear()
             await self._moved.wait()
@@ -291,7 +291,7 @@ class Copier:
             near = self._near()
             news = near - self._told
             complete = (self._moving and self._moving <= near) or near == self._wanted - self._owned
-            waited = time.monotonic() >= self._patient_since + self._order.probing_ms / 1000
+            waited = time.monotonic() >= self._patient_since + self._settings.probing_ms / 1000
             # A report that moved nothing is repeated: the assignor may not have known of the copy in time.
             self.can_win = bool(self._moving & (near if waited else news))
             self.done = bool(news and (complete or waited)) or (self.can_win and waited)
@@ -302,7 +302,7 @@ class Copier:
         )
 
     def _is_near(self, copy: Copy) -> bool:
-        return copy.lag is not None and copy.lag <= self._order.acceptable_lag
+        return copy.lag is not None and copy.lag <= self._settings.acceptable_lag
 
 
 def _numbers(partitions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, list[int]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from kohort.lab.clients.counts import CountStore, MemoryCountStore
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 
-def new_count_store(order: Order) -> CountStore:
-    """Return the store that the order specifies: RocksDB in its directory, or memory."""
-    if not order.state:
+def new_count_store(settings: MemberSettings) -> CountStore:
+    """Return the store that the settings specify: RocksDB in its directory, or memory."""
+    if not settings.state:
         return MemoryCountStore()
     from kohort.lab.clients.rocks import RocksCountStore
 
-    return RocksCountStore(Path(order.state))
+    return RocksCountStore(Path(settings.state))

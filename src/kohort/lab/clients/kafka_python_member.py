@@ -14,10 +14,10 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kohort.lab.clients.application import POLL_S, Application
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 
-def run(order: Order) -> None:
+def run(settings: MemberSettings) -> None:
     """Run the member until SIGTERM."""
 
     inside: list[Any] = []
@@ -25,7 +25,9 @@ def run(order: Order) -> None:
     calling_back = False
 
     def commit(ends: Mapping[int, int]) -> bool:
-        offsets = {TopicPartition(order.topic, number): OffsetAndMetadata(end, "", -1) for number, end in ends.items()}
+        offsets = {
+            TopicPartition(settings.topic, number): OffsetAndMetadata(end, "", -1) for number, end in ends.items()
+        }
         try:
             if calling_back:
                 inside.append(consumer.commit_async(offsets))
@@ -47,7 +49,7 @@ def run(order: Order) -> None:
             while inside:
                 with contextlib.suppress(KafkaError):  # rejected: the next owner reads the records again
                     await inside.pop()
-            if order.protocol == "eager":
+            if settings.protocol == "eager":
                 # Version 3.0.12 keeps the positions of revoked partitions and resumes there if it gets a partition
                 # back: it rereads records that another member read in between. The Java client forgets all positions
                 # here, as this code does.
@@ -56,22 +58,22 @@ def run(order: Order) -> None:
         async def on_partitions_lost(self, lost: Iterable[Any]) -> None:
             application.lost(_numbers(lost))
 
-    application = Application(order, commit)
+    application = Application(settings, commit)
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=order.bootstrap,
-        client_id=order.name,
-        group_id=order.group,
+        bootstrap_servers=settings.bootstrap,
+        client_id=settings.name,
+        group_id=settings.group,
         auto_offset_reset="earliest",
-        metadata_max_age_ms=order.metadata_ms,
+        metadata_max_age_ms=settings.metadata_ms,
         enable_auto_commit=False,
         partition_assignment_strategy=[
-            RangePartitionAssignor if order.protocol == "eager" else CooperativeStickyAssignor
+            RangePartitionAssignor if settings.protocol == "eager" else CooperativeStickyAssignor
         ],
-        heartbeat_interval_ms=order.heartbeat_ms,
-        session_timeout_ms=order.session_ms,
+        heartbeat_interval_ms=settings.heartbeat_ms,
+        session_timeout_ms=settings.session_ms,
     )
     application.joining()
-    consumer.subscribe([order.topic], listener=Listener())
+    consumer.subscribe([settings.topic], listener=Listener())
     while not application.stopping.is_set():
         polled = consumer.poll(timeout_ms=POLL_S * 1000)
         application.read((record.partition, record.offset, record.key or b"") for record in chain(*polled.values()))

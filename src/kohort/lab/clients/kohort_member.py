@@ -9,37 +9,37 @@ from kohort import KafkaError, TopicPartition, blocking
 from kohort.client import CommitFailedError
 from kohort.lab.clients.application import POLL_S, Application
 from kohort.lab.clients.warm_store import WarmStore
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 
-def run(order: Order) -> None:
+def run(settings: MemberSettings) -> None:
     """Run the member until SIGTERM."""
 
     def commit(ends: Mapping[int, int]) -> bool:
         try:
-            consumer.commit({TopicPartition(order.topic, number): end for number, end in ends.items()})
+            consumer.commit({TopicPartition(settings.topic, number): end for number, end in ends.items()})
         except (KafkaError, CommitFailedError):
             return False
         return True
 
     def hand_in(ends: Mapping[int, int]) -> bool:
-        consumer.commit_nowait({TopicPartition(order.topic, number): end for number, end in ends.items()})
+        consumer.commit_nowait({TopicPartition(settings.topic, number): end for number, end in ends.items()})
         return True
 
-    store = WarmStore(order) if order.board else None
-    application = Application(order, commit, store, commit if store is None else hand_in)
+    store = WarmStore(settings) if settings.board else None
+    application = Application(settings, commit, store, commit if store is None else hand_in)
     consumer = blocking.Consumer(
-        bootstrap_servers=order.bootstrap,
-        client_id=order.name,
-        group_id=order.group,
+        bootstrap_servers=settings.bootstrap,
+        client_id=settings.name,
+        group_id=settings.group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        metadata_max_age_ms=order.metadata_ms,
-        **(_protocol(order) if store is None else _warm(order, store)),
+        metadata_max_age_ms=settings.metadata_ms,
+        **(_protocol(settings) if store is None else _warm(settings, store)),
     )
     application.joining()
     consumer.subscribe(
-        [order.topic],
+        [settings.topic],
         on_assigned=lambda given: application.assigned(_numbers(given)),
         on_revoked=lambda gone: application.revoked(_numbers(gone)),
         on_lost=lambda gone: application.lost(_numbers(gone)),
@@ -54,20 +54,20 @@ def run(order: Order) -> None:
     consumer.close()
 
 
-def _protocol(order: Order) -> dict[str, Any]:
-    if order.protocol == "consumer":
+def _protocol(settings: MemberSettings) -> dict[str, Any]:
+    if settings.protocol == "consumer":
         return {"group_protocol": "consumer", "group_remote_assignor": "uniform"}
     return {
-        "partition_assignment_strategy": "range" if order.protocol == "eager" else "cooperative-sticky",
-        "session_timeout_ms": order.session_ms,
-        "heartbeat_interval_ms": order.heartbeat_ms,
+        "partition_assignment_strategy": "range" if settings.protocol == "eager" else "cooperative-sticky",
+        "session_timeout_ms": settings.session_ms,
+        "heartbeat_interval_ms": settings.heartbeat_ms,
     }
 
 
-def _warm(order: Order, store: WarmStore) -> dict[str, Any]:
-    if order.protocol == "consumer":
+def _warm(settings: MemberSettings, store: WarmStore) -> dict[str, Any]:
+    if settings.protocol == "consumer":
         return {"group_protocol": "consumer", "group_local_assignors": [store.assignor]}
-    return {**_protocol(order), "partition_assignment_strategy": [store.assignor]}
+    return {**_protocol(settings), "partition_assignment_strategy": [store.assignor]}
 
 
 def _tell(consumer: blocking.Consumer, store: WarmStore) -> None:

@@ -8,38 +8,38 @@ from typing import Any
 import confluent_kafka
 
 from kohort.lab.clients.application import POLL_S, Application
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 _MOST = 500
 
 
-def run(order: Order) -> None:
+def run(settings: MemberSettings) -> None:
     """Run the member until SIGTERM."""
 
     def commit(ends: Mapping[int, int]) -> bool:
-        offsets = [confluent_kafka.TopicPartition(order.topic, number, end) for number, end in ends.items()]
+        offsets = [confluent_kafka.TopicPartition(settings.topic, number, end) for number, end in ends.items()]
         try:
             done = consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException:
             return False
         return not any(partition.error for partition in done or ())
 
-    application = Application(order, commit)
+    application = Application(settings, commit)
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": order.bootstrap,
-            "client.id": order.name,
-            "group.id": order.group,
+            "bootstrap.servers": settings.bootstrap,
+            "client.id": settings.name,
+            "group.id": settings.group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "topic.metadata.refresh.interval.ms": order.metadata_ms,
-            "metadata.max.age.ms": 3 * order.metadata_ms,
-            **_protocol(order),
+            "topic.metadata.refresh.interval.ms": settings.metadata_ms,
+            "metadata.max.age.ms": 3 * settings.metadata_ms,
+            **_protocol(settings),
         }
     )
     application.joining()
     consumer.subscribe(
-        [order.topic],
+        [settings.topic],
         on_assign=lambda _, given: application.assigned(_numbers(given)),
         on_revoke=lambda _, gone: application.revoked(_numbers(gone)),
         on_lost=lambda _, gone: application.lost(_numbers(gone)),
@@ -58,13 +58,13 @@ def run(order: Order) -> None:
     consumer.close()
 
 
-def _protocol(order: Order) -> dict[str, Any]:
-    if order.protocol == "consumer":
+def _protocol(settings: MemberSettings) -> dict[str, Any]:
+    if settings.protocol == "consumer":
         return {"group.protocol": "consumer", "group.remote.assignor": "uniform"}
     return {
-        "partition.assignment.strategy": "range" if order.protocol == "eager" else "cooperative-sticky",
-        "session.timeout.ms": order.session_ms,
-        "heartbeat.interval.ms": order.heartbeat_ms,
+        "partition.assignment.strategy": "range" if settings.protocol == "eager" else "cooperative-sticky",
+        "session.timeout.ms": settings.session_ms,
+        "heartbeat.interval.ms": settings.heartbeat_ms,
     }
 
 

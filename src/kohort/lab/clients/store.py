@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from kohort import blocking
 from kohort.lab.clients.count_stores import new_count_store
 from kohort.lab.clients.counts import Counts, checkpoint
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 from kohort.model import TopicPartition
 
 
@@ -23,15 +23,15 @@ class Store:
     port = 0
     """Port for queries; 0 if there is none."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, settings: MemberSettings) -> None:
         self.restored = 0
         """Number of changelog records that were read while partitions waited for them."""
-        self._order = order
-        self._count_store = new_count_store(order)
+        self._settings = settings
+        self._count_store = new_count_store(settings)
         self._counts: dict[int, Counts] = {}
         self._changed = defaultdict[int, dict[bytes, int]](dict)
         """New counts by partition that are not in the changelog, and therefore not in `_counts`, yet."""
-        self._producer = blocking.Producer(bootstrap_servers=order.bootstrap) if order.changelog else None
+        self._producer = blocking.Producer(bootstrap_servers=settings.bootstrap) if settings.changelog else None
 
     def count(self, partition: int, key: bytes) -> None:
         """Count a record of this key."""
@@ -49,12 +49,12 @@ class Store:
         """Restore earlier counts, except those that are here already. Blocks until they are complete."""
         if not partitions:
             return
-        if self._order.restore_ms:
-            time.sleep(self._order.restore_ms * len(partitions) / 1000)
+        if self._settings.restore_ms:
+            time.sleep(self._settings.restore_ms * len(partitions) / 1000)
         for number in partitions:
             if number not in self._counts:
                 self._counts[number] = self._count_store.open(number)
-        if self._order.changelog:
+        if self._settings.changelog:
             self._read_changelog(partitions)
         else:
             for number in partitions:
@@ -87,7 +87,7 @@ class Store:
         if self._producer is None:
             return []
         return [
-            self._producer.send(self._order.changelog, b"%d" % count, key=key, partition=partition)
+            self._producer.send(self._settings.changelog, b"%d" % count, key=key, partition=partition)
             for key, count in counts.items()
         ]
 
@@ -95,9 +95,9 @@ class Store:
         counts.close()
 
     def _read_changelog(self, numbers: Collection[int]) -> None:
-        partitions = [TopicPartition(self._order.changelog, number) for number in numbers]
+        partitions = [TopicPartition(self._settings.changelog, number) for number in numbers]
         with blocking.Consumer(
-            bootstrap_servers=self._order.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=50
+            bootstrap_servers=self._settings.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=50
         ) as changes:
             changes.assign(partitions)
             ends = changes.end_offsets(partitions)

@@ -8,25 +8,25 @@ from kohort.assignor import RebalanceProtocol, WarmAssignor
 from kohort.lab.clients.copier import Copier
 from kohort.lab.clients.counts import Counts
 from kohort.lab.clients.store import Store
-from kohort.lab.order import Order
+from kohort.lab.member_settings import MemberSettings
 
 
 class WarmStore(Store):
     """Store of one member, with the assignor that moves a partition only to a member with a copy."""
 
-    def __init__(self, order: Order) -> None:
-        super().__init__(order)
+    def __init__(self, settings: MemberSettings) -> None:
+        super().__init__(settings)
         self._whole: set[int] = set()
         """Partitions with complete counts."""
-        self.copier = Copier(order, self._count_store, self.answer)
+        self.copier = Copier(settings, self._count_store, self.answer)
         self.port = self.copier.port
         self.assignor = WarmAssignor(
             self.copier.copies,
             self.copier.planned,
-            acceptable_lag=order.acceptable_lag,
-            standbys=order.standbys,
-            max_warmups=order.max_warmups,
-            protocol=RebalanceProtocol.EAGER if order.protocol == "consumer" else RebalanceProtocol.COOPERATIVE,
+            acceptable_lag=settings.acceptable_lag,
+            standbys=settings.standbys,
+            max_warmups=settings.max_warmups,
+            protocol=RebalanceProtocol.EAGER if settings.protocol == "consumer" else RebalanceProtocol.COOPERATIVE,
         )
 
     def answer(self, partition: int, key: bytes) -> tuple[int, bool] | None:

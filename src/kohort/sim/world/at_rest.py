@@ -25,7 +25,7 @@ _QUIET = 25.0
 def check_rest(world: WorldState) -> None:
     """Run all checks. Raises Violation for the first one that fails."""
     _calm(world)
-    _comes_to_rest(world)
+    _wait_for_rest(world)
     _drains(world)
     _stays_quiet(world)
     _leaves_nothing(world)
@@ -91,7 +91,7 @@ def _until(world: WorldState, seconds: float, invariant: str, missing: Callable[
         left -= _LOOK_EVERY
 
 
-def _comes_to_rest(world: WorldState) -> None:
+def _wait_for_rest(world: WorldState) -> None:
     settings = [application.settings for application in _living(world)]
     slowest = max((max(each.session, each.max_poll) + 2 * each.heartbeat for each in settings), default=0) / 1000
     delay = int(world.plan.settings["group.initial.rebalance.delay.ms"]) / 1000
@@ -100,11 +100,11 @@ def _comes_to_rest(world: WorldState) -> None:
     _until(world, _FAILOVER, "L6", lambda: "" if world.brokers.active is not None else "no broker serves")
     _until(world, _FAILOVER, "L6", lambda: _unfound(world))
     _until(world, bound, "L1", lambda: _restless(world))
-    _until(world, bound, "S12", lambda: _not_one_remains(world))
+    _until(world, bound, "S12", lambda: _shared_instance_not_resolved(world))
     _until(world, bound, "S3", lambda: _unassigned(world))
 
 
-def _not_one_remains(world: WorldState) -> str:
+def _shared_instance_not_resolved(world: WorldState) -> str:
     """Return an instance id of several processes of which not exactly one is left in the group, or "".
 
     A process may end because of a join that it is not alone with; the last one that joined remains.

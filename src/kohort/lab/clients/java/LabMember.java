@@ -1,5 +1,5 @@
-// Member of an experiment's group that uses the Java client: java -cp ... LabMember ORDER
-// ORDER is the JSON of kohort.lab.order; kohort.lab.events describes the output. It leaves on SIGTERM.
+// Member of an experiment's group that uses the Java client: java -cp ... LabMember SETTINGS
+// SETTINGS is the JSON of kohort.lab.member_settings; kohort.lab.events describes the output. It leaves on SIGTERM.
 // It counts records per key in a store per partition, as clients/application.py does for the Python clients.
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -42,23 +42,23 @@ public class LabMember implements ConsumerRebalanceListener {
     final Map<Integer, Long> ends = new HashMap<>();
     long committedAt = System.nanoTime();
 
-    LabMember(JsonNode order) {
-        topic = order.get("topic").asText();
-        changelog = order.get("changelog").asText();
-        restoreMs = order.get("restore_ms").asInt();
-        commitMs = order.get("commit_ms").asLong();
-        address = Map.of("bootstrap.servers", order.get("bootstrap").asText());
+    LabMember(JsonNode settings) {
+        topic = settings.get("topic").asText();
+        changelog = settings.get("changelog").asText();
+        restoreMs = settings.get("restore_ms").asInt();
+        commitMs = settings.get("commit_ms").asLong();
+        address = Map.of("bootstrap.servers", settings.get("bootstrap").asText());
         Map<String, Object> config = new HashMap<>(address);
-        config.putAll(Map.of("group.id", order.get("group").asText(), "client.id", order.get("name").asText(),
+        config.putAll(Map.of("group.id", settings.get("group").asText(), "client.id", settings.get("name").asText(),
             "enable.auto.commit", "false", "auto.offset.reset", "earliest",
-            "metadata.max.age.ms", order.get("metadata_ms").asText()));
-        String protocol = order.get("protocol").asText();
+            "metadata.max.age.ms", settings.get("metadata_ms").asText()));
+        String protocol = settings.get("protocol").asText();
         if (protocol.equals("consumer")) {
             config.putAll(Map.of("group.protocol", "consumer", "group.remote.assignor", "uniform"));
         } else {
             String assignor = protocol.equals("eager") ? "RangeAssignor" : "CooperativeStickyAssignor";
-            config.putAll(Map.of("session.timeout.ms", order.get("session_ms").asText(),
-                "heartbeat.interval.ms", order.get("heartbeat_ms").asText(),
+            config.putAll(Map.of("session.timeout.ms", settings.get("session_ms").asText(),
+                "heartbeat.interval.ms", settings.get("heartbeat_ms").asText(),
                 "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor));
         }
         consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
@@ -237,11 +237,11 @@ public class LabMember implements ConsumerRebalanceListener {
     }
 
     // Run several members at once for a few seconds, which loads all classes that a member needs.
-    static void rehearse(ObjectMapper json, String[] orders) throws Exception {
+    static void rehearse(ObjectMapper json, String[] allSettings) throws Exception {
         List<LabMember> members = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
-        for (String order : orders) {
-            LabMember member = new LabMember(json.readTree(order));
+        for (String settings : allSettings) {
+            LabMember member = new LabMember(json.readTree(settings));
             members.add(member);
             threads.add(new Thread(member::run));
         }

@@ -43,7 +43,7 @@ def file_system(uri: str) -> tuple[pafs.FileSystem, str] | None:
         return None
 
 
-def land(made: Mapped, uri: str, partition_by: str | None) -> DataFrame:
+def write_parquet(made: Mapped, uri: str, partition_by: str | None) -> DataFrame:
     """Compute the rows once and write them below the directory, replacing its content. Return the rows, read back.
 
     A partitioning column has a directory for each of its values, and is in no file. `file_system`

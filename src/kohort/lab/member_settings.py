@@ -1,4 +1,4 @@
-"""Order for a member process: one JSON object, which is its only argument."""
+"""Parameters of a member process: one JSON object, which is its only argument."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PROTOCOLS = ("eager", "cooperative", "consumer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """Parameters of a member: its group and protocol, and the application's settings."""
+class MemberSettings:
+    """A member's group and protocol, and the application's settings."""
 
     bootstrap: str
     group: str
@@ -51,6 +51,6 @@ class Order:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Order:
+    def from_json(cls, text: str) -> MemberSettings:
         """Parse the result of `to_json`."""
         return cls(**json.loads(text))
