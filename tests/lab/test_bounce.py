@@ -7,7 +7,7 @@ import pytest
 from kohort.lab.brokers import BROKERS
 from kohort.lab.events import Committed, Gone
 from kohort.lab.measure import Reading, measure
-from kohort.lab.order import PROTOCOLS
+from kohort.lab.member_settings import PROTOCOLS
 from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
 

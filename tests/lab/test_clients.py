@@ -12,7 +12,7 @@ from kohort.lab.brokers import BROKERS, LabBroker
 from kohort.lab.java_member import java_command
 from kohort.lab.measure import measure
 from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
-from kohort.lab.order import PROTOCOLS
+from kohort.lab.member_settings import PROTOCOLS
 from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
 
