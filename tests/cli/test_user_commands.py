@@ -91,9 +91,7 @@ def test_the_first_user_is_added_before_the_broker_starts(
     with pytest.raises(AuthenticationError):
         asyncio.run(connects("wrong"))
     succeeded(run("user", "delete", "alice", "--data", str(data)))
-    assert run("user", "list", "--data", str(data)).lines == [
-        "There are no users of SCRAM; add one with kohort user add."
-    ]
+    assert run("user", "list", "--data", str(data)).lines == ["There are no SCRAM users; add one with kohort user add."]
 
 
 def test_salts_are_random(run: Run, tmp_path: Path) -> None:

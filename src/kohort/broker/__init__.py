@@ -1,7 +1,7 @@
 """The broker: the asyncio shell around the coordinator and the log.
 
 `Broker` runs on an existing event loop, such as a test's or an application's. `run` runs it as a process of its own;
-`run_cluster` starts several of these processes. `stored_credentials` opens the users of one that does not run.
+`run_cluster` starts several of these processes. `stored_credentials` opens the users of a stopped one.
 """
 
 from kohort.broker.config import read_settings

@@ -1,4 +1,4 @@
-"""The store of a broker that does not run, for commands that prepare it: the first user must exist before it starts."""
+"""The store of a stopped broker, for commands that prepare it: the first user must exist before the broker starts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""`kohort user`: add, list and delete users of SCRAM, on a running cluster or in the store of one that does not run."""
+"""`kohort user`: add, list and delete SCRAM users of a running cluster, or in the store of a stopped one."""
 
 import getpass
 import os
@@ -43,7 +43,7 @@ Data = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Directory of the log of a broker that does not run, instead of --bootstrap.",
+        help="Log directory of a stopped broker, instead of --bootstrap.",
         show_default=False,
     ),
 ]
@@ -67,11 +67,11 @@ def add_user(
     postgres: Postgres = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Add a user, or set the password of one.
+    """Add a user, or change its password.
 
     The command asks for the password, unless --password-stdin or the variable KOHORT_PASSWORD
-    supplies it. The first user of a cluster that only users may connect to is added with --data or
-    --postgres before the cluster starts.
+    supplies it. If only users may connect to a cluster, add the first one with --data or --postgres
+    before the cluster starts.
     """
     offline = _offline(data, postgres, bootstrap)
     if not user:
@@ -122,7 +122,7 @@ def list_users(
         rows = [(user, info.mechanism.value, info.iterations) for user, infos in found.items() for info in infos]
         columns(("user", "mechanism", "iterations"), rows)
     else:
-        print_line("There are no users of SCRAM; add one with kohort user add.")
+        print_line("There are no SCRAM users; add one with kohort user add.")
 
 
 @commands.command("delete", epilog="Example: kohort user delete alice")
@@ -153,7 +153,7 @@ def delete_user(
 def _offline(
     data: Path | None, postgres: str | None, bootstrap: str | None
 ) -> "AbstractContextManager[ScramCredentials] | None":
-    """Return the credentials in a store; None if a cluster is to be asked."""
+    """Return the credentials in a store; None if the command uses a running cluster."""
     if bootstrap is not None:
         if data is not None:
             raise ConfigError("--bootstrap and --data contradict each other: name the cluster or its store.")
@@ -172,7 +172,7 @@ def _mechanisms(chosen: Sequence[Mechanism] | None) -> "list[ScramMechanism]":
 
 
 def _password(user: str, *, from_stdin: bool) -> "Secret":
-    """Return the password. It is never an argument, because all users of a machine see those."""
+    """Return the password. It is never an argument, because all users of a machine can see arguments."""
     from kohort.security import Secret
 
     if from_stdin:

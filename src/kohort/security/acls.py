@@ -1,4 +1,4 @@
-"""ACLs as values (KIP-11, KIP-290): what a principal may or may not do with the resources of a pattern.
+"""ACLs as values (KIP-11, KIP-290): what a principal may do, or may not do, with the resources of a pattern.
 
 The numbers are those of Kafka's protocol.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 WILDCARD = "*"
-"""Resource name, host, or user name that stands for any."""
+"""Resource name, host or user name that matches any."""
 CLUSTER_NAME = "kafka-cluster"
 """Name of the only resource of type CLUSTER."""
 
@@ -99,7 +99,7 @@ OPERATIONS: dict[ResourceType, frozenset[Operation]] = {
     ResourceType.DELEGATION_TOKEN: frozenset({Operation.DESCRIBE}),
     ResourceType.USER: frozenset({Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS}),
 }
-"""The operations that exist for each type of resource."""
+"""Operations of each type of resource."""
 
 _IMPLIED_BY = {
     Operation.DESCRIBE: frozenset(
@@ -107,7 +107,7 @@ _IMPLIED_BY = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""Operations that an ACL for another operation allows, too. A denial implies nothing."""
+"""For an operation: the operations whose permission allows it, too. A denial implies nothing."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -131,14 +131,14 @@ class Acl:
 
     pattern: ResourcePattern
     principal: str
-    """TYPE:NAME, such as User:alice; User:* for everybody."""
+    """TYPE:NAME, such as User:alice; User:* for all users."""
     host: str
     """Address of the client; * for any."""
     operation: Operation
     permission: Permission
 
     def covers(self, operation: Operation) -> bool:
-        """Return whether the ACL says something about the operation."""
+        """Return whether the ACL allows or denies the operation."""
         if self.operation in (Operation.ALL, operation):
             return True
         return self.permission is Permission.ALLOW and self.operation in _IMPLIED_BY.get(operation, ())

@@ -9,9 +9,11 @@ from ipaddress import ip_address
 
 from kohort.security.acls import OPERATIONS, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 
-_EVERYBODY = "User:*"
+_ALL_USERS = "User:*"
 _ANY_NAME = "hardcode"
-"""Name of a resource that nobody has: what is allowed for it is allowed for all. Kafka uses the same."""
+"""Name that no resource has: an operation that is allowed on it is allowed on all. Kafka uses the same name."""
+_MOST_DECISIONS = 100_000
+"""Number of remembered decisions above which all are forgotten."""
 
 
 class Acls:
@@ -50,7 +52,7 @@ class Acls:
 
 
 class Authorizer:
-    """Decides by ACLs. Decisions are remembered, because clients repeat the same few questions."""
+    """Decides by ACLs. Decisions are remembered, because clients repeat the same few requests."""
 
     def __init__(self, acls: Acls, *, super_users: frozenset[str], allow_if_no_acl: bool) -> None:
         self.acls = acls
@@ -117,11 +119,8 @@ class Authorizer:
         return allowed if found else self._allow_if_no_acl
 
 
-_MOST_DECISIONS = 100_000
-
-
 def _concerns(acl: Acl, principal: str, host: str) -> bool:
-    return acl.principal in (principal, _EVERYBODY) and (acl.host in (WILDCARD, host) or _same_address(acl.host, host))
+    return acl.principal in (principal, _ALL_USERS) and (acl.host in (WILDCARD, host) or _same_address(acl.host, host))
 
 
 def _same_address(one: str, other: str) -> bool:
@@ -135,7 +134,7 @@ def _same_address(one: str, other: str) -> bool:
 
 
 def parse_super_users(text: str) -> frozenset[str]:
-    """Return the principals in `super.users`, separated by semicolons. Raises ValueError with a wrong one."""
+    """Return the principals in `super.users`, separated by semicolons. Raises ValueError with the first invalid one."""
     found = frozenset(part.strip() for part in text.split(";") if part.strip())
     for principal in sorted(found):
         if not is_principal(principal):

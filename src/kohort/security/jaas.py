@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 
 
 class JaasError(ValueError):
-    """The text is no login configuration. The message does not contain parts of it, which may be secret."""
+    """The text is not a login configuration. The message contains no part of it, because it may be secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def _escaped(value: str) -> str:
 
 
 class PrincipalRulesError(ValueError):
-    """The text is no list of mapping rules."""
+    """The text is not a list of mapping rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,15 +97,15 @@ def signed_with_the_public_key(key: ECKey) -> str:
 HOUR = 3600
 REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "expired": ({"exp": time.time() - HOUR}, "has expired"),
-    "without an end": ({"exp": None}, "does not say when"),
-    "with an end that is no number": ({"exp": "never"}, "does not say when"),
-    "with an infinite end": ({"exp": float("inf")}, "does not say when"),
-    "without its time of issue": ({"iat": None}, "does not say when"),
+    "without an end": ({"exp": None}, "does not contain its time of issue"),
+    "with an end that is no number": ({"exp": "never"}, "does not contain its time of issue"),
+    "with an infinite end": ({"exp": float("inf")}, "does not contain its time of issue"),
+    "without its time of issue": ({"iat": None}, "does not contain its time of issue"),
     "issued in the future": ({"iat": time.time() + HOUR}, "is not valid yet"),
     "not valid yet": ({"nbf": time.time() + HOUR}, "is not valid yet"),
     "for another audience": ({"aud": "others"}, "for another audience: 'others'"),
     "without an audience": ({"aud": None}, "for another audience: None"),
-    "of another issuer": ({"iss": "https://others.example.com"}, "of another issuer"),
+    "of another issuer": ({"iss": "https://others.example.com"}, "from another issuer"),
     "that names nobody": ({"sub": None}, "names nobody"),
     "whose name is blank": ({"sub": " "}, "names nobody"),
     "whose name is no text": ({"sub": 7}, "names nobody"),
@@ -149,7 +149,7 @@ async def test_a_token_that_its_issuer_did_not_sign_is_rejected(
         "cannot be verified": token(new_key("first")),
         "0 keys of the token issuer fit": token(new_key("first", "RS256"), "RS256"),
         "no key 'unknown'": token(new_key("unknown")),
-        "is no signed JSON Web Token": "eyJ",
+        "is not a signed JSON Web Token": "eyJ",
         "cannot be verified: ": good[:-4],
         "cannot be verified: '": f"{good.rpartition('.')[0]}.",
     }
@@ -209,7 +209,7 @@ async def test_an_endpoint_that_is_down_keeps_tokens_out_until_it_answers(
     issuer.status = 302  # a redirect is not followed
     broker._secured[0].close()
     await broker._secured[0].start()
-    assert "the former ones are used" in caplog.text
+    assert "the former keys stay in use" in caplog.text
     assert (await login(broker, token(issuer.keys[0]))).error_code == 0
 
 

@@ -75,7 +75,7 @@ async def test_a_renewed_certificate_is_used_without_a_restart(
 
     store.write_text("-----BEGIN nothing")
     async with asyncio.timeout(PATIENCE_S):
-        while "is not used, the former one is" not in caplog.text:
+        while "the former one stays in use" not in caplog.text:
             assert await certificate_of(broker, certificates) == after
 
 

@@ -42,7 +42,7 @@ def test_an_unknown_user_and_a_wrong_password_get_one_answer(user: str, password
         (b"\0alice\0", "password not specified"),
         (b"\0\xff\0pencil", "not UTF-8"),
         (b"bob\0alice\0pencil", "authorization id that is different"),
-        (b"\0alice\0" + bytes(MAX_TOKEN_BYTES), "a token of"),
+        (b"\0alice\0" + bytes(MAX_TOKEN_BYTES), "the token has"),
     ],
 )
 def test_a_malformed_token_fails_with_a_sentence(token: bytes, said: str) -> None:

@@ -28,7 +28,7 @@ ACLS = "acls"
 
 
 class AccessControl:
-    """Decides what the client of a connection may do. The ACLs are those in the store, whoever changed them."""
+    """Decides what the client of a connection may do. Any broker may change the ACLs, which are in the store."""
 
     def __init__(self, config: BrokerConfig, broker_listener: str) -> None:
         """Read the settings. Raise ConfigError. Brokers connect to the listener `broker_listener`."""
@@ -47,7 +47,7 @@ class AccessControl:
         self.follow()
 
     def follow(self) -> None:
-        """Take over the ACLs that the store has now."""
+        """Read the ACLs again, after the store has changed."""
         assert self._store is not None
         self._authorizer = self._new_authorizer(_stored_acls(self._store.configs(ACLS)))
 

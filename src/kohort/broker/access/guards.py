@@ -61,10 +61,10 @@ OPEN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHEN
 
 
 def guarded(control: AccessControl, topics: Topics, call: Call, request: Message) -> Message | None:
-    """Return the request as its handler may see it; None if it is answered, because the client may do none of it."""
+    """Return the part of the request that the client may do; None if it may do nothing and has its answer."""
     key = ApiKey(call.route.api_key)
     if key in OPEN:
         return request
-    # An API without a guard is a bug that must not let anybody in: KeyError closes the connection.
+    # An API without a guard is a bug, and must not give access: KeyError closes the connection.
     found: Message | None = GUARDS[key](RequestAccess(control, call, topics), request)
     return found

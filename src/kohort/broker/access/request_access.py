@@ -1,7 +1,7 @@
 """What the client of one request may do, and how a request is reduced to the parts that it may ask for.
 
-A guard gets the request before its handler. It returns the request that the handler shall see, or None if it has
-answered. What it took out of the request, it adds to the handler's response with an error.
+A guard gets the request before its handler. It returns the request for the handler, or None if it has answered.
+It adds an error to the handler's response for each part that it took out of the request.
 """
 
 from collections.abc import Callable

@@ -101,7 +101,7 @@ def produce(access: RequestAccess, request: ProduceRequest) -> ProduceRequest | 
         return None
     if request.acks == 0 and not all(allowed(topic) for topic in request.topic_data):
         connection = access.call.connection
-        access.call.complete_without_answer()  # there is no other way to tell the producer (Kafka does the same)
+        access.call.complete_without_answer()  # the producer cannot be notified otherwise (Kafka does the same)
         connection.refuse(f"a produce request without acknowledgement is not authorized for {connection.principal}")
         return None
     return access.only(request, "topic_data", allowed, refused, ProduceResponse(), "responses")

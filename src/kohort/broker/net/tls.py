@@ -25,10 +25,10 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class ListenerTls:
-    """The TLS context of a listener, made anew when its files change."""
+    """The TLS context of a listener, created again when its files change."""
 
     def __init__(self, listener: Listener, time: Callable[[], float]) -> None:
-        """Read the key store. Raise ConfigError with what is wrong with it."""
+        """Read the key store. Raise ConfigError if it is invalid."""
         self._listener = listener
         self._time = time
         config = listener.config
@@ -53,7 +53,9 @@ class ListenerTls:
             self._context = _context(self._listener)
         except ConfigError as error:
             log.error(
-                "the changed key store of listener %s is not used, the former one is: %s", self._listener.name, error
+                "the changed key store of listener %s cannot be used, so the former one stays in use: %s",
+                self._listener.name,
+                error,
             )
         else:
             log.info("the key store of listener %s was read again", self._listener.name)

@@ -82,7 +82,9 @@ class TlsServer:
                 accepted, address = await loop.sock_accept(listening)
             except OSError as error:
                 if error.errno in _NO_RESOURCES:
-                    log.error("no connection can be accepted for a second: %s", error.strerror)
+                    log.error(
+                        "cannot accept connections, trying again in %g s: %s", _WAIT_FOR_RESOURCES_S, error.strerror
+                    )
                     await asyncio.sleep(_WAIT_FOR_RESOURCES_S)
                 elif error.errno not in _ABORTED:
                     log.error("a listening socket with TLS failed, and accepts no more connections: %s", error)

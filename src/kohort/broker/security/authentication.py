@@ -58,9 +58,9 @@ class Authentication:
         self._bare_tokens = False
         self._failed = False
         self._other_mechanism: str | None = None
-        """A mechanism that the client chose to authenticate again, and may not change to."""
+        """Mechanism that the client chose for its reauthentication, which must use its first mechanism."""
         self._principal: str | None = None
-        """Principal of the last authentication that succeeded."""
+        """Principal of the last successful authentication."""
         self._principal_mechanism = ""
         self._begun_at: Millis | None = None
         self._expires_at: Millis | None = None
@@ -75,8 +75,9 @@ class Authentication:
             self._receive_bare(frame)
             return True
         if self._other_mechanism is not None:
-            # As in Kafka, the handshake is answered, and what follows it is not.
-            reason = f"it began with {self._principal_mechanism}, and may not go on with {self._other_mechanism}"
+            # As in Kafka, the handshake is answered, and the next request is not.
+            first = self._principal_mechanism
+            reason = f"the client authenticated with {first}, and may not change to {self._other_mechanism}"
             self._fail(lambda: None, reason)
             return True
         if len(frame) < 2:
@@ -90,7 +91,7 @@ class Authentication:
             expired = self._expires_at is not None and self._now() >= self._expires_at
             expected = not expired or key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
             if not expected:
-                raise BadFrame("its session has expired, and the client did not authenticate again")
+                raise BadFrame("the client did not authenticate again before its session expired")
         if not expected:
             raise BadFrame(f"request {key} arrived before the client was authenticated")
         return False
@@ -149,7 +150,10 @@ class Authentication:
     def _step(self, token: bytes) -> Send | Done | Failed:
         assert self._server is not None
         if len(token) > MAX_TOKEN_BYTES:
-            return Failed(f"a token of {len(token)} bytes", ErrorCode.SASL_AUTHENTICATION_FAILED.sentence)
+            return Failed(
+                f"the token has {len(token)} bytes, more than {MAX_TOKEN_BYTES}",
+                ErrorCode.SASL_AUTHENTICATION_FAILED.sentence,
+            )
         step = self._server.receive(token)
         if isinstance(step, Done) and self._principal is not None:
             new = user_principal(step.principal_name)
@@ -177,7 +181,7 @@ class Authentication:
         return lifetime
 
     def _fail(self, answer: Callable[[], None], reason: str) -> None:
-        """Log the reason, and after a delay, which slows down guessing, answer and close."""
+        """Log the reason, then answer and close after a delay, which slows down guesses of passwords."""
         self._failed = True
         connection = self._connection
         mechanism = self._mechanism or "SASL"

@@ -33,7 +33,7 @@ class BearerTokens:
     """Validates the tokens of one listener."""
 
     def __init__(self, listener: Listener, now: Callable[[], Millis]) -> None:
-        """Raise ConfigError if the URL of the keys is none."""
+        """Raise ConfigError if the URL of the keys is invalid."""
         config = listener.config
         self._now = now
         self._skew_s = config.number("sasl.oauthbearer.clock.skew.seconds")
@@ -52,10 +52,10 @@ class BearerTokens:
     def validate(self, token: str, extensions: Mapping[str, str]) -> ValidToken | InvalidToken:
         """Return the principal of the token, or why it is rejected. All extensions are accepted, as in Kafka."""
         if len(token) > _LONGEST_TOKEN:
-            return InvalidToken(f"a bearer token of {len(token)} bytes")
+            return InvalidToken(f"the bearer token has {len(token)} bytes, more than {_LONGEST_TOKEN}")
         header = _header(token)
         if header is None:
-            return InvalidToken("the bearer token is no signed JSON Web Token")
+            return InvalidToken("the bearer token is not a signed JSON Web Token")
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in _KINDS:
             return InvalidToken(f"the algorithm {_short(algorithm)} of the bearer token is not accepted")
@@ -88,14 +88,14 @@ class BearerTokens:
         now_s = self._now() / 1000
         expires, issued = _seconds(claims.get("exp")), _seconds(claims.get("iat"))
         if expires is None or issued is None:
-            return InvalidToken("the bearer token does not say when it was issued and ends (iat, exp)")
+            return InvalidToken("the bearer token does not contain its time of issue and its expiration (iat, exp)")
         if now_s >= expires + self._skew_s:
             return InvalidToken("the bearer token has expired")
         begins = _seconds(claims["nbf"]) if "nbf" in claims else issued
         if begins is None or max(begins, issued) > now_s + self._skew_s:
             return InvalidToken("the bearer token is not valid yet")
         if self._issuer and claims.get("iss") != self._issuer:
-            return InvalidToken(f"the bearer token is of another issuer: {_short(claims.get('iss'))}")
+            return InvalidToken(f"the bearer token is from another issuer: {_short(claims.get('iss'))}")
         if self._audiences and not self._audiences & _words(claims.get("aud")):
             return InvalidToken(f"the bearer token is for another audience: {_short(claims.get('aud'))}")
         if not isinstance(claims.get(self._scope_claim, ""), str | list):

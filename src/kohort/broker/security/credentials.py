@@ -31,8 +31,7 @@ class ScramCredentials:
     def keep_secret(self, random: str) -> None:
         """Keep a random text as the secret for unknown users, unless there is one. Raise OSError.
 
-        It is in the store because an unknown user would stand out if its challenge were another one after a restart,
-        or from another broker.
+        All brokers use it, also after a restart: an unknown user, like a known one, always gets the same challenge.
         """
         if _UNKNOWN_USERS not in self._store.configs(_SECRETS):
             self._store.keep_configs(_SECRETS, _UNKNOWN_USERS, {_SECRET: random})
@@ -50,11 +49,11 @@ class ScramCredentials:
         return self._counted[1][mechanism]
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        """Return the user's credential for the mechanism, or None, which takes as long."""
-        nobody = _NOBODY[mechanism.value]
-        text = self._store.configs(SCRAM_CREDENTIALS).get(user, _NO_CREDENTIALS).get(mechanism.value, nobody)
+        """Return the user's credential for the mechanism, or None. An unknown user takes as long as a known one."""
+        dummy = _DUMMY_CREDENTIALS[mechanism.value]
+        text = self._store.configs(SCRAM_CREDENTIALS).get(user, _NO_CREDENTIALS).get(mechanism.value, dummy)
         found = parse_credential(text)
-        if text is nobody:
+        if text is dummy:
             return None
         if found is None:
             log.error("the stored %s credential of user %r is damaged: set it again", mechanism.value, user)
@@ -92,7 +91,7 @@ def credential_text(credential: ScramCredential) -> str:
 
 
 def parse_credential(text: str) -> ScramCredential | None:
-    """Return a stored credential; None if the text is none."""
+    """Parse a stored credential; None if the text is invalid."""
     parts = dict(part.partition("=")[::2] for part in text.split(","))
     try:
         return ScramCredential(
@@ -111,11 +110,11 @@ def _most_common(stored: Mapping[str, Mapping[str, str]], mechanism: ScramMechan
     return max(counted, key=lambda iterations: (counted[iterations], -iterations), default=MIN_ITERATIONS)
 
 
-def _nobody(mechanism: ScramMechanism) -> str:
+def _dummy_credential(mechanism: ScramMechanism) -> str:
     key = mechanism.digest(b"")
     return credential_text(ScramCredential(key[:26], MIN_ITERATIONS, key, key))
 
 
-_NOBODY = {mechanism.value: _nobody(mechanism) for mechanism in ScramMechanism}
-"""What is read instead of the credential of an unknown user."""
+_DUMMY_CREDENTIALS = {mechanism.value: _dummy_credential(mechanism) for mechanism in ScramMechanism}
+"""Credentials that are parsed for unknown users, so that their lookup takes as long."""
 _NO_CREDENTIALS: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""The public keys of a token issuer: a JSON Web Key Set (RFC 7517), read from a URL and read again as it changes."""
+"""Public keys of a token issuer: a JSON Web Key Set (RFC 7517), read from a URL again and again."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ _MOST_KEYS = 100
 _TIMEOUT_S = 10.0
 """Time within which the whole set must arrive, and for which the start of the broker waits."""
 _AGAIN_AFTER_S = 10.0
-"""Shortest time between two readings, however many tokens name an unknown key."""
+"""Shortest time between two reads, regardless of the number of tokens that name an unknown key."""
 _LEAST_RSA_BITS = 2048
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -44,10 +44,10 @@ class PublicKey:
 
 
 class KeySet:
-    """The keys at a URL. While they cannot be read again, the former ones are used."""
+    """The keys at a URL. If they cannot be read again, the former ones stay in use."""
 
     def __init__(self, url: str, refresh_s: float) -> None:
-        """Raise ConfigError if the URL is none for keys."""
+        """Raise ConfigError if the URL is invalid."""
         self._url = _checked(url)
         self._refresh_s = refresh_s
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,7 +78,7 @@ class KeySet:
         self._loop = None
 
     def miss(self) -> None:
-        """Read the set soon, because a token names a key that is not in it: the issuer may have a new one."""
+        """Read the set again soon: a token names a key that is not in it, so the issuer may have a new key."""
         loop = self._loop
         if loop is not None and not self._reading:
             self._schedule(loop, max(0.0, self._begun_at + _AGAIN_AFTER_S - loop.time()))
@@ -105,12 +105,12 @@ class KeySet:
             except RuntimeError:
                 return  # the loop is closed
 
-        # Not a thread of the loop's own: it would delay the end of the process while the endpoint is silent.
+        # Not a thread of the loop's executor: it would delay the end of the process until the endpoint answers.
         threading.Thread(target=work, name="kohort-jwks", daemon=True).start()
         self._timer = loop.call_later(_TIMEOUT_S, self._overdue)
 
     def _overdue(self) -> None:
-        """Report a reading that does not end, as of an endpoint that sends byte by byte. No other one begins."""
+        """Report a read that does not end, as of an endpoint that sends byte by byte. No other read begins."""
         self._report(f"it has not arrived after {_TIMEOUT_S:g} s")
         if self._loop is not None:
             self._timer = self._loop.call_later(_TIMEOUT_S, self._overdue)
@@ -129,7 +129,7 @@ class KeySet:
             done()
 
     def _report(self, problem: str) -> None:
-        state = "the former ones are used" if self.keys else "all tokens are rejected until they can"
+        state = "the former keys stay in use" if self.keys else "all tokens are rejected until they can"
         log.warning("the keys of the token issuer at %s cannot be read (%s): %s", self._url, problem, state)
 
 
@@ -142,10 +142,10 @@ def parse_keys(content: bytes) -> list[PublicKey]:
     try:
         found = json.loads(content)
     except RecursionError:
-        raise ValueError("it is no JSON Web Key Set") from None
+        raise ValueError("it is not a JSON Web Key Set") from None
     entries = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(entries, list):
-        raise ValueError("it is no JSON Web Key Set")
+        raise ValueError("it is not a JSON Web Key Set")
     keys = [key for entry in entries[:_MOST_KEYS] if (key := _public_key(entry)) is not None]
     if not keys:
         raise ValueError("it has no public key for signatures")
@@ -160,7 +160,7 @@ def _public_key(entry: Any) -> PublicKey | None:
         return None
     public: Mapping[str, Any] = {name: entry[name] for name in ("kty", "n", "e", "crv", "x", "y") if name in entry}
     if entry["kty"] == "RSA" and len(str(entry.get("n", ""))) * 6 < _LEAST_RSA_BITS:
-        log.warning("the key %r of the token issuer is shorter than %d bits: not used", key_id, _LEAST_RSA_BITS)
+        log.warning("the key %r of the token issuer is ignored: it is shorter than %d bits", key_id, _LEAST_RSA_BITS)
         return None
     try:
         return PublicKey(key_id, entry["kty"], algorithm, jwk.import_key(dict(public)))
@@ -177,8 +177,8 @@ def _checked(url: str) -> str:
         )
     if parts.scheme == "http" and parts.hostname not in _LOCAL:
         log.warning(
-            "the keys of the token issuer come from %s without TLS: who can change them on the way can log in as"
-            " anybody; use https",
+            "the keys of the token issuer are read from %s without TLS: an attacker who changes them in transit can"
+            " log in as any user; use https",
             url,
         )
     return url
@@ -192,7 +192,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def _content(url: str) -> bytes:
-    """Return what is at the URL. Raise OSError, HTTPException or ValueError."""
+    """Return the content at the URL. Raise OSError, HTTPException or ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         with Path(unquote(parts.path)).open("rb") as file:

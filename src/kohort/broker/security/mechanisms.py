@@ -1,4 +1,4 @@
-"""The SASL mechanisms of one listener, and what they verify tokens with."""
+"""The SASL mechanisms of one listener, with the users and keys against which they verify tokens."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -25,7 +25,7 @@ _USER = "user_"
 
 
 class Credentials(Protocol):
-    """Where SCRAM credentials are stored. See `ScramCredentials`."""
+    """Store of SCRAM credentials. See `ScramCredentials`."""
 
     @property
     def secret(self) -> bytes: ...

@@ -41,7 +41,7 @@ class PlainServer:
     def receive(self, token: bytes) -> ServerStep:
         """Return the result for the client's only token."""
         if len(token) > MAX_TOKEN_BYTES:
-            return _malformed(f"a token of {len(token)} bytes")
+            return _malformed(f"the token has {len(token)} bytes, more than {MAX_TOKEN_BYTES}")
         parts = token.split(b"\0")
         if len(parts) != 3:
             return _malformed(f"expected 3 tokens, got {len(parts)}")

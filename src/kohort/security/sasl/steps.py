@@ -21,7 +21,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ClientDone:
-    """The server has proved whatever the mechanism lets it prove."""
+    """The conversation is complete: the server has proved what the mechanism lets it prove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Done:
     principal_name: str
     token: bytes = b""
     expires_at_ms: Millis | None = None
-    """When the credential ends, in milliseconds since 1970; None if it does not end."""
+    """When the credential expires, in milliseconds since 1970; None if it does not expire."""
 
 
 @dataclass(frozen=True, slots=True)
