@@ -89,6 +89,9 @@ COMMANDS: dict[str, Row] = {
     "user delete": Row(("alice", "--bootstrap", MUTE)),
     "acl add": Row(("--allow-principal", "User:alice", "--topic", "orders", "--bootstrap", MUTE)),
     "acl list": Row(("--bootstrap", MUTE)),
+    "quota show": Row(("--bootstrap", MUTE)),
+    "quota set": Row(("producer_byte_rate=1", "--user", "alice", "--bootstrap", MUTE)),
+    "quota unset": Row(("producer_byte_rate", "--user", "alice", "--bootstrap", MUTE)),
     "acl remove": Row(("--topic", "orders", "--force", "--bootstrap", MUTE)),
 }
 """By command; a space behind it tells another way of keeping it busy apart."""

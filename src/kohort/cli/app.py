@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from kohort import interruption
-from kohort.cli import acl, analyse, broker, cluster, consume, group, lab, produce, rebalances, sim, topic, user
+from kohort.cli import acl, analyse, broker, cluster, consume, group, lab, produce, quota, rebalances, sim, topic, user
 from kohort.cli.client_options import add_client_options
 from kohort.cli.output import OutputClosed, flush
 from kohort.cli.running import Refused
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (broker, cluster, topic, group, user, acl, produce, consume, rebalances, sim, lab, analyse):
+for module in (broker, cluster, topic, group, user, acl, quota, produce, consume, rebalances, sim, lab, analyse):
     module.register(app)
 if find_spec("kohort.cli.demo") is not None:
     from kohort.cli import demo

@@ -5,6 +5,8 @@
 
 from kohort.client.admin import (
     Admin,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
     ConfigKind,
     ConfigSource,
     ConfigValue,
@@ -14,6 +16,7 @@ from kohort.client.admin import (
     LogDirectory,
     MemberDescription,
     NewTopic,
+    QuotaName,
     ScramCredentialInfo,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
@@ -67,6 +70,8 @@ __all__ = [
     "BufferFullError",
     "ClientKeywords",
     "ClientOptions",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
     "ClosedError",
     "Cluster",
     "ClusterMetadata",
@@ -113,6 +118,7 @@ __all__ = [
     "Producer",
     "ProducerKeywords",
     "ProducerOptions",
+    "QuotaName",
     "RecordDeserializationError",
     "RecordMetadata",
     "ResourcePattern",

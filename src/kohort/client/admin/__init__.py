@@ -5,6 +5,7 @@ from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.admin.groups import GroupListing, GroupOffset
 from kohort.client.admin.logs import LogDirectory
+from kohort.client.admin.quotas import ClientQuotaEntity, ClientQuotaFilter, QuotaName
 from kohort.client.admin.users import (
     ScramCredentialInfo,
     UserScramCredentialAlteration,
@@ -14,6 +15,8 @@ from kohort.client.admin.users import (
 
 __all__ = [
     "Admin",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
     "ConfigKind",
     "ConfigSource",
     "ConfigValue",
@@ -23,6 +26,7 @@ __all__ = [
     "LogDirectory",
     "MemberDescription",
     "NewTopic",
+    "QuotaName",
     "ScramCredentialInfo",
     "UserScramCredentialAlteration",
     "UserScramCredentialDeletion",

@@ -29,6 +29,12 @@ from kohort.client.admin.groups import (
 )
 from kohort.client.admin.logs import LogDirectory, delete_records, describe_log_dirs
 from kohort.client.admin.producers import describe_producers
+from kohort.client.admin.quotas import (
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    alter_client_quotas,
+    describe_client_quotas,
+)
 from kohort.client.admin.users import (
     ScramCredentialInfo,
     UserScramCredentialAlteration,
@@ -276,6 +282,25 @@ class Admin:
         deleted.
         """
         return await delete_acls(self._cluster, filters)
+
+    # -- quotas
+
+    async def describe_client_quotas(
+        self, quota_filter: ClientQuotaFilter | None = None
+    ) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of the users, client IDs and IP addresses that the filter finds, or all."""
+        return await describe_client_quotas(
+            self._cluster, ClientQuotaFilter() if quota_filter is None else quota_filter
+        )
+
+    async def alter_client_quotas(
+        self, changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
+    ) -> None:
+        """Set quotas such as `producer_byte_rate`, or remove them (None). Other quotas remain unchanged.
+
+        Raises the first error, such as INVALID_REQUEST, after the other entities are changed.
+        """
+        await alter_client_quotas(self._cluster, changes, validate_only=validate_only)
 
     # -- groups
 

@@ -5,6 +5,8 @@ from typing import Unpack
 
 from kohort.client.admin import Admin as AsyncioAdmin
 from kohort.client.admin import (
+    ClientQuotaEntity,
+    ClientQuotaFilter,
     ConfigKind,
     ConfigValue,
     GroupDescription,
@@ -91,6 +93,18 @@ class Admin(BlockingClient):
     def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
         """See `kohort.Admin.delete_acls`."""
         return self._call(self._admin.delete_acls(filters))
+
+    def describe_client_quotas(
+        self, quota_filter: ClientQuotaFilter | None = None
+    ) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """See `kohort.Admin.describe_client_quotas`."""
+        return self._call(self._admin.describe_client_quotas(quota_filter))
+
+    def alter_client_quotas(
+        self, changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
+    ) -> None:
+        """See `kohort.Admin.alter_client_quotas`."""
+        self._call(self._admin.alter_client_quotas(changes, validate_only=validate_only))
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""
