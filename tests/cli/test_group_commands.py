@@ -175,6 +175,20 @@ def test_members_are_removed_by_id_by_instance_or_all(run: Run, bootstrap: str, 
     assert missing.code == 1 and missing.err.startswith("kohort: There is no group no-such-group")
 
 
+def test_members_that_look_alike_are_told_apart(run: Run, bootstrap: str, topic: str) -> None:
+    with member(bootstrap, topic) as one, member(bootstrap, topic, "second") as two:
+        until(20.0, "both have partitions", lambda: {len(one.assignment), len(two.assignment)} == {1, 2})
+        described = run("group", "describe", topic, bootstrap=bootstrap)
+        ids, names = {one.member_id, two.member_id}, {one.member_id, "second"}
+        assert {line.split()[-1] for line in described.lines if line.startswith(f"{topic}-")} == names
+        assert ids & set(described.out.split()) == {one.member_id}, "an instance id is enough for the other"
+        with member(bootstrap, topic) as three:
+            rows = run("group", "describe", topic, "--members", bootstrap=bootstrap).lines
+            assert {one.member_id, two.member_id, three.member_id} == {row.split()[-1] for row in rows[1:]}
+            told = run("group", "describe", topic, bootstrap=bootstrap).out.split()
+            assert {one.member_id, three.member_id} <= set(told)
+
+
 def test_offsets_are_forgotten(run: Run, bootstrap: str, topic: str) -> None:
     delete = ("group", "delete-offsets", topic, "--topic")
     nothing = run(*delete, f"{topic}:0,2", bootstrap=bootstrap)

@@ -80,6 +80,24 @@ def test_records_that_are_not_rebalances_are_skipped(run: Run, tmp_path: Path) -
     assert f"1 records of {JOURNAL_TOPIC} cannot be read" in told.err
 
 
+def test_a_broker_without_a_journal_says_so(run: Run) -> None:
+    with running_kohort() as broker:
+        told = run("rebalances", bootstrap=broker.bootstrap)
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith(f"kohort: {broker.bootstrap} has no journal of rebalances")
+    assert "use kohort analyse" in told.err and "kohort group explain GROUP" in told.err
+
+
+def test_a_mistyped_group_is_not_an_empty_answer(run: Run, kohort_broker: KohortBroker, group: str) -> None:
+    told = run("rebalances", f"{group}x", bootstrap=kohort_broker.bootstrap)
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith(f"kohort: There is no group {group}x; did you mean ") and group in told.err
+    for command in ("describe", "explain"):
+        asked = run("group", command, f"{group}x", bootstrap=kohort_broker.bootstrap)
+        assert (asked.code, asked.out) == (1, "")
+        assert asked.err.startswith(f"kohort: There is no group {group}x; did you mean ") and group in asked.err
+
+
 def test_a_picture_is_of_one_group(run: Run) -> None:
     told = run("rebalances", "--picture", "x.png")
     assert told.code == 2 and told.err.startswith("kohort: --picture draws one group")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -48,7 +50,11 @@ def test_every_command_explains_itself_with_an_example(run: Run, command: str) -
     [
         ("", "Missing command"),
         ("brocker", "No such command 'brocker'"),
-        ("broker --frobnicate", "No such option: --frobnicate"),
+        ("brocker", "(kohort --help)"),
+        ("broker --frobnicate", "No such option: --frobnicate (kohort broker --help)"),
+        ("group describ x", "No such command 'describ'. Did you mean 'describe'? (kohort group --help)"),
+        ("group describe", "Missing argument 'GROUP'. (kohort group describe --help)"),
+        ("produce", "name a topic, as in kohort produce orders. (kohort produce --help)"),
         (
             "broker --listen here",
             "--listen takes HOST:PORT, such as 127.0.0.1:9092, [::1]:9092 or :9092, or NAME://HOST",
@@ -116,6 +122,39 @@ def test_a_mistake_is_one_sentence(run: Run, arguments: str, says: str) -> None:
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith("kohort: ") and says in told.err
     assert len(told.err.splitlines()) == 1
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    told = run("--version")
+    assert (told.code, told.out, told.err) == (0, f"kohort {version('kohort')}\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(shell: str) -> None:
+    def ask(instruction: str, *words: str) -> str:
+        environment = {
+            "_KOHORT_COMPLETE": f"{instruction}_{shell}",
+            "COMP_WORDS": " ".join(["kohort", *words]),  # bash
+            "COMP_CWORD": str(len(words)),
+            "_TYPER_COMPLETE_ARGS": " ".join(["kohort", *words]),  # zsh and fish
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        }
+        command = kohort()
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True, env={**os.environ, **environment}
+        )
+        return done.stdout
+
+    assert "_KOHORT_COMPLETE=complete_" in ask("source")
+    assert "rebalances" in ask("complete", "reb")
+    assert "--key-separator" in ask("complete", "produce", "--key")
+
+
+def test_help_starts_without_the_client_and_other_slow_modules() -> None:
+    program = "import sys; from kohort.cli import app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    slow = {"asyncio", "ssl", "uvloop", "rich", "numpy", "kohort.client", "kohort.recorder", "kohort.broker"}
+    assert slow & set(loaded.stdout.split()) == set()
 
 
 def test_a_port_in_use_is_one_sentence() -> None:

@@ -13,7 +13,6 @@ from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import print_line, print_note
 from kohort.cli.running import check_reachable
 from kohort.errors import ConfigError, KohortError, install_extra
-from kohort.recorder import JOURNAL_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,6 +85,8 @@ def analyse(
     cluster = None if servers is None else spark_options(servers)
     journal = has_journal(cluster, segments)
     if journal_only and not journal:
+        from kohort.recorder import JOURNAL_TOPIC
+
         raise KohortError(f"{servers or segments} has no journal: no topic {JOURNAL_TOPIC}.")
     settings = Settings(window_ms=window_minutes * 60_000)
     print_note("starting Spark")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Annotated
 
 import typer
 from typer.main import get_command
@@ -14,18 +15,36 @@ from typer.main import get_command
 from kohort import interruption
 from kohort.cli import acl, analyse, broker, cluster, consume, group, lab, produce, quota, rebalances, sim, topic, user
 from kohort.cli.client_options import add_client_options
-from kohort.cli.output import OutputClosed, flush
+from kohort.cli.output import OutputClosed, flush, print_line
 from kohort.cli.running import Refused
 from kohort.errors import KohortError
 
 app = typer.Typer(
     name="kohort",
     help="Apache Kafka's consumer groups in Python: a broker, its clients, and what a rebalance costs.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print_line(f"kohort {version('kohort')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 for module in (broker, cluster, topic, group, user, acl, quota, produce, consume, rebalances, sim, lab, analyse):
     module.register(app)
 if find_spec("kohort.cli.demo") is not None:
@@ -63,10 +82,16 @@ def _run(arguments: Sequence[str] | None) -> int:
             return _fail(str(problem), code=1)
         if isinstance(problem, KohortError):
             return _fail(str(problem))
-        return _fail(f"{problem.format_message()} (kohort --help)".replace("\n", " "))
+        return _fail(f"{problem.format_message()} ({_help_of(problem)})".replace("\n", " "))
     if code == 130 and interruption.begun():  # typer's code for any KeyboardInterrupt
         return interruption.exit_code()
     return code if isinstance(code, int) else 0
+
+
+def _help_of(problem: typer.TyperException) -> str:
+    """Return the command that prints the help of the command with the mistake."""
+    context = getattr(problem, "ctx", None)
+    return f"{'kohort' if context is None else context.command_path} --help"
 
 
 def _fail(sentence: str, code: int = 2) -> int:

@@ -1,6 +1,5 @@
 """`kohort cluster`: run several brokers over one directory or database."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -71,6 +70,8 @@ def cluster(
     if places and len(places) != brokers:
         raise ConfigError(f"--racks names {len(places)} racks for {brokers} brokers: name one for each.")
     check_cluster_id(cluster_id)
+    import tempfile
+
     from kohort.broker import run_cluster
     from kohort.broker.cluster import ClusterOptions
 

@@ -1,6 +1,5 @@
 """`kohort consume`: print records on standard output."""
 
-import asyncio
 import re
 import time
 from collections.abc import Collection, Sequence
@@ -192,6 +191,8 @@ def consume(
     reading = _Reading(form, max_)
 
     async def work() -> None:
+        import asyncio
+
         consumer = _consumer(servers, group, protocol, part)
         try:
             if group is None:

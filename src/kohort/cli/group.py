@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kohort.cli import group_changes, group_config, group_explain, group_reset
+from kohort.cli.member_names import member_names
+from kohort.cli.missing_group import no_group
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import columns, print_json, print_line, print_note
 from kohort.cli.partitions import listed, ranges
@@ -87,7 +89,7 @@ def describe_group(
 
     described, lags = run(ask(), servers)
     if described.state == "Dead" and not lags:
-        print_note(f"kohort: There is no group {group}; see kohort group list.")
+        print_note(f"kohort: {run(no_group(servers, group), servers)}")
         return 1
     if as_json:
         print_json(_as_json(described, lags, state=state or every, members=members or every, offsets=offsets or every))
@@ -117,7 +119,7 @@ def _say_state(described: "GroupDescription", lags: "list[GroupOffset]") -> None
 
 
 def _say_members(described: "GroupDescription", ids: bool) -> None:
-    """Print the members, with `ids` also their long member IDs, which remove-member takes."""
+    """Print the members, with `ids` or if nothing else tells two apart also their long member IDs."""
     members = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
     header: tuple[str, ...] = ("member", "host", "instance", "partitions", "assignment")
     rows: list[tuple[object, ...]] = [
@@ -130,7 +132,7 @@ def _say_members(described: "GroupDescription", ids: bool) -> None:
             (*row, ranges(member.target or frozenset()), member.epoch, member.protocol)
             for row, member in zip(rows, members, strict=True)
         ]
-    if ids:
+    if ids or len({row[:3] for row in rows}) < len(rows):
         header = (*header, "member id")
         rows = [(*row, member.member_id) for row, member in zip(rows, members, strict=True)]
     if rows:
@@ -138,7 +140,8 @@ def _say_members(described: "GroupDescription", ids: bool) -> None:
 
 
 def _say_offsets(described: "GroupDescription", lags: "list[GroupOffset]") -> None:
-    owner = {partition: member.client_id for member in described.members for partition in member.assignment}
+    names = member_names(described.members)
+    owner = {partition: names[member.member_id] for member in described.members for partition in member.assignment}
     rows = [(str(lag.partition), lag.committed, lag.end, lag.lag, owner.get(lag.partition)) for lag in lags]
     if rows:
         columns(("partition", "committed", "end", "lag", "member"), rows)

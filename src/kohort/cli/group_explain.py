@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kohort.cli.missing_group import no_group
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import print_json, print_line, print_note
 from kohort.cli.partitions import listed, ranges
@@ -42,7 +43,7 @@ def explain_group(
 
     described = run(ask(), servers)
     if described.state == "Dead":
-        print_note(f"kohort: There is no group {group}; see kohort group list.")
+        print_note(f"kohort: {run(no_group(servers, group), servers)}")
         return 1
     explained = explain(described)
     if as_json:

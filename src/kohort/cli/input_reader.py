@@ -1,6 +1,5 @@
 """Standard input and files for a coroutine that can be cancelled while it waits for input."""
 
-import asyncio
 import os
 import sys
 import threading
@@ -20,6 +19,8 @@ class InputReader:
 
     def __init__(self, path: str | None = None) -> None:
         self._path = path
+        import asyncio
+
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
         self._wanted = threading.Semaphore(_AHEAD)

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +49,8 @@ def running_spark(master: str | None, name: str) -> Iterator["SparkSession"]:
         finally:
             spark.stop()
         return
+    import tempfile
+
     with tempfile.NamedTemporaryFile("w+", prefix="kohort-spark-", suffix=".log", delete=False) as log:
 
         def interrupted() -> None:

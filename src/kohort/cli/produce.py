@@ -1,6 +1,5 @@
 """`kohort produce`: write lines of standard input or files as records."""
 
-import asyncio
 import sys
 import time
 from collections import deque
@@ -142,6 +141,8 @@ def produce(
     source = _Source(files, split_at, whole_files=bool(files) and not (lines or as_json))
 
     async def work() -> _Writer:
+        import asyncio
+
         from kohort.client import Producer, ProducerOptions
 
         options: dict[str, Any] = {"compression_type": compression, "max_block_ms": CALL_TIMEOUT_MS}

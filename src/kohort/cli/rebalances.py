@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.client_options import client_options
+from kohort.cli.missing_group import similar
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import print_line, print_note
 from kohort.cli.running import admin_client, of_command, run
@@ -16,6 +17,10 @@ from kohort.model import TopicPartition
 if TYPE_CHECKING:
     from kohort.recorder import RebalanceRecord
 
+_NO_JOURNAL = (
+    "kohort: {servers} has no journal of rebalances: a Kohort broker writes one from a group's first rebalance on."
+    " For Apache Kafka, use kohort analyse, which reads __consumer_offsets, or kohort group explain GROUP."
+)
 _WIDE = 160
 """Width in columns if the output is not a terminal; a file or a pager can take long lines."""
 
@@ -44,15 +49,23 @@ def rebalances(
     ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Show why groups rebalanced, who caused it, how many partitions moved and how long they were dark.
 
+    Exit code 1 if there is no journal or no such group.
     With --json, each line is one rebalance as stored in the topic __kohort_rebalances.
     """
     if picture is not None and group is None:
         raise ConfigError("--picture draws one group: name it, as in kohort rebalances GROUP --picture FILE.")
     servers = bootstrap_servers(bootstrap)
-    records = [record for record in run(_read(servers), servers) if group is None or record.group_id == group]
+    everything = run(_read(servers), servers)
+    if everything is None:
+        print_note(_NO_JOURNAL.format(servers=servers))
+        return 1
+    records = [record for record in everything if group is None or record.group_id == group]
+    if group is not None and not records and (missing := run(_missing(servers, group), servers)):
+        print_note(f"kohort: {missing}")
+        return 1
     records = records[-last:] if last is not None else records
     if picture is not None:
         from kohort.recorder.views import draw
@@ -64,16 +77,24 @@ def rebalances(
             print_line(record.to_json().decode())
     elif picture is None:
         _print(records, partitions)
+    return 0
 
 
-async def _read(servers: str) -> "list[RebalanceRecord]":
-    """Return the whole journal, oldest first; empty if there is none yet."""
+async def _missing(servers: str, group: str) -> str | None:
+    """Return a sentence if the group does not exist."""
+    async with admin_client(servers) as admin:
+        known = [listing.group_id for listing in await admin.list_groups()]
+    return None if group in known else f"There is no group {group}; {similar(group, known)}"
+
+
+async def _read(servers: str) -> "list[RebalanceRecord] | None":
+    """Return the whole journal, oldest first; None if there is none."""
     from kohort.client import Consumer, ConsumerOptions
     from kohort.recorder import JOURNAL_TOPIC
 
     async with admin_client(servers) as admin:
         if JOURNAL_TOPIC not in await admin.list_topics(internal=True):
-            return []
+            return None
         found = (await admin.describe_topics([JOURNAL_TOPIC]))[JOURNAL_TOPIC]
     partitions = [TopicPartition(JOURNAL_TOPIC, number) for number in found.leaders]
     records = []
