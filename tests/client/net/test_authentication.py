@@ -22,7 +22,8 @@ class Broker:
 
     address = "broker.example.com:9093"
 
-    def __init__(self) -> None:
+    def __init__(self, session_s: float = SESSION_S) -> None:
+        self.session_ms = int(session_s * 1000)
         self.handshakes: asyncio.Queue[asyncio.Future[Message]] = asyncio.Queue()
         self.ended: asyncio.Future[KafkaError] = asyncio.get_running_loop().create_future()
 
@@ -47,7 +48,7 @@ class Broker:
             self.handshakes.put_nowait(answer)
         else:
             assert isinstance(request, SaslAuthenticateRequest)
-            answer.set_result(SaslAuthenticateResponse(session_lifetime_ms=int(SESSION_S * 1000)))
+            answer.set_result(SaslAuthenticateResponse(session_lifetime_ms=self.session_ms))
         return answer
 
 
@@ -95,6 +96,16 @@ async def test_a_session_counts_from_when_the_handshake_is_answered(credentials:
         await broker.handshakes.get()
     assert loop.time() - at >= 0.8 * SESSION_S
     assert authentication.count == 2
+    authentication.close()
+
+
+async def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(credentials: Credentials) -> None:
+    broker, loop = Broker(1.05), asyncio.get_running_loop()
+    async with asyncio.timeout(10):
+        authentication = await authenticated(broker, credentials)
+        at = loop.time()
+        await broker.handshakes.get()
+    assert loop.time() - at >= 0.98
     authentication.close()
 
 

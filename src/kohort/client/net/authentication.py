@@ -24,6 +24,8 @@ _HANDSHAKE_VERSION = 1
 """From this version, tokens follow in SaslAuthenticate requests (KIP-152)."""
 _AGAIN = (0.85, 0.95)
 """Range of the fraction of a session's lifetime after which to authenticate again, as in Java's client."""
+_APART_S = 1.0
+"""Brokers refuse to authenticate a connection twice within this time."""
 _TOKEN_RETRY_S = 1.0
 
 
@@ -61,8 +63,7 @@ class Authentication:
         choice = SaslHandshakeRequest(mechanism=credentials.mechanism)
         offered = await line.send_first(choice, _HANDSHAKE_VERSION)
         assert isinstance(offered, SaslHandshakeResponse)
-        # A broker handles the handshake late if it holds a request before it, such as a JoinGroup. It refuses another
-        # handshake within a second from then.
+        # A broker handles the handshake late if it holds a request before it, such as a JoinGroup.
         begun = self._loop.time()
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and self.count:
             detail = f"{line.address} does not let the connection authenticate again: the client opens another one."
@@ -74,7 +75,10 @@ class Authentication:
         if lifetime_ms > 0:
             self._session_ends_at = begun + lifetime_ms / 1000
             # Spread, so that the connections of many clients do not authenticate at once.
-            self._timer = self._loop.call_at(begun + lifetime_ms / 1000 * random.uniform(*_AGAIN), self._start_again)
+            after_s = lifetime_ms / 1000 * random.uniform(*_AGAIN)
+            if lifetime_ms / 1000 > _APART_S:
+                after_s = max(after_s, _APART_S)
+            self._timer = self._loop.call_at(begun + after_s, self._start_again)
 
     async def _converse(self, machine: SaslClient) -> Millis:
         line, credentials = self._line, self._credentials
