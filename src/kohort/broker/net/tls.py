@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kohort.broker.config import Listener
+from kohort.broker.net.tls_alerts import AlertingContext
 from kohort.errors import ConfigError
 
 log = logging.getLogger("kohort.broker")
@@ -74,7 +75,7 @@ class ListenerTls:
 
 def _context(listener: Listener) -> ssl.SSLContext:
     config = listener.config
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     versions = sorted(_VERSIONS[name] for name in config.names("ssl.enabled.protocols"))
     if not versions:
         raise ConfigError("ssl.enabled.protocols must name TLSv1.2, TLSv1.3 or both.")

@@ -1,0 +1,77 @@
+"""The alert that tells a client why its TLS handshake failed.
+
+OpenSSL writes it into a buffer, but asyncio and uvloop close the connection without sending it. The client then does
+not know that its certificate is missing or rejected, and tries again and again.
+"""
+
+import socket
+import ssl
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST"})
+_PROTOCOL_VERSION = bytes.fromhex("15 0303 0002 02 46")
+"""Alert 70, fatal. OpenSSL sends none to a client that does not begin with TLS."""
+_UNREAD_BYTES = 1 << 16
+
+
+class Alert:
+    """The alert of one handshake, which the current task is about to begin. The caller closes it."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        """Raise OSError if there is no file descriptor left."""
+        self.unsent = b""
+        """What the handshake has not sent when it fails."""
+        # The loop closes the socket before the caller learns of the failure.
+        self._socket = accepted.dup()
+        _current.set(self)
+
+    def send(self, error: ssl.SSLError) -> None:
+        """Send the alert of a handshake that failed with this error, as far as the client can take it now."""
+        if not self.unsent and error.reason in _NOT_TLS:
+            self.unsent = _PROTOCOL_VERSION
+        with suppress(OSError):  # the client may be gone
+            self._socket.setblocking(False)
+            self._socket.send(self.unsent)
+            self._socket.shutdown(socket.SHUT_WR)
+            # Closing a socket with unread data resets the connection, and the client could lose the alert.
+            self._socket.recv(_UNREAD_BYTES)
+
+    def close(self) -> None:
+        """Release the socket."""
+        self._socket.close()
+
+
+_current: ContextVar[Alert | None] = ContextVar("_current", default=None)
+"""The alert of the handshake that this task does."""
+
+
+class _Handshake(ssl.SSLObject):
+    """Keeps what a handshake that fails has not sent."""
+
+    alert: Alert | None = None
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            if self.alert is not None:
+                self.alert.unsent = self.outgoing.read()
+            raise
+
+
+class AlertingContext(ssl.SSLContext):
+    """A context whose handshakes have an `Alert`."""
+
+    sslobject_class = _Handshake
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *others: Any, **named: Any) -> ssl.SSLObject:
+        """Begin a handshake, as asyncio does."""
+        made = super().wrap_bio(incoming, outgoing, *others, **named)
+        assert isinstance(made, _Handshake)
+        made.alert, made.outgoing = _current.get(), outgoing
+        return made
