@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from joserfc.jwk import Key
 
 from kohort import Cluster
-from kohort.lab.apache_kafka import free_ports, running_kafka
+from kohort.lab.apache_kafka import QUICK_START, free_ports, running_kafka
 from kohort.lab.process import ServerProcess
 from kohort.properties import format_properties
 from kohort.security.sasl import ScramMechanism, salt_of
@@ -18,12 +23,14 @@ from kohort.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     ScramCredentialUpsertion,
 )
+from tests.broker.security.issuer import AUDIENCE, ISSUER, new_key, token
 from tests.client.security.authorities import Certificates, certificates
 from tests.interop.kohort import kohort
 
 USER, PASSWORD = "alice", 'pencil, 4711="x"'
 SESSION_MS = 2_000
 _MODULES = "org.apache.kafka.common.security"
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 @dataclass(frozen=True)
@@ -32,29 +39,44 @@ class SecuredKafka:
 
     certificates: Certificates
     ports: dict[str, int]
+    key: Key
 
     def address(self, listener: str, host: str = "localhost") -> str:
         return f"{host}:{self.ports[listener]}"
+
+    def token(self, subject: str = USER, life_s: float = 3600.0, **claims: Any) -> str:
+        """Return a token that the broker accepts, unless the claims make it invalid."""
+        now = time.time()
+        return token(self.key, "RS256", **{"sub": subject, "iat": now, "exp": now + life_s, **claims})
+
+    @property
+    def keys_url(self) -> str:
+        """The file with the key set of the tokens."""
+        return (self.certificates.directory / "keys.json").as_uri()
 
 
 @contextlib.contextmanager
 def running_secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
     """Run Apache Kafka with the listeners of `_configured`."""
     (controller,) = free_ports(1)
-    kafka, config = _configured(directory, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+    kafka, config = _configured(directory)
+    for name in kafka.ports:
+        handler = f"listener.name.{name.lower()}.oauthbearer.sasl.server.callback.handler.class"
+        config[handler] = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
     for name in ("listeners", "advertised.listeners"):
         config[name] += f",CONTROLLER://127.0.0.1:{controller}"
     config["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
     config["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{controller}"
     config["inter.broker.listener.name"] = "PLAINTEXT"
-    with running_kafka({name: value.replace("\\", "\\\\") for name, value in config.items()}):
+    options = [*QUICK_START, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={kafka.keys_url}"]
+    with running_kafka({name: value.replace("\\", "\\\\") for name, value in config.items()}, options):
         yield kafka
 
 
 @contextlib.contextmanager
 def running_secured_kohort(directory: Path) -> Iterator[SecuredKafka]:
     """Run our broker with the listeners of `_configured`."""
-    kafka, config = _configured(directory, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+    kafka, config = _configured(directory)
     file = directory / "server.properties"
     file.write_text(format_properties(config))
     process = ServerProcess(kohort("broker", "--memory", "--config", str(file)))
@@ -65,12 +87,13 @@ def running_secured_kohort(directory: Path) -> Iterator[SecuredKafka]:
         process.kill()
 
 
-def _configured(directory: Path, mechanisms: list[str]) -> tuple[SecuredKafka, dict[str, str]]:
+def _configured(directory: Path) -> tuple[SecuredKafka, dict[str, str]]:
     """Return the listeners and their settings.
 
     SHORT ends sessions after SESSION_MS, MTLS wants a client's certificate, and EXPIRED has an old one.
     """
-    made = certificates(directory)
+    made, key = certificates(directory), new_key("of-clients", "RS256")
+    (directory / "keys.json").write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
     server = made.issue("server", "localhost")
     expired = made.issue("expired", "localhost", expired=True)
     protocols = {
@@ -85,6 +108,7 @@ def _configured(directory: Path, mechanisms: list[str]) -> tuple[SecuredKafka, d
     own, *others = free_ports(1 + len(protocols))
     ports = dict(zip(protocols, others, strict=True)) | {"PLAINTEXT": own}
     listeners = ",".join([f"PLAINTEXT://127.0.0.1:{own}"] + [f"{name}://localhost:{ports[name]}" for name in protocols])
+    kafka = SecuredKafka(made, ports, key)
     quoted = PASSWORD.replace('"', '\\"')
     jaas = {
         "plain": f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{quoted}";',
@@ -99,7 +123,10 @@ def _configured(directory: Path, mechanisms: list[str]) -> tuple[SecuredKafka, d
         "listener.security.protocol.map": ",".join(
             ["PLAINTEXT:PLAINTEXT", *(f"{name}:{kind}" for name, kind in protocols.items())]
         ),
-        "sasl.enabled.mechanisms": ",".join(mechanisms),
+        "sasl.enabled.mechanisms": ",".join(_MECHANISMS),
+        "sasl.oauthbearer.jwks.endpoint.url": kafka.keys_url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
         "listener.name.scram_only.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(server),
@@ -112,11 +139,11 @@ def _configured(directory: Path, mechanisms: list[str]) -> tuple[SecuredKafka, d
     }
     for name in protocols:
         if protocols[name].startswith("SASL"):
-            for mechanism in mechanisms:
+            for mechanism in _MECHANISMS:
                 prefix = f"listener.name.{name.lower()}.{mechanism.lower()}"
                 config[f"{prefix}.sasl.jaas.config"] = jaas[mechanism.lower()]
     config["listener.name.short.connections.max.reauth.ms"] = str(SESSION_MS)
-    return SecuredKafka(made, ports), config
+    return kafka, config
 
 
 async def add_scram_users(kafka: SecuredKafka) -> None:
