@@ -5,7 +5,7 @@ After every step it checks what must always hold, also between two of a test's o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import assert_never
@@ -24,6 +24,7 @@ from kohort.coordinator import (
     RequestContext,
     Timer,
     Topic,
+    Viewer,
 )
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.timers import (
@@ -66,6 +67,8 @@ class Shell:
     """The topics that there are."""
     settings: GroupSettings = field(default_factory=GroupSettings)
     """Of every consumer group."""
+    may_describe: Callable[[Viewer, str], bool] | None = None
+    """Whether a client, User: and its client id, may describe a topic; None: all may describe all."""
     is_down: bool = False
     """The shard hears nothing of topics that change, until it has failed over."""
     log_is_broken: bool = False
@@ -84,7 +87,12 @@ class Shell:
         self.apply(self.shard.loaded(self.now))
 
     def _new_shard(self) -> GroupShard:
-        shard = GroupShard(self.config, lambda: str(next(self._ids)), settings=lambda group_id: self.settings)
+        shard = GroupShard(
+            self.config,
+            lambda: str(next(self._ids)),
+            settings=lambda group_id: self.settings,
+            may_describe=self.may_describe,
+        )
         shard.metadata_changed(self.image, self.now)
         return shard
 
@@ -104,7 +112,8 @@ class Shell:
         self.expect(token, version)
         if version < TOPIC_IDS:
             request = decode(type(request), version, encode(request, version))
-        context = RequestContext(token, version, client_id, f"/{client_id}", may_hold, client)
+        viewer = None if self.may_describe is None else (f"User:{client_id}", client_id)
+        context = RequestContext(token, version, client_id, f"/{client_id}", may_hold, client, viewer)
         return self.apply(self.shard.handle(request, context, self.now))
 
     def expect(self, token: Hashable, version: int) -> None:

@@ -147,6 +147,8 @@ class Broker:
             self.follower_reads = FollowerReads(self)
             self.journal = BrokerJournal(self)
             self.groups = GroupCoordinator(self)
+            if self.access_control is not None:
+                self.access_control.on_change = self.groups.acls_changed
             self.member_connections = MemberConnections(self)
             self.sockets = Sockets(self, self.new_dispatch())
             await self._listen(loop)
@@ -303,6 +305,7 @@ class Broker:
             lambda: str(self.fresh_id()),
             assignors=self._assignors,
             settings=self.group_configs.settings,
+            may_describe=None if self.access_control is None else self.access_control.may_describe,
         )
         shard.metadata_changed(self.topics_image.current, self.now())  # an empty shard reacts to nothing
         return shard

@@ -9,7 +9,7 @@ from kohort.coordinator.classic import GroupState
 from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import PartitionExtent
-from kohort.coordinator.effects import Effects, Record, RequestContext, Token
+from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.heartbeat_contents import has_no_news
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
@@ -46,6 +46,7 @@ __all__ = [
     "Timer",
     "Token",
     "Topic",
+    "Viewer",
     "WaitingRequest",
     "Weights",
     "has_no_news",

@@ -12,6 +12,9 @@ from kohort.wire.codec import Message
 Token = Hashable
 """Identifies one request that waits for its reply. The shell creates it; the core only returns it."""
 
+Viewer = tuple[str, str]
+"""Principal and address of a client, by which the shell decides about the topics that it may describe."""
+
 
 @dataclass(slots=True)
 class RequestContext:
@@ -25,6 +28,8 @@ class RequestContext:
     """Whether the shell reports requests that arrive behind this one (`GroupShard.release`). Only then may a heartbeat
     be held."""
     client: ClientKind = ClientKind.OTHER
+    viewer: Viewer | None = None
+    """Who sends the request. None if everybody may describe every topic."""
 
 
 @dataclass(slots=True)

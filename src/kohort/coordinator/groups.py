@@ -7,7 +7,7 @@ from kohort.assignor.server import ServerAssignor
 from kohort.coordinator.classic import ClassicGroup, WaitingMember
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer import ConsumerGroup, no_group
-from kohort.coordinator.effects import Effects, RequestContext, Token
+from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
 from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage
 from kohort.wire.codec import Message
@@ -32,6 +32,8 @@ class Groups:
     """By topic name, the IDs of the consumer groups that subscribe to it. A change of a topic affects only those."""
     with_expressions: dict[str, None] = field(default_factory=dict)
     """IDs of the consumer groups with expressions, which may match a topic that is created later."""
+    may_describe: Callable[[Viewer, str], bool] | None = None
+    """Return whether a client may describe a topic; None if every client may describe all."""
     parked: dict[Token, WaitingMember] = field(default_factory=dict)
     """Every JoinGroup and SyncGroup that waits for its answer."""
     prompt: PromptHeartbeats | None = None

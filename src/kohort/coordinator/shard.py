@@ -14,6 +14,7 @@ from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettin
 from kohort.coordinator.consumer import (
     ConsumerGroup,
     PartitionExtent,
+    acls_changed,
     cancel_consumer_timers,
     consumer_heartbeat,
     describe_consumer_groups,
@@ -26,7 +27,7 @@ from kohort.coordinator.consumer import (
 )
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.disconnects import connection_lost, grace_ms
-from kohort.coordinator.effects import Effects, Record, RequestContext, Token
+from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit, delete_groups, delete_offsets, fetch, forget_topics
@@ -74,16 +75,17 @@ class GroupShard:
         *,
         assignors: Iterable[ServerAssignor] = SERVER_ASSIGNORS.values(),
         settings: Callable[[str], GroupSettings] = lambda group_id: DEFAULT_SETTINGS,
+        may_describe: Callable[[Viewer, str], bool] | None = None,
     ) -> None:
         """Create an empty shard; see the class for how to load it.
 
         `fresh_id` returns IDs that cannot be guessed, such as random UUIDs; they become parts of member
         IDs. `assignors` are the assignors that members of consumer groups may request, the default
         first. `settings` returns the current settings of a consumer group; it is called at every
-        heartbeat.
+        heartbeat. `may_describe` decides which topics the expressions of a client match; None means all.
         """
         by_name = {assignor.name: assignor for assignor in assignors}
-        self._groups = groups = Groups(config, fresh_id, by_name, settings)
+        self._groups = groups = Groups(config, fresh_id, by_name, settings, may_describe=may_describe)
         if config.heartbeat_hold_ms:
             groups.prompt = PromptHeartbeats(ShardGroupFacts(groups), config.heartbeat_hold_ms)
         self._loaded = False
@@ -251,6 +253,13 @@ class GroupShard:
         """Apply new results of `settings` for these groups. A shorter session and an assignor take effect at once."""
         out = Effects()
         settings_changed(self._groups, group_ids, now, out)
+        return out
+
+    def acls_changed(self, now: Millis) -> Effects:
+        """Match expressions again because results of `may_describe` may have changed."""
+        out = Effects()
+        if self._loaded:
+            acls_changed(self._groups, now, out)
         return out
 
     @property

@@ -543,3 +543,46 @@ async def test_acls_are_loaded_before_the_first_request(tmp_path: Path) -> None:
 def test_a_wrong_super_user_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match=r"super\.users takes TYPE:NAME, such as User:admin, not 'root'"):
         Broker(BrokerOptions(settings={**SETTINGS, "super.users": "User:a;root"}))
+
+
+def subscribing(expression: str) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=expression,
+        topic_partitions=[],
+    )
+
+
+async def test_an_expression_matches_only_topics_that_the_member_may_describe(secured: Broker) -> None:
+    allow(secured, Operation.READ, ResourceType.GROUP, "g")
+    allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
+    ids = {topic.topic_id: name for name, topic in secured.topics.all().items()}
+    async with as_user(secured, "alice") as peer:
+        told = await peer.ask(subscribing(".*"), 1, ConsumerGroupHeartbeatResponse)
+        assert told.assignment is not None
+        assert [ids[one.topic_id] for one in told.assignment.topic_partitions] == ["own"]
+
+        async def given(expected: set[str]) -> None:
+            """Heartbeats, held until there is news, until the assignment is this."""
+            nonlocal told
+            owned = told.assignment.topic_partitions if told.assignment is not None else []
+            while {ids[one.topic_id] for one in owned} != expected:
+                beat = ConsumerGroupHeartbeatRequest(
+                    group_id="g", member_id="m", member_epoch=told.member_epoch, topic_partitions=owned
+                )
+                told = await peer.ask(beat, 1, ConsumerGroupHeartbeatResponse)
+                assert not told.error_code
+                if told.assignment is not None:
+                    owned = told.assignment.topic_partitions
+
+        allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "other")
+        await given({"own", "other"})
+        assert secured.access_control is not None
+        one = [acl for acl in secured.access_control.acls.all if acl.pattern.name == "own"]
+        secured.access_control.remove(one)
+        await given({"other"})
+        secured.access_control.remove(list(secured.access_control.acls.all))
+        beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=told.member_epoch)
+        assert codes(await peer.ask(beat, 1, ConsumerGroupHeartbeatResponse)) == {GROUP}

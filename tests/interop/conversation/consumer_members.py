@@ -37,8 +37,10 @@ Owned = Mapping[str, Sequence[int]]
 class ConsumerMember(Client):
     """Keyword arguments replace fields of the heartbeat that it would send; what is not said is absent."""
 
-    def __init__(self, stage: Stage, name: str, *, group: str | None = None, instance: str | None = None) -> None:
-        super().__init__(stage, name)
+    def __init__(
+        self, stage: Stage, name: str, *, group: str | None = None, instance: str | None = None, user: str = ""
+    ) -> None:
+        super().__init__(stage, name, user or stage.user)
         self.group = group or stage.group
         self.instance = instance
         self.member_id = name

@@ -136,6 +136,7 @@ _CONSUMER_GROUPS = (
     Expected(_LOOKED_UP, "two-members-of-two-expressions", "? joins"),
     Expected(_LOOKED_UP, "expressions", "by an expression"),
     Expected(_LOOKED_UP, "expressions", "another expression"),
+    Expected(_LOOKED_UP, "expressions-of-somebody-*", "joins"),
     Expected(
         "Member ids that the coordinator generates are UUIDs in hexadecimal. Kafka's are in base64.",
         "a-member-of-version-0",
@@ -366,6 +367,10 @@ changes, so that a heartbeat is in flight when there is news.""",
 """Differences that only `group.heartbeat.hold.ms` and `group.disconnect.grace.ms` at their defaults make."""
 
 SEEN_IN_OTHER_TESTS = (
+    """\
+If members of several users have the same regular expression, it matches the topics that all of them
+may describe, and a change of ACLs counts at once. In Kafka it matches what the member may describe
+whose heartbeat resolved it, and a change of ACLs counts when it is resolved again.""",
     """\
 Kohort rejects a join with a subscription that is too large for a record of `__consumer_offsets` (UNKNOWN_SERVER_ERROR),
 and the other members continue. Kafka accepts it, and then fails each SyncGroup with that code, so no member of the

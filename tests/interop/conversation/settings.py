@@ -28,7 +28,7 @@ _CONSUMER = {
 }
 
 SUPER_USER = "root"
-_USERS = (SUPER_USER, "alice", "bob", "carol", "dave", "erin")
+_USERS = (SUPER_USER, "alice", "bob", "carol", "dave", "erin", "frank")
 """Users of the listener with SASL; a user's password is the name."""
 _LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{SUPER_USER}"'
 

@@ -2,10 +2,11 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.net import ClientConnection
+from kohort.coordinator import Viewer
 from kohort.errors import ConfigError
 from kohort.log import LogStore
 from kohort.security import (
@@ -41,6 +42,9 @@ class AccessControl:
         self._store: LogStore | None = None
         self._authorizer = self._new_authorizer(())
 
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after the ACLs changed."""
+
     def open(self, store: LogStore) -> None:
         """Read the ACLs from the store."""
         self._store = store
@@ -49,7 +53,10 @@ class AccessControl:
     def follow(self) -> None:
         """Read the ACLs again, after the store has changed."""
         assert self._store is not None
+        before = self.acls.all
         self._authorizer = self._new_authorizer(_stored_acls(self._store.configs(ACLS)))
+        if self.acls.all != before:
+            self.on_change()
 
     def _new_authorizer(self, acls: Iterable[Acl]) -> Authorizer:
         return Authorizer(Acls(acls), super_users=self._super_users, allow_if_no_acl=self._allow_if_no_acl)
@@ -62,25 +69,38 @@ class AccessControl:
     def add(self, acls: Sequence[Acl]) -> None:
         """Add ACLs, durably. Raise OSError; those before the failure are added."""
         assert self._store is not None
-        for pattern in dict.fromkeys(acl.pattern for acl in acls):
-            kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern}
-            added = {_entry(acl): "" for acl in acls if acl.pattern == pattern}
-            self._store.keep_configs(ACLS, _key(pattern), {**kept, **added})
-        self.follow()
+        try:
+            for pattern in dict.fromkeys(acl.pattern for acl in acls):
+                kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern}
+                added = {_entry(acl): "" for acl in acls if acl.pattern == pattern}
+                self._store.keep_configs(ACLS, _key(pattern), {**kept, **added})
+        finally:
+            self.follow()
 
     def remove(self, acls: Sequence[Acl]) -> None:
         """Remove ACLs, durably. Raise OSError; those before the failure are removed."""
         assert self._store is not None
         gone = set(acls)
-        for pattern in dict.fromkeys(acl.pattern for acl in acls):
-            kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern and acl not in gone}
-            self._store.keep_configs(ACLS, _key(pattern), kept)
-        self.follow()
+        try:
+            for pattern in dict.fromkeys(acl.pattern for acl in acls):
+                kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern and acl not in gone}
+                self._store.keep_configs(ACLS, _key(pattern), kept)
+        finally:
+            self.follow()
 
     def may(self, connection: ClientConnection, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether the connection's client may do this."""
         host = connection.host.removeprefix("/")
         return self._authorizer.allowed(connection.principal, host, operation, resource_type, name)
+
+    def may_describe(self, viewer: Viewer, topic: str) -> bool:
+        """Return whether a member of a group may describe a topic that its regular expression matches."""
+        principal, host = viewer
+        return self._authorizer.allowed(principal, host, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def viewer(self, connection: ClientConnection) -> Viewer:
+        """Return the connection's client, for `may_describe`."""
+        return connection.principal, connection.host.removeprefix("/")
 
     def may_with_any(self, connection: ClientConnection, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the connection's client may do this with any resource of the type that could exist."""

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Protocol
 
+from kohort.broker.access import AccessControl
 from kohort.broker.apis.gather import Gather
 from kohort.broker.apis.operations import GROUP_OPERATIONS
 from kohort.broker.fetch import WaitingFetches
@@ -18,6 +19,7 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
+    access_control: AccessControl | None
     groups: GroupCoordinator
     waiting_fetches: WaitingFetches
     member_connections: MemberConnections
@@ -42,7 +44,16 @@ def heartbeat(broker: Dependencies, call: Call, request: ConsumerGroupHeartbeatR
     if connection.client is ClientKind.JAVA:
         call.on_reply = partial(_wake, broker, connection)
     if not shard.quiet_heartbeat(request, call, call if may_hold else None):
-        context = RequestContext(call, call.version, connection.client_id, connection.host, may_hold, connection.client)
+        control = broker.access_control
+        context = RequestContext(
+            call,
+            call.version,
+            connection.client_id,
+            connection.host,
+            may_hold,
+            connection.client,
+            None if control is None else control.viewer(connection),
+        )
         shard.handle(request, call, context)
     if connection.members.get(request.member_id) != request.group_id:
         broker.member_connections.heard(connection, request.group_id, request.member_id)

@@ -76,6 +76,11 @@ class GroupCoordinator:
         for shard in self:
             shard.topics_changed(image)
 
+    def acls_changed(self) -> None:
+        """Match the expressions of members again, which may now describe other topics."""
+        for shard in self:
+            shard.acls_changed()
+
     def lead(self, partitions: Iterable[int] | None = None) -> None:
         """Begin to load these shards, by default all; while they load, requests get COORDINATOR_LOAD_IN_PROGRESS."""
         for partition in range(len(self._shards)) if partitions is None else partitions:

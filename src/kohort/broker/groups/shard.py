@@ -196,6 +196,12 @@ class Shard:
             now = self._broker.now()
             self._apply(self._machine.settings_changed([group_id], now), now)
 
+    def acls_changed(self) -> None:
+        """Match the expressions of members again; a shard that is loading does so when loaded."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.acls_changed(now), now)
+
     @property
     def weighed_topics(self) -> frozenset[str]:
         """Topics of groups whose assignor weighs the loads of partitions."""

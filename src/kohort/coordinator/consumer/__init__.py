@@ -20,7 +20,7 @@ from kohort.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMembe
 from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.reconciling import reconcile
 from kohort.coordinator.consumer.records import no_group
-from kohort.coordinator.consumer.refresh import settings_changed, topics_changed
+from kohort.coordinator.consumer.refresh import acls_changed, settings_changed, topics_changed
 from kohort.coordinator.consumer.replay import CONSUMER_GROUP_KEYS, replay_consumer_group
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.target import chosen_assignor, due_at
@@ -36,6 +36,7 @@ __all__ = [
     "MemberState",
     "PartitionExtent",
     "Partitions",
+    "acls_changed",
     "answer_earlier_heartbeat",
     "cancel_consumer_timers",
     "chosen_assignor",

@@ -16,7 +16,7 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Planning
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
-from kohort.coordinator.effects import Record
+from kohort.coordinator.effects import Record, Viewer
 from kohort.coordinator.prompt import GroupPartition
 from kohort.group_events import Weighed
 from kohort.model import UUID, Millis
@@ -76,6 +76,7 @@ class ConsumerGroup:
         "targets_to_write",
         "topics",
         "unreported",
+        "viewers",
         "written_at",
     )
 
@@ -116,6 +117,8 @@ class ConsumerGroup:
         """Deadline by which a classic member must rejoin or sync, by member ID; soft state."""
         self.unreported: dict[str, UnreportedAssignment] = {}
         """Assignments that members have not reported yet, by member ID; soft state."""
+        self.viewers: dict[str, Viewer] = {}
+        """Who sends a member's heartbeats, by member ID, if not all clients may describe all topics; soft state."""
         self.pending_ids: dict[str, None] = {}
         """Member IDs that were given to classic members for their second join (KIP-394), oldest first; soft state."""
         self.retargeted: dict[str, None] = {}
@@ -256,6 +259,7 @@ class ConsumerGroup:
         self.computing.left(member_id)
         self.classic_deadlines.pop(member_id, None)
         self.unreported.pop(member_id, None)
+        self.viewers.pop(member_id, None)
         self._update_static_ids(old, None)
         self.owners.release(member_id, old.assigned | old.revoking)
         return self._count(old, None)

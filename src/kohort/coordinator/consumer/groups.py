@@ -7,6 +7,7 @@ from kohort.assignor.server import ServerAssignor
 from kohort.coordinator.classic import ClassicGroup, ClassicGroups
 from kohort.coordinator.config import GroupSettings
 from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.effects import Viewer
 
 
 class ConsumerGroups(ClassicGroups, Protocol):
@@ -31,6 +32,10 @@ class ConsumerGroups(ClassicGroups, Protocol):
     @property
     def settings(self) -> Callable[[str], GroupSettings]:
         """Return the current settings of a consumer group."""
+
+    @property
+    def may_describe(self) -> Callable[[Viewer, str], bool] | None:
+        """Return whether a client may describe a topic; None if every client may describe all."""
 
     def get(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
         """Return the group with that ID, or None."""

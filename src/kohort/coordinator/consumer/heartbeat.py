@@ -17,7 +17,7 @@ from kohort.coordinator.consumer.member_update import MemberUpdate
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.request_checks import check_request
 from kohort.coordinator.consumer.states import MemberState
-from kohort.coordinator.consumer.subscribing import look_up
+from kohort.coordinator.consumer.subscribing import is_viewer_missing, look_up, note_viewer
 from kohort.coordinator.consumer.target import is_due
 from kohort.coordinator.effects import Effects, RequestContext, Token
 from kohort.coordinator.heartbeat_contents import reports_at_most_offers, reports_nothing
@@ -102,6 +102,7 @@ def quiet_heartbeat(
         or member.state is not MemberState.STABLE
         or not reports_nothing(request)
         or (request.instance_id is not None and group.static_ids.get(request.instance_id) != member_id)
+        or is_viewer_missing(groups, group, member)
     ):
         return None
     settings = groups.settings(request.group_id)
@@ -132,7 +133,7 @@ def _heartbeat(
     owned = _owned(request)
     before = find_member(groups, group, member_id, request, owned)
     after = updated_member(before, member_id, request, context)
-    resolved = look_up(groups, group, before, after, now)
+    resolved = look_up(groups, group, before, after, context.viewer, now)
 
     replaced = before.member_id if before.member_id != member_id else None
     needs_target = replace_classic_group(groups, group, replaced, now, out)
@@ -144,6 +145,7 @@ def _heartbeat(
     target_epoch, target = update.update_target(epoch, computed)
     moved = update.move(target_epoch, target, owned)
     response = _answer(update, request, moved)
+    note_viewer(groups, group, before, after, context.viewer, now, out)
     response.refused = refused
     if update.changed_member is None and computed is None and is_due(groups, group, now):
         weights = groups.settings(group.group_id).weights

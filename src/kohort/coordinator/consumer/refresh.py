@@ -46,6 +46,13 @@ def topics_known(groups: ConsumerGroups, now: Millis, out: Effects) -> None:
                 out.timers[ExpressionRefresh(group.group_id)] = now
 
 
+def acls_changed(groups: ConsumerGroups, now: Millis, out: Effects) -> None:
+    """Search again for the topics of all expressions: their members may now describe other topics."""
+    if groups.metadata is not UNKNOWN:
+        for group_id in groups.with_expressions:
+            out.timers[ExpressionRefresh(group_id)] = now
+
+
 def settings_changed(groups: ConsumerGroups, group_ids: Iterable[str], now: Millis, out: Effects) -> None:
     """Apply changed settings to these groups. A shorter session, an assignor and weights take effect immediately."""
     for group_id in group_ids:

@@ -1,6 +1,7 @@
 """Regular expressions in subscriptions: when they are resolved, and the resulting changes."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from kohort.coordinator.consumer import records
 from kohort.coordinator.consumer.epochs import bump
@@ -10,7 +11,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.topics import ResolvedExpression
-from kohort.coordinator.effects import Effects
+from kohort.coordinator.effects import Effects, Viewer
 from kohort.coordinator.timers import ExpressionRefresh
 from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
@@ -23,7 +24,12 @@ Each match may take a millisecond (see `expressions`).
 
 
 def look_up(
-    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now: Millis
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    viewer: Viewer | None,
+    now: Millis,
 ) -> dict[str, ResolvedExpression]:
     """Return the topics that a member's new expression matches, if no other member uses it.
 
@@ -35,7 +41,69 @@ def look_up(
         return {}
     check(expression)
     search = ExpressionSearch([expression], groups.metadata)
-    return search.found(now) if search.proceed() else {}
+    if not search.proceed():
+        return {}
+    return {
+        name: replace(match, topics=_described_by(groups, {viewer}, match.topics))
+        for name, match in search.found(now).items()
+    }
+
+
+def note_viewer(
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    viewer: Viewer | None,
+    now: Millis,
+    out: Effects,
+) -> None:
+    """Note who sends a member's heartbeats, and match its expression again if that may change the topics."""
+    if groups.may_describe is None or viewer is None:
+        return
+    known, expression = group.viewers.get(after.member_id), after.subscription.expression
+    group.viewers[after.member_id] = viewer
+    if expression is None or (known == viewer and before.subscription.expression == expression):
+        return
+    resolved, timer = group.topics.resolved.get(expression), ExpressionRefresh(group.group_id)
+    if resolved is None or timer in out.timers:
+        return  # the search has just begun
+    if _described_by(groups, {viewer}, resolved.topics) != resolved.topics:
+        out.timers[timer] = now
+    elif known is None and after.member_id in group.members:
+        # After a failover, an expression matches no new topic until all of its members are known. They
+        # send heartbeats within this interval.
+        out.timers[timer] = now + groups.settings(group.group_id).heartbeat_interval_ms
+
+
+def is_viewer_missing(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Return whether the sender of a member with an expression is needed and unknown, as after a failover."""
+    return (
+        groups.may_describe is not None
+        and member.subscription.expression is not None
+        and member.member_id not in group.viewers
+    )
+
+
+def _visible(groups: ConsumerGroups, group: ConsumerGroup, expression: str, topics: frozenset[str]) -> frozenset[str]:
+    """Return those of the topics that every member with this expression may describe."""
+    if groups.may_describe is None:
+        return topics
+    members = [member for member in group.members.values() if member.subscription.expression == expression]
+    viewers = {group.viewers.get(member.member_id) for member in members}
+    if None in viewers:
+        resolved = group.topics.resolved.get(expression)
+        topics &= frozenset() if resolved is None else resolved.topics
+    return _described_by(groups, viewers, topics)
+
+
+def _described_by(groups: ConsumerGroups, viewers: Collection[Viewer | None], topics: frozenset[str]) -> frozenset[str]:
+    """Return those of the topics that all of these clients may describe; an unknown client is not asked."""
+    may_describe = groups.may_describe
+    if may_describe is None:
+        return topics
+    known = [viewer for viewer in viewers if viewer is not None]
+    return frozenset(name for name in topics if all(may_describe(viewer, name) for viewer in known))
 
 
 def keep_fresh(
@@ -68,6 +136,7 @@ def refresh(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effe
         out.timers[timer] = now
         return
     found, group.search = group.search.found(now), None
+    found = {name: replace(match, topics=_visible(groups, group, name, match.topics)) for name, match in found.items()}
     take(groups, group, found, out)
     out.timers[timer] = now + groups.config.consumer_regex_refresh_interval_ms
 
@@ -83,7 +152,9 @@ def topics_renamed(
     there = [name for name in names if name in groups.metadata.matchable]
     found = {
         expression: ResolvedExpression(
-            (before.topics - frozenset(names)) | resolve(expression, there), groups.metadata.version, now
+            (before.topics - frozenset(names)) | _visible(groups, group, expression, resolve(expression, there)),
+            groups.metadata.version,
+            now,
         )
         for expression, before in resolved.items()
     }

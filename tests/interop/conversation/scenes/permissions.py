@@ -79,6 +79,7 @@ from kohort.wire.messages.offset_for_leader_epoch import (
 )
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.messages.sync_group import SyncGroupRequest
+from tests.interop.conversation.consumer_members import ConsumerMember, described, settle, topic
 from tests.interop.conversation.stage import Client, Stage, scene
 
 permissions = functools.partial(scene, part="permissions")
@@ -509,3 +510,38 @@ async def some_topics_are_allowed(s: Stage) -> None:
     heartbeat.topic_partitions = None
     await erin.ask("heartbeat of a member of a topic that is denied", heartbeat, 1)
     await ask_all(erin, asked(DELETIONS, both, newest), "all denied: ")
+
+
+@permissions
+async def expressions_of_somebody_who_may_describe_some_topics(s: Stage) -> None:
+    """A regular expression matches only topics that its member may describe."""
+    user = "frank"
+    for suffix, partitions in (("own", 2), ("denied", 4)):
+        await topic(s, suffix, partitions)
+    await grant(
+        s,
+        user,
+        (ResourceType.GROUP, s.scene, Operation.READ),
+        (ResourceType.TOPIC, f"{s.scene}-own", Operation.DESCRIBE),
+    )
+    member = ConsumerMember(s, "member", user=user)
+    await member.joins("joins", subscribed_topic_names=None, subscribed_topic_regex=f"{s.scene}-.*")
+    await until_it_has(member, 2)
+    await settle(member)
+    await described(s, "the allowed topic is assigned")
+    # Of these, Kafka's coordinator learns in its own time; it has learned of both when it knows the second.
+    await s.topic("denied-2", 1)
+    await s.topic("own-2", 1)
+    await until_it_has(member, 3)
+    await settle(member)
+    await described(s, "a new topic that is allowed is assigned")
+
+
+async def until_it_has(member: ConsumerMember, partitions: int) -> None:
+    """Heartbeats, outside the transcript, until the member has so many partitions."""
+    for _ in range(1_000):
+        if sum(len(one.partitions) for one in member.given) == partitions:
+            return
+        await member.quietly_beats()
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"the member does not get {partitions} partitions")
