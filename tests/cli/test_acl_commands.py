@@ -113,7 +113,7 @@ WRONG = {
     "An ACL is added with --resource-pattern-type literal or prefixed.": (
         *("add", "--allow-principal", ALICE, "--topic", "t", "--resource-pattern-type", "match"),
     ),
-    "The name of a resource cannot be empty; * stands for all.": ("add", "--allow-principal", ALICE, "--topic", ""),
+    "The name of a resource cannot be empty; use * for all.": ("add", "--allow-principal", ALICE, "--topic", ""),
     "--allow-host needs --allow-principal.": ("remove", "--topic", "t", "--allow-host", "10.0.0.1"),
     "--deny-host needs --deny-principal.": (
         *("add", "--allow-principal", ALICE, "--topic", "t", "--deny-host", "10.0.0.1"),

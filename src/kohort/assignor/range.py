@@ -71,6 +71,7 @@ def _plain(
 def _subscribers(
     members: Mapping[str, Subscription], instance_ids: Mapping[str, str | None] | None
 ) -> dict[str, list[str]]:
+    """Return the members that subscribe to each topic, in the order in which they get partitions."""
     ordered = in_order(members, instance_ids)
     topics = topic_sets(members)
     distinct = set(topics.values())

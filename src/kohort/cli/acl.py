@@ -62,23 +62,19 @@ PatternOfFound = Annotated[
 ]
 AllowPrincipal = Annotated[
     list[str] | None,
-    typer.Option(metavar="TYPE:NAME", help="Principal that may; repeatable. User:* for all.", show_default=False),
+    typer.Option(metavar="TYPE:NAME", help="Principal to allow; repeatable. User:* for all users.", show_default=False),
 ]
 DenyPrincipal = Annotated[
     list[str] | None,
-    typer.Option(metavar="TYPE:NAME", help="Principal that may not; repeatable.", show_default=False),
+    typer.Option(metavar="TYPE:NAME", help="Principal to deny; repeatable.", show_default=False),
 ]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="ADDRESS", help="Address of the principals that may; repeatable. Default: any.", show_default=False
-    ),
+    typer.Option(metavar="ADDRESS", help="Client address to allow; repeatable. Default: any.", show_default=False),
 ]
 DenyHost = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="ADDRESS", help="Address of the principals that may not; repeatable. Default: any.", show_default=False
-    ),
+    typer.Option(metavar="ADDRESS", help="Client address to deny; repeatable. Default: any.", show_default=False),
 ]
 OperationName = Annotated[
     list[str] | None,

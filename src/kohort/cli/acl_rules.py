@@ -38,7 +38,7 @@ class Resources:
         )
         found = [AclFilter(kind, name, self.pattern_type) for kind, names in named for name in dict.fromkeys(names)]
         if not all(wanted.name for wanted in found):
-            raise ConfigError(f"The name of a resource cannot be empty; {WILDCARD} stands for all.")
+            raise ConfigError(f"The name of a resource cannot be empty; use {WILDCARD} for all.")
         if self.cluster:
             found.insert(0, AclFilter(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
         return found

@@ -52,7 +52,7 @@ def reset_offsets(
     ] = None,
     by_duration: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Reset to the first record of this last period, such as P1DT2H30M."),
+        typer.Option(metavar="DURATION", help="Reset to the first record since this long ago, such as P1DT2H30M."),
     ] = None,
     shift_by: Annotated[
         int | None, typer.Option(metavar="N", help="Move offsets by N records, back if negative.")

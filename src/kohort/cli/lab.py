@@ -50,7 +50,7 @@ def lab(
     print_only: Annotated[
         bool, typer.Option("--print", help="Print the experiment with all its settings as TOML, and run nothing.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run trials again that are on file.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Repeat trials that are on file.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Disturb a group of real members and measure the cost: dark partitions, paused members, waiting.

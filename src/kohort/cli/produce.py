@@ -85,7 +85,7 @@ def produce(
             "-p",
             min=-1,
             metavar="N",
-            help="Partition of all records. Default: by key; -1 for this even if lines of JSON name one.",
+            help="Partition of all records; -1 ignores the partitions in lines of JSON. Default: by key.",
             show_default=False,
         ),
     ] = None,
@@ -122,7 +122,7 @@ def produce(
 ) -> None:
     r"""Write each line of standard input as a record, until the end of the input.
 
-    Each FILE is one record, or its lines are with --lines or --json. The file - is standard input.
+    Each FILE is one record; with --lines or --json, each line of it is one. The file - is standard input.
     TEXT may contain \t, \n, \r, \0, \\ and \x1f.
     """
     servers = bootstrap_servers(bootstrap)

@@ -179,7 +179,10 @@ class UniformPlan:
             level, here = levels.highest(kinds, below=level)
 
     def _owners(self, pool: Sequence[Topic], kinds: int) -> list[MemberClass]:
-        """Return the kinds whose members own partitions of the pool, those with most per member first."""
+        """Return the classes of members that own partitions of the pool, those with most per member first.
+
+        `kinds` is a set of classes with one bit for each (see `levels.py`).
+        """
         shares = [(sum(kind.held.get(topic, 0) for topic in pool), kind) for kind in self.roster.levels.each(kinds)]
         return [
             kind

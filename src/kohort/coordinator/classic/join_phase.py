@@ -1,6 +1,6 @@
 """The join phase of a rebalance: all members are asked to rejoin, and those that do form the next generation.
 
-The assignment follows in `sync`.
+Members that do not rejoin within the rebalance timeout are removed. The assignment follows in `sync`.
 """
 
 from collections.abc import Callable

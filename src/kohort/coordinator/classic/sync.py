@@ -1,4 +1,7 @@
-"""SyncGroup: the leader sends the assignment, and every member fetches its share."""
+"""SyncGroup: the leader sends the assignment, and every member fetches its share.
+
+Members that are late, and send no SyncGroup within the rebalance timeout, are removed.
+"""
 
 from collections.abc import Mapping
 

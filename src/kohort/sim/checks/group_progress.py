@@ -107,9 +107,9 @@ class GroupProgress:
     def committed(self, application: ObservedApplication, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Check an acknowledged commit: it must be on the disk unchanged."""
         self.acknowledgements += 1
-        for partition, said in offsets.items():
-            value = said._replace(topic_id=None)
-            place = application.settings.group, said.topic_id or NO_TOPIC_ID, partition
+        for partition, offset in offsets.items():
+            value = offset._replace(topic_id=None)
+            place = application.settings.group, offset.topic_id or NO_TOPIC_ID, partition
             written = self.written[place]
             at = written.latest.get(value.metadata)
             if at is None and value.metadata in self.lost.get(place, ()):

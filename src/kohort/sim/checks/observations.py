@@ -85,7 +85,7 @@ class Observations:
             self._progress.repeatable.add((group_id, topic_id, TopicPartition(name, partition)))
 
     def happened(self, group_id: str, what: str) -> None:
-        """Record an event of a group in `orders`."""
+        """Record in `orders` which event of the group came before this one."""
         group = self.group(group_id)
         event = f"{what} {'none' if group is None else group.state.value}"
         self.orders.add(f"{self._latest.get(group_id, '')} > {event}")

@@ -110,7 +110,7 @@ class Network:
         self._blocked.add((sender, receiver))
 
     def heal(self, sender: str, receiver: str) -> None:
-        """Unblock a path and deliver what was held."""
+        """Unblock a path and deliver what was held for it; data of other blocked paths is held again."""
         self._blocked.discard((sender, receiver))
         held, self._held = self._held, []
         for end, what in held:
