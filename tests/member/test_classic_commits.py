@@ -8,6 +8,7 @@ from kohort.errors import ErrorCode
 from kohort.member import (
     CallbackDone,
     CoordinatorFound,
+    CoordinatorUnavailable,
     Leave,
     MemberTimer,
     Phase,
@@ -276,3 +277,17 @@ def test_a_commit_that_waits_for_the_coordinator_is_sent_although_the_consumer_s
     hand.join()
     hand.assign(T0)
     assert hand.last.assign == frozenset({T0}) and hand.last.error is None
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_member_that_may_no_longer_read_its_group_looks_for_no_coordinator(times: int) -> None:
+    hand = stable(T0)
+    number = hand.commit(T0)
+    hand.answer_commit({T0: ErrorCode.NOT_COORDINATOR})
+    hand.wait(100, MemberTimer.RETRY)
+    assert hand.last.find_coordinator
+    for _ in range(times):  # another look-up may have been under way
+        hand.handle(CoordinatorUnavailable(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        assert phase_of(hand) is Phase.FATAL
+        assert not hand.last.find_coordinator
+    assert hand.settled == {number: {T0: ErrorCode.GROUP_AUTHORIZATION_FAILED}}

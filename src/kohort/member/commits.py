@@ -61,6 +61,11 @@ class CommitQueue:
         return self._queue[0] if self._queue else None
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether any commit has offsets that the coordinator must still accept."""
+        return any(commit.offsets for commit in self._queue)
+
+    @property
     def blocks_rejoining(self) -> bool:
         """Whether a commit awaits its first answer; a commit that was refused must not delay the group."""
         head = self.head

@@ -165,7 +165,7 @@ class ClassicMember(ClassicState):
         send_heartbeat_if_due(self)
 
     def _wants_coordinator(self) -> bool:
-        if self.commits.head is not None:
+        if self.commits.is_waiting:
             return True
         return must_send_leave(self) if self.phase is Phase.LEAVING else self.phase in _NEEDS_COORDINATOR
 

@@ -118,5 +118,6 @@ class ClassicState(AnyMember):
         if self.phase is Phase.UNSUBSCRIBED:
             return  # the coordinator of a simple consumer was not found: only its commits fail
         self.callbacks.add(CallbackKind.LOST, self.owned)
-        if self.phase is not Phase.LEAVING:
+        # A look-up of the coordinator that began before the member failed may fail, too.
+        if self.phase not in (Phase.LEAVING, Phase.FATAL):
             self.enter(Phase.FATAL)

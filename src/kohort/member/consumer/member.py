@@ -131,7 +131,7 @@ class ConsumerMember(ConsumerState):
         send_heartbeat_if_due(self)
 
     def _wants_coordinator(self) -> bool:
-        return self.commits.head is not None or self.phase in IN_GROUP or self.may_be_member
+        return self.commits.is_waiting or self.phase in IN_GROUP or self.may_be_member
 
     def _topics_to_watch(self) -> frozenset[str]:
         return self.topics
