@@ -15,6 +15,7 @@ from kohort.sim.steps import (
     MemberStart,
     MemberSubscribe,
     MessageFault,
+    Right,
     Step,
     is_fault,
     parse,
@@ -23,7 +24,7 @@ from kohort.sim.steps import (
 
 VALUES: dict[object, object] = {
     int: 3, float: 0.0512, str: "orders", tuple[str, ...]: ("audit", "orders"), tuple[int, ...]: (2, 1),
-    Effect: Effect.RESPONSE_LOST, BadRequest: BadRequest.JOIN_UNKNOWN_MEMBER,
+    Right: Right.READ_TOPIC, Effect: Effect.RESPONSE_LOST, BadRequest: BadRequest.JOIN_UNKNOWN_MEMBER,
 }  # fmt: skip
 
 

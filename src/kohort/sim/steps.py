@@ -130,6 +130,29 @@ class MemberSlowCallback(_MemberStep):
 
 
 @dataclass(frozen=True, slots=True)
+class MemberRejectPassword(_MemberOutage):
+    """Let the brokers reject the member's password for a time."""
+
+
+class Right(StrEnum):
+    """What a principal may do, by ACLs."""
+
+    READ_TOPIC = "read-topic"
+    DESCRIBE_TOPIC = "describe-topic"
+    """Whoever loses this right may not read the topic either."""
+    READ_GROUP = "read-group"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLoseRight(_MemberStep):
+    """Delete ACLs of the member's principal for a time; `topic` matters only for a right to a topic."""
+
+    right: Right
+    topic: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class _BrokerStep(TimedStep):
     broker: int
 
@@ -380,7 +403,7 @@ class SendAllBadRequests(_GroupStep):
 MemberStep: TypeAlias = (
     MemberStart | MemberLeave | MemberSwitchProtocol | MemberKill | MemberPowerOff | MemberSuspend
     | MemberResetConnections | MemberDisconnect | MemberBlockIncoming | MemberBlockOutgoing | MemberSubscribe
-    | MemberSetWeight | MemberStopPolling | MemberSlowCallback
+    | MemberSetWeight | MemberStopPolling | MemberSlowCallback | MemberRejectPassword | MemberLoseRight
 )  # fmt: skip
 BrokerStep: TypeAlias = BrokerKill | BrokerPowerOff | BrokerTerminate | BrokerSuspend | BrokerDisconnectDatabase
 EnvironmentStep: TypeAlias = (
@@ -412,7 +435,8 @@ _KINDS: tuple[type[Step], ...] = (
     GroupDelete, GroupDeleteOffsets, DiskError, DiskFull, DiskSlow, LeaderElect, BrokerForgetFetchSessions,
     TopicGrow, MemberKill, MemberLeave, MemberBlockOutgoing, MemberStopPolling, Produce, PartitionReassign,
     GroupRemoveMembers, MemberResetConnections, NetworkSlow, DiskBitFlipInRecords, MemberStart, MemberSuspend,
-    SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight,
+    SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight, MemberRejectPassword,
+    MemberLoseRight,
 )  # fmt: skip
 """All kinds of steps. Steps at the same time are in this order, which is part of what a seed means."""
 assert set(_KINDS) == set(get_args(Step))

@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S19) and events that must eventually occur (L1 to L8), with their texts."""
+"""Invariants that must always hold (S1 to S20) and events that must eventually occur (L1 to L8), with their texts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ INVARIANTS = {
     "S17": "A reader gets the records of a partition from its start offset, each once and in order.",
     "S18": "A response in a fetch session has only partitions that the session requests.",
     "S19": "A client raises or logs each error that brokers return repeatedly.",
+    "S20": "A client without a right, or whose password or session is not valid, learns and changes nothing.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",

@@ -5,7 +5,7 @@ on. SCRAM verifies them with the `ScramCredentials` in the log store.
 """
 
 from kohort.broker.security.authentication import Authentication
-from kohort.broker.security.credentials import ScramCredentials
+from kohort.broker.security.credentials import SCRAM_CREDENTIALS, ScramCredentials
 from kohort.broker.security.listener_security import ListenerSecurity
 
-__all__ = ["Authentication", "ListenerSecurity", "ScramCredentials"]
+__all__ = ["SCRAM_CREDENTIALS", "Authentication", "ListenerSecurity", "ScramCredentials"]

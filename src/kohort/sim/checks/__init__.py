@@ -6,6 +6,7 @@ what was processed and committed, `Records` what was written and read, and `Answ
 `coverage_lines` make text.
 """
 
+from kohort.sim.checks.access_checks import REFUSALS, AccessChecks, LostRight
 from kohort.sim.checks.answers import Answers
 from kohort.sim.checks.balance import unbalanced
 from kohort.sim.checks.checked_coordinator import CheckedCoordinator
@@ -18,10 +19,13 @@ from kohort.sim.checks.observations import Observations
 from kohort.sim.checks.records import Reading, Records
 
 __all__ = [
+    "REFUSALS",
+    "AccessChecks",
     "Answers",
     "CheckedCoordinator",
     "GroupProgress",
     "HoldChecks",
+    "LostRight",
     "Observations",
     "Reading",
     "Records",

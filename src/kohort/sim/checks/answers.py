@@ -1,7 +1,7 @@
 """Check of the error codes of every response on the wire (S14), from the coordinator and from the broker's shell.
 
-Responses to fetches are also compared with what their session asks for (S18), and errors with what
-clients report (S19).
+Responses to fetches are also compared with what their session asks for (S18), errors with what
+clients report (S19), and all with the rights of the client (S20).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from struct import Struct as Packer
 from typing import Any
 
 from kohort.errors import ErrorCode
+from kohort.sim.checks.access_checks import REFUSALS, AccessChecks, Asked
 from kohort.sim.checks.error_codes import is_allowed, unfitting
 from kohort.sim.checks.fetch_sessions import FETCH, FetchChecks
 from kohort.sim.checks.reported_errors import READING, WAITED_FOR, ErrorChecks
@@ -42,6 +43,9 @@ class Answers:
     def __init__(self, failed: Callable[[Violation], None], now: Callable[[], float]) -> None:
         self.errors: ErrorChecks | None = None
         """Check that receives the responses to clients that read and write records."""
+        self.access: AccessChecks | None = None
+        """Check of the rights of clients, in secured worlds."""
+        self._arrived: dict[tuple[int, int], Asked] = {}
         self._now = now
         self.codes: Counter[Answered] = Counter()
         self.replaced_joins: dict[str, float] = {}
@@ -64,6 +68,8 @@ class Answers:
             if number % 2:
                 key, version, correlation_id = _HEAD.unpack_from(frame)
                 self._asked[number, correlation_id] = frame
+                if self.access is not None:
+                    self._arrived[number, correlation_id] = self.access.asked(end.other.loop.name, end.loop.name)
                 if key == _JOIN_GROUP and end.other.is_closing():
                     self.replaced_joins[end.other.loop.name] = self._now()
                 if key == _OFFSET_COMMIT and end.other.is_closing():
@@ -78,17 +84,50 @@ class Answers:
             if key == FETCH:
                 self._check_fetch(end.other.loop.name, asked, version, frame)
             codes = _answered(key, version, frame[_SIZE.size :])
+            refusable = self._check_access(end, correlation_id, key, version, frame, codes)
             errors = self.errors
             if errors is not None and key in _CHECKED and (any(code for _, code in codes) or errors.waits(end.loop)):
                 self._check_told(errors, end, key, version, frame)
             for answer in codes:
                 name, code = answer
                 who = end.other.loop.name
-                if answer not in self.codes and not is_allowed(*answer):
+                if refusable and code in REFUSALS:
+                    pass
+                elif answer not in self.codes and not is_allowed(*answer):
                     self._failed(Violation("S14", f"{who} answered {name} with {code.name}"))
                 elif code and (why := _unfitting(asked, code)):
                     self._failed(Violation("S14", f"{who} answered {name} v{version} with {code.name}: {why}"))
                 self.codes[answer] += 1
+
+    def _check_access(
+        self,
+        end: Transport,
+        correlation_id: int,
+        key: int,
+        version: int,
+        answer: bytes,
+        codes: Iterable[Answered],
+    ) -> bool:
+        """Check a response by the rights of its client. Return whether the client may be refused."""
+        access = self.access
+        if access is None:
+            return False
+        arrived, client = self._arrived.pop((end.number + 1, correlation_id)), end.loop.name
+        name = APIS[key].name
+        try:
+            access.answered_on(end.number, client, arrived, name)
+        except Violation as problem:
+            self._failed(problem)
+        if access.is_concerned(client, arrived, name):
+            _, body = read_response_header(answer, key, version)
+            response = decode(APIS[key].response, version, answer[body:])
+            try:
+                access.answered(end.number, client, arrived, name, response)
+            except Violation as problem:
+                self._failed(problem)
+        if any(code in REFUSALS for _, code in codes) and (why := access.refused(client, arrived)):
+            self._failed(Violation("S14", f"{end.other.loop.name} refuses {name} for want of a right, but {why}"))
+        return True
 
     def _check_told(self, errors: ErrorChecks, end: Transport, key: int, version: int, answer: bytes) -> None:
         _, body = read_response_header(answer, key, version)

@@ -71,6 +71,9 @@ class ClusterFilesStore(ObservedFiles, ClusterStore):
         for topic in wanted:
             if self.image.named(topic.name) is None:
                 self.create_topic(topic)
+        for kind, name in list(disk.configs):
+            if name not in self.configs(kind):
+                self.keep_configs(kind, name, disk.configs[kind, name])
 
     def epoch_of(self, log: SegmentedLog) -> int:
         return log.leader_epoch

@@ -164,6 +164,8 @@ class FilesStore(ObservedFiles, FileStore):
         for topic in disk.topics.values():
             if topic.name not in self.topics():
                 super().create_topic(topic)
+        for kind, resource in disk.configs.keys() if disk.epoch == 1 else ():
+            super().keep_configs(kind, resource, disk.configs[kind, resource])
         for name, topic in self.topics().items():
             for number in range(topic.partitions if disk.looks_at(name) else 0):
                 self.look_at((topic.topic_id, number), self.partition(topic.topic_id, number))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from kohort.client.consume import acceleration
 from kohort.client.membership import driver, membership
 from kohort.client.produce import unclosed
+from kohort.client.security import credentials
 from kohort.model import UUID
 
 _log = logging.getLogger("kohort")
@@ -31,6 +32,8 @@ def isolated(
     # A member of a consumer group generates a random id; here it depends on the seed.
     fresh_id = membership.__dict__["uuid4"]
     membership.__dict__["uuid4"] = lambda: UUID(int=random.getrandbits(128), version=4)
+    secrets = credentials.__dict__["secrets"]
+    credentials.__dict__["secrets"] = _Nonces
     stall_detector = driver.__dict__["StallDetector"]
     driver.__dict__["StallDetector"] = _NoStallDetector
     installed = acceleration.__dict__["installed"]
@@ -52,9 +55,18 @@ def isolated(
         _log.propagate = propagates
         random.setstate(state)
         membership.__dict__["uuid4"] = fresh_id
+        credentials.__dict__["secrets"] = secrets
         driver.__dict__["StallDetector"] = stall_detector
         acceleration.__dict__["installed"] = installed
         unclosed.__dict__["_open"] = unclosed_before
+
+
+class _Nonces:
+    """Replacement for the module `secrets`: nonces that depend on the seed."""
+
+    @staticmethod
+    def token_hex(size: int) -> str:
+        return random.randbytes(size).hex()
 
 
 class _NoStallDetector:

@@ -100,7 +100,8 @@ def _begin(world: WorldState, process: Process, group: str, ask: Callable[[Broke
         return False
 
     async def work() -> None:
-        cluster = Cluster.of(world.brokers.bootstrap, client_id="stranger", request_timeout_ms=5_000)
+        login = world.operator_login()
+        cluster = Cluster.of(world.brokers.bootstrap, client_id="stranger", request_timeout_ms=5_000, **login)
         try:
             async with asyncio.timeout(10.0):
                 await ask(await cluster.coordinator(group, "stranger"))

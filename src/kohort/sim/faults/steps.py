@@ -36,7 +36,9 @@ from kohort.sim.steps import (
     MemberDisconnect,
     MemberKill,
     MemberLeave,
+    MemberLoseRight,
     MemberPowerOff,
+    MemberRejectPassword,
     MemberResetConnections,
     MemberSetWeight,
     MemberSlowCallback,
@@ -149,6 +151,11 @@ def _change_member(world: WorldState, step: MemberStep) -> bool:
         case MemberStopPolling():
             application.polls = False
             world.after(step.seconds + application.settings.max_poll / 1000, partial(_poll_again, world, number))
+        case MemberRejectPassword():
+            return world.security is not None and world.security.reject(process.name, step.seconds)
+        case MemberLoseRight():
+            security, right = world.security, step.right
+            return security is not None and security.lose(process.name, right, step.topic, step.seconds)
         case MemberSlowCallback():
             application.settings.callback = step.milliseconds
         case _:
@@ -236,7 +243,10 @@ def _ask(world: WorldState, question: Callable[[Admin], Awaitable[object]]) -> b
 
     async def work() -> None:
         try:
-            admin = KillableAdmin(bootstrap_servers=bootstrap, default_api_timeout_ms=5_000, client_id="operator")
+            login = world.operator_login()
+            admin = KillableAdmin(
+                bootstrap_servers=bootstrap, default_api_timeout_ms=5_000, client_id="operator", **login
+            )
             async with admin:
                 await question(admin)
         except KafkaError:

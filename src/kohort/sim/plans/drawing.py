@@ -19,6 +19,7 @@ from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless
 from kohort.sim.plans.message_fault_drawing import add_message_faults
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
+from kohort.sim.plans.security_drawing import add_security
 from kohort.sim.steps import (
     BrokerClockJump,
     BrokerDisconnectDatabase,
@@ -168,6 +169,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
         _add_disconnections(plan, Random(f"database {seed}"))
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
         make_faultless(plan, Random(f"faultless {seed}"))
+    add_security(plan, TOPICS, Random(f"security {seed}"))
     return plan
 
 

@@ -45,6 +45,8 @@ class Plan:
     """Partitions of each consumer without a group, if there are records; some may not exist."""
     metadata_age: Millis = 10_000
     """Maximum age of metadata in milliseconds, after which members detect new partitions."""
+    secured: bool = False
+    """Whether clients authenticate, and brokers decide by ACLs."""
     steps: list[Step] = field(default_factory=list)
 
     @property
@@ -64,6 +66,7 @@ def dump(plan: Plan) -> str:
     lines += [f"pieces {plan.pieces:g}", f"metadata_age {plan.metadata_age}", f"files {plan.files:d}"]
     lines += ["database 1"] if plan.database else []
     lines += ["cluster 1"] * plan.cluster
+    lines += ["secured 1"] * plan.secured
     lines += [f"records 1\nwriters {plan.writers}"] * plan.records
     lines += [f"reader {' '.join(f'{name}-{number}' for name, number in partitions)}" for partitions in plan.readers]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
@@ -91,7 +94,7 @@ def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
         case "seed" | "brokers" | "metadata_age" | "writers":
             setattr(plan, word, int(rest))
-        case "files" | "database" | "cluster" | "records":
+        case "files" | "database" | "cluster" | "secured" | "records":
             setattr(plan, word, bool(int(rest)))
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from kohort.client import (
     ClosedError,
@@ -26,10 +26,13 @@ from kohort.errors import ErrorCode
 from kohort.member.consumer import ConsumerState
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.requests import ClusterMetadata
+from kohort.sim.checks import REFUSALS
 from kohort.sim.plans import ApplicationSettings
 from kohort.sim.processes.killable_clients import KillableMembership
 
 Partitions = frozenset[TopicPartition]
+_REPEATED = REFUSALS | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+"""Errors of a look-up of positions after which it tries again, although they may last."""
 
 
 class Observer(Protocol):
@@ -82,6 +85,8 @@ class Application:
     observer: Observer
     metadata_age: Millis
     """metadata.max.age.ms: maximum age of metadata, after which it detects new partitions."""
+    login: dict[str, Any] = field(default_factory=dict)
+    """Options with which it authenticates."""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     """Partitions that it processes, with its positions."""
     topic_ids: dict[TopicPartition, UUID | None] = field(default_factory=dict)
@@ -160,6 +165,7 @@ class Application:
             metadata_max_age_ms=self.metadata_age,
             retry_backoff_max_ms=self.backs_off,
             reconnect_backoff_max_ms=self.backs_off,
+            **self.login,
         )
         membership = self.membership = KillableMembership(
             cluster,
@@ -185,6 +191,7 @@ class Application:
             "max_poll_interval_ms": settings.max_poll,
             "default_api_timeout_ms": 20_000,
             "retry_backoff_max_ms": self.backs_off,
+            **self.login,
         }
         if settings.protocol == "classic":
             options["partition_assignment_strategy"] = settings.assignors
@@ -324,7 +331,7 @@ class Application:
             try:
                 found = await self.membership.committed(sorted(missing))
             except KafkaError as problem:
-                if not problem.retriable and problem.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                if not problem.retriable and problem.code not in _REPEATED:
                     raise
                 self._unpositioned &= self.membership.assignment  # the others were lost meanwhile
                 await asyncio.sleep(0.5)

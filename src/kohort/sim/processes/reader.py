@@ -36,6 +36,8 @@ _OVER = frozenset(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
     }
 )
 """Errors that end a membership for good."""
@@ -142,8 +144,9 @@ class Reader(Application):
         age: Millis,
         records: Records,
         rng: Random,
+        login: dict[str, Any],
     ) -> None:
-        super().__init__(name, settings, bootstrap, progress, age)
+        super().__init__(name, settings, bootstrap, progress, age, login)
         self.reading = Reading(name)
         self._records = records
         self._fetching = fetching(rng)
@@ -264,6 +267,7 @@ class LoneReader:
         age: Millis,
         records: Records,
         rng: Random,
+        login: dict[str, Any],
     ) -> None:
         self.name = name
         self.partitions = partitions
@@ -277,6 +281,7 @@ class LoneReader:
             "client_id": name,
             "request_timeout_ms": 10_000,
             "metadata_max_age_ms": age,
+            **login,
         }
         self._batch = rng.choice([1, 10, 500])
         self._consumer: KillableConsumer | None = None
@@ -294,7 +299,7 @@ class LoneReader:
             self.reading.begin({partition: 0})
 
     async def run(self) -> None:
-        consumer = self._consumer = KillableConsumer(**cast("dict[str, Any]", self._options))
+        consumer = self._consumer = KillableConsumer(**self._options)
         consumer.assign(self.partitions)
         self.reading.begin(dict.fromkeys(self.partitions, 0))
         while not self.leaves:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from kohort.model import TopicPartition
 from kohort.sim.checks import GroupProgress, Records
@@ -59,6 +59,10 @@ class RecordWorld(Protocol):
         """Block the network between that process and all brokers."""
         ...
 
+    def login(self, user: str) -> dict[str, Any]:
+        """Return the options with which that user authenticates."""
+        ...
+
     def reset_connections(self, process: Process) -> None:
         """Reset all connections of a process."""
         ...
@@ -90,21 +94,21 @@ class RecordClients:
         if process.alive or self._world.resting:
             return
         name = f"{process.name}.{process.starts}"
+        login = self._world.login(process.name)
         client: Client
         if number < plan.writers:
-            client = Writer(name, bootstrap, self.records, self._rng)
+            client = Writer(name, bootstrap, self.records, self._rng, login)
         else:
             partitions = plan.readers[number - plan.writers]
-            client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng)
+            client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng, login)
         self._clients[number] = client
         self.records.errors.begins(process.start(client.run), client.waits)
 
     def application(self, name: str, settings: ApplicationSettings) -> Application:
         """Return a group member that reads records."""
-        world = self._world
-        return Reader(
-            name, settings, world.brokers.bootstrap, world.progress, world.plan.metadata_age, self.records, self._rng
-        )
+        world, login = self._world, self._world.login(name.rpartition(".")[0])
+        age = world.plan.metadata_age
+        return Reader(name, settings, world.brokers.bootstrap, world.progress, age, self.records, self._rng, login)
 
     # Events
 

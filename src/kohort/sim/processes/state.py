@@ -11,13 +11,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from zlib import crc32
 
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import UUID, TopicPartition
-from kohort.sim.checks import Answers, GroupProgress, Observations, pairs_of
+from kohort.sim.checks import AccessChecks, Answers, GroupProgress, Observations, pairs_of
 from kohort.sim.environment import (
     Agenda,
     Blocked,
@@ -35,12 +36,15 @@ from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import SHARDS, Brokers
 from kohort.sim.processes.cluster_brokers import ClusterBrokers
 from kohort.sim.processes.record_clients import RecordClients
+from kohort.sim.processes.security import OPERATOR, SETTINGS, Security
 from kohort.sim.violation import Violation
 from kohort.wire.messages.group_records import OffsetCommitKey
 
 START = 1_000_000.0
 """Start of the world in seconds; clocks show about January 12th, 1970."""
 _HISTORY = 400
+_RIGHTS_WITHIN = 30.0
+"""Maximum time in seconds until a broker of a cluster has rights that another one stored; it may be suspended."""
 
 
 class WorldState:
@@ -59,9 +63,9 @@ class WorldState:
         self.network.conditions.pieces = plan.pieces
         self.progress = GroupProgress()
         self.observations = Observations(self.progress, SHARDS, self.note)
-        disk = self._disk()
+        disk, settings = self._disk(), plan.settings | (SETTINGS if plan.secured else {})
         self.brokers = (ClusterBrokers if plan.cluster else Brokers)(
-            self.agenda, self.network, rng, plan.settings, plan.brokers, disk, self._failed, self.observations.observed
+            self.agenda, self.network, rng, settings, plan.brokers, disk, self._failed, self.observations.observed
         )
         self.brokers.starting = self.observations.live.clear
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
@@ -76,7 +80,11 @@ class WorldState:
         self.applications: list[Application | None] = [None] * len(plan.members)
         self.operator = self.new_process("operator")
         self.bad_client = self.new_process("bad-client")
+        self.security: Security | None = None
+        """Passwords and rights; None if anybody may do everything."""
         self.record_clients = RecordClients(self) if plan.records else None
+        if plan.secured:
+            self._secure()
         self.answers.errors = None if self.record_clients is None else self.record_clients.records.errors
         self.member_settings = [replace(settings) for settings in plan.members]
         """Settings with which each member starts its next run."""
@@ -112,6 +120,31 @@ class WorldState:
         """Return a process that is not started yet."""
         return Process(name, self.agenda, self.network, self._failed)
 
+    def _secure(self) -> None:
+        clients = [] if self.record_clients is None else self.record_clients.processes
+        self.security = Security(self, [process.name for process in (*self.processes, *clients)])
+        self.answers.access = AccessChecks(
+            self.security,
+            lambda: self.now,
+            lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()},
+            self._knows_rights,
+            _RIGHTS_WITHIN if self.plan.cluster else 0.0,
+        )
+
+    def _knows_rights(self, broker: str, user: str) -> bool:
+        """Return whether that broker has the latest rights of a user: in a cluster, others learn of them later."""
+        running = {process.name: number for number, process in enumerate(self.brokers.processes)}
+        found = self.brokers.running.get(running.get(broker, -1))
+        return found is not None and self.security is not None and self.security.is_stored(found, user)
+
+    def login(self, user: str) -> dict[str, Any]:
+        """Return the options with which that user authenticates; none if anybody may do everything."""
+        return {} if self.security is None else self.security.login(user)
+
+    def operator_login(self) -> dict[str, Any]:
+        """Return the options with which an operator authenticates, who may do everything."""
+        return self.login(OPERATOR)
+
     def _disk(self) -> Disk:
         if self.plan.cluster:
             return ClusterDisk()
@@ -141,10 +174,10 @@ class WorldState:
 
     # Members
 
-    def start_member(self, number: int) -> None:
-        """Start another run of that member's process."""
+    def start_member(self, number: int, *, was_refused: bool = False) -> None:
+        """Start another run of that member's process; after the faults only if its last one `was_refused`."""
         process = self.processes[number]
-        if process.alive or self.resting:
+        if process.alive or (self.resting and not was_refused) or (was_refused and not self.wanted[number]):
             return
         self.wanted[number] = True
         member_settings = replace(self.member_settings[number])
@@ -160,7 +193,9 @@ class WorldState:
     def _application(self, name: str, member_settings: ApplicationSettings) -> Application:
         if self.record_clients is not None:
             return self.record_clients.application(name, member_settings)
-        return Application(name, member_settings, self.brokers.bootstrap, self.progress, self.plan.metadata_age)
+        bootstrap, age = self.brokers.bootstrap, self.plan.metadata_age
+        login = self.login(name.rpartition(".")[0])
+        return Application(name, member_settings, bootstrap, self.progress, age, login)
 
     def end_member(self, number: int, *, silently: bool = False) -> None:
         """Kill that member's process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Any
 
 from kohort.client import KohortError, Producer
 from kohort.model import TopicPartition
@@ -19,12 +20,13 @@ class Writer:
     waits = 30.0
     """Maximum time that it waits for the result of a record, in seconds."""
 
-    def __init__(self, name: str, bootstrap: str, records: Records, rng: Random) -> None:
+    def __init__(self, name: str, bootstrap: str, records: Records, rng: Random, login: dict[str, Any]) -> None:
         self.name = name
         self.leaves = self.left = False
         self._bootstrap = bootstrap
         self._records = records
         self._rng = rng
+        self._login = login
         self._orders: asyncio.Queue[tuple[str, int]] | None = None
         self._number = 0
 
@@ -48,6 +50,7 @@ class Writer:
             max_block_ms=10_000,
             linger_ms=self._rng.choice([0, 5, 50]),
             batch_size=self._rng.choice([100, 16_384]),
+            **self._login,
         )
         while not self.leaves:
             topic, count = await self._orders.get()

@@ -54,7 +54,8 @@ def kind_of(plan: Plan) -> tuple[str, ...]:
     crowd = "one" if len(plan.members) == 1 else "few" if len(plan.members) < 4 else "many"
     static = "static" if any(settings.instance for settings in plan.members) else "dynamic"
     faults = "faults" if plan.faults else "faultless"
-    return log, "+".join(sorted(protocols)), crowd, static, "records" if plan.records else "numbers", faults
+    records, access = "records" if plan.records else "numbers", "secured" if plan.secured else "open"
+    return log, "+".join(sorted(protocols)), crowd, static, records, faults, access
 
 
 class Exploring:

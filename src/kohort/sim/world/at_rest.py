@@ -47,6 +47,8 @@ def _calm(world: WorldState) -> None:
     world.operator.kill()
     world.bad_client.kill()
     brokers.end_faults()
+    if world.security is not None:
+        world.security.end_faults()
     if world.record_clients is not None:
         world.record_clients.end_faults()
     for number, process in enumerate(world.processes):
@@ -99,9 +101,15 @@ def _wait_for_rest(world: WorldState) -> None:
     bound = 2 * slowest + delay + 2 * _FAILOVER + 2 * world.plan.metadata_age / 1000
     _until(world, _FAILOVER, "L6", lambda: "" if world.brokers.active is not None else "no broker serves")
     _until(world, _FAILOVER, "L6", lambda: _unfound(world))
+    _until(world, _FAILOVER, "L6", lambda: _withheld(world))
     _until(world, bound, "L1", lambda: _restless(world))
     _until(world, bound, "S12", lambda: _shared_instance_not_resolved(world))
     _until(world, bound, "S3", lambda: _unassigned(world))
+
+
+def _withheld(world: WorldState) -> str:
+    user = "" if world.security is None else world.security.withheld()
+    return f"no broker takes the password and the rights of {user}" if user else ""
 
 
 def _shared_instance_not_resolved(world: WorldState) -> str:
@@ -137,7 +145,7 @@ def _unfound(world: WorldState) -> str:
 
 
 async def _look_up(world: WorldState, groups: list[str]) -> None:
-    cluster = Cluster.of(world.brokers.bootstrap)
+    cluster = Cluster.of(world.brokers.bootstrap, **world.operator_login())
     try:
         for group in groups:
             await cluster.coordinator(group, "look-up")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from kohort.errors import ErrorCode
+from kohort.sim.checks import REFUSALS
 from kohort.sim.processes import Application, WorldState
+
+_TOLD_WITHIN = 60.0
+"""Maximum time in seconds from a response that refuses a right to the end of the membership: it may be suspended."""
 
 
 def is_permitted(world: WorldState, application: Application) -> bool:
@@ -12,6 +16,9 @@ def is_permitted(world: WorldState, application: Application) -> bool:
     mine = application.settings
     policy = world.plan.settings.get("group.consumer.migration.policy", "bidirectional")
     code = application.over.code
+    if code in REFUSALS:
+        user = application.name.rpartition(".")[0]
+        return world.security is not None and world.security.may_be_refused(user, world.now - _TOLD_WITHIN)
     # The coordinator's state was checked when it rejected this run of the process.
     refused = (application.name, code) in world.observations.refused
     expected = {

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from types import CoroutineType
 
 from kohort.model import UUID
-from kohort.sim.checks import HoldChecks, in_words
+from kohort.sim.checks import REFUSALS, HoldChecks, in_words
 from kohort.sim.environment import FilesDisk, Process, cpu_limit, isolated
 from kohort.sim.faults import execute
 from kohort.sim.plans import Plan
@@ -29,6 +29,9 @@ from kohort.sim.world.permitted_fencing import is_permitted
 
 _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Directory for the files of a world: their syncs are real, and on a disk they would take almost all the time."""
+
+_REFUSED_AGAIN = 3.0
+"""Time in seconds after which a supervisor restarts a process that ended because it had lost a right."""
 
 
 class World(WorldState):
@@ -105,6 +108,8 @@ class World(WorldState):
                         detail = f"{application.name} was removed from its group for good: {application.over.code.name}"
                         self._failed(application.name, Violation("S14", detail))
                 self.end_member(number)
+                if application.over is not None and application.over.code in REFUSALS:
+                    self.after(_REFUSED_AGAIN, partial(self.start_member, number, was_refused=True))
         self.after(5.0 if self.plan.is_calm else 1.0, self._supervise)
 
     def _running_brokers(self) -> list[SimulatedBroker]:
