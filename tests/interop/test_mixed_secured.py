@@ -6,7 +6,7 @@ Their sessions end after three seconds: all but aiokafka's, which has a certific
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import confluent_kafka
@@ -30,7 +30,7 @@ from tests.interop.mixed.needs import kinds_here
 from tests.interop.mixed.offsets_log import read_group_log
 from tests.interop.mixed.producer import NumberedProducer
 from tests.interop.process import until
-from tests.interop.secured import SESSION_MS, SecuredBroker, running_secured_broker
+from tests.interop.secured import SESSION_MS, SecuredBroker
 from tests.interop.test_mixed_seven import KILLS, PARTITIONS, RECORDS_PER_S, SEED, refused_commits
 
 pytestmark = [pytest.mark.interop, patient]
@@ -45,15 +45,6 @@ MECHANISMS = {
     # It has no re-authentication (KIP-368).
     "aiokafka": "",
 }
-
-
-@pytest.fixture(params=["kohort", pytest.param("kafka", marks=pytest.mark.kafka)])
-def secured(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kafka_tools: None
-) -> Iterator[SecuredBroker]:
-    """Each broker with listeners that want a login."""
-    with running_secured_broker(request.param, tmp_path_factory.mktemp("secured")) as broker:
-        yield broker
 
 
 @for_some_seconds
