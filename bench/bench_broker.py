@@ -290,13 +290,26 @@ def join_consumer_groups(connection: Connection) -> list[GroupMember]:
     return members
 
 
-def drive(broker: Broker, load: Path, work: Work, members: list[GroupMember], seconds: float, warm: float) -> Figure:
+def drive(
+    broker: Broker,
+    load: Path,
+    work: Work,
+    members: list[GroupMember],
+    seconds: float,
+    warm: float,
+    *,
+    port: int | None = None,
+    login: Path | None = None,
+) -> Figure:
+    """Have the load generator repeat the work, on the listener of `port` if given, after the requests of `login`."""
     check(broker, work, members[0])
     with tempfile.NamedTemporaryFile(suffix=".frames") as frames:
         frames.write(b"".join(framed(work.request(member), work.version) for member in members))
         frames.flush()
-        port = broker.bootstrap.rpartition(":")[2]
-        command = [str(load), port, str(CONNECTIONS), str(work.depth), str(warm), str(seconds), frames.name]
+        at = port or int(broker.bootstrap.rpartition(":")[2])
+        command = [str(load), str(at), str(len(members)), str(work.depth), str(warm), str(seconds), frames.name]
+        if login is not None:
+            command.append(str(login))
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "begin\n", "the load generator failed"
@@ -347,7 +360,7 @@ def pinned(cpus: set[int]) -> Iterator[None]:
 def show(ours: list[Figure], peer: list[Figure]) -> None:
     theirs = {figure.name: figure for figure in peer}
     for figure in ours:
-        line = f"{figure.name:28} {number(figure.value):>10} {figure.unit:15}"
+        line = f"{figure.name:42} {number(figure.value):>10} {figure.unit:15}"
         if (other := theirs.get(figure.name)) is not None:
             better = figure.value / other.value if figure.more_is_better else other.value / figure.value
             line += f" Apache Kafka {number(other.value):>8}, ours {better:.2f} times better"

@@ -68,18 +68,24 @@ def measure(
     with ExitStack() as running:
         with pinned(cpus):
             broker = running.enter_context(start())
-        batch = bytes(encode_batch(Record(n, 0, None, os.urandom(1000)) for n in range(BATCH_BYTES // 1010)))
+        batch = large_batch()
         figures: list[Figure] = []
         for topic, size in ((f"{TOPIC}-warm", warm), (TOPIC, megabytes)):
             if size:
                 create(broker, topic)
                 times = size * 10**6 // PARTITIONS // len(batch)
+                connect = partial(Connection, broker.bootstrap)
                 figures = [
-                    drive(broker, "produced", partial(produce, broker, topic, batch, times)),
-                    drive(broker, "fetched", partial(fetch, broker, topic)),
-                    drive(broker, "fetched again", partial(fetch, broker, topic)),
+                    drive(broker, "produced", partial(produce, connect, topic, batch, times)),
+                    drive(broker, "fetched", partial(fetch, connect, topic)),
+                    drive(broker, "fetched again", partial(fetch, connect, topic)),
                 ]
     return figures
+
+
+def large_batch() -> bytes:
+    """A batch of records that do not compress."""
+    return bytes(encode_batch(Record(n, 0, None, os.urandom(1000)) for n in range(BATCH_BYTES // 1010)))
 
 
 def create(broker: Broker, topic: str) -> None:
@@ -106,19 +112,19 @@ def drive(broker: Broker, name: str, work: Callable[[int], int]) -> Figure:
     return Figure(name, megabytes / used, "MB per CPU second", f"{megabytes / took:,.0f} MB/s")
 
 
-def produce(broker: Broker, topic: str, batch: bytes, times: int, partition: int) -> int:
+def produce(connect: Callable[[], Connection], topic: str, batch: bytes, times: int, partition: int) -> int:
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
-    with Connection(broker.bootstrap) as connection:
+    with connect() as connection:
         for _ in range(times):
             answer = connection.ask(request, 7, ProduceResponse)
             assert answer.responses[0].partition_responses[0].error_code == 0, answer
     return times * len(batch)
 
 
-def fetch(broker: Broker, topic: str, partition: int) -> int:
+def fetch(connect: Callable[[], Connection], topic: str, partition: int) -> int:
     offset = size = 0
-    with Connection(broker.bootstrap) as connection:
+    with connect() as connection:
         while True:
             wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
             topics = [FetchTopic(topic=topic, partitions=[wanted])]

@@ -1,10 +1,12 @@
 /* Load for a broker: replay given requests from many connections, each keeping `depth` of them in flight.
  *
- *     load PORT CONNECTIONS DEPTH WARM_SECONDS SECONDS FRAMES
+ *     load PORT CONNECTIONS DEPTH WARM_SECONDS SECONDS FRAMES [LOGIN]
  *
  * FRAMES holds requests as they go over the wire (int32 size, then the bytes); connection i repeats the i-th, with
  * correlation ids of its own. Writes "begin" when the warm-up is over, then one line of JSON: answers counted after
  * it, their latencies in microseconds, and `odd`: answers whose bytes differ from the connection's first.
+ * LOGIN holds requests that each connection sends first, one after the other. Compiled with -DTLS, -lssl and -lcrypto,
+ * connections use TLS, and any certificate is taken.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -19,11 +21,17 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef TLS
+#include <openssl/ssl.h>
+#endif
 
 enum { MAX_DEPTH = 64, MAX_FRAME = 1 << 14, MAX_ANSWER = 1 << 14, BUCKETS = 64 * 32 };
 
 typedef struct {
     int fd;
+#ifdef TLS
+    SSL *tls;
+#endif
     const uint8_t *request;
     size_t request_size;
     uint32_t sent, answered;             /* correlation ids: the next to send, the next to expect */
@@ -80,6 +88,32 @@ static double percentile(double q) {
     return 0;
 }
 
+/* As send and recv: -1 with EAGAIN if it would block. */
+static ssize_t raw_send(connection *c, const uint8_t *from, size_t size) {
+#ifdef TLS
+    int done = SSL_write(c->tls, from, (int)size);
+    if (done > 0) return done;
+    int why = SSL_get_error(c->tls, done);
+    errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : EPIPE;
+    return -1;
+#else
+    return send(c->fd, from, size, MSG_NOSIGNAL);
+#endif
+}
+
+static ssize_t raw_receive(connection *c, uint8_t *to, size_t size) {
+#ifdef TLS
+    int done = SSL_read(c->tls, to, (int)size);
+    if (done > 0) return done;
+    int why = SSL_get_error(c->tls, done);
+    if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return 0;
+    errno = EAGAIN;
+    return -1;
+#else
+    return recv(c->fd, to, size, 0);
+#endif
+}
+
 static void put(connection *c, uint64_t now) {
     uint8_t *at = c->out + c->out_size;
     memcpy(at, c->request, c->request_size);
@@ -91,7 +125,7 @@ static void put(connection *c, uint64_t now) {
 
 static void flush(connection *c) {
     if (!c->out_size) return;
-    ssize_t written = send(c->fd, c->out, c->out_size, MSG_NOSIGNAL);
+    ssize_t written = raw_send(c, c->out, c->out_size);
     if (written < 0 && errno != EAGAIN) fail("send");
     if (written <= 0) return;
     c->out_size -= (size_t)written;
@@ -115,9 +149,9 @@ static void take(connection *c, const uint8_t *answer, size_t size, uint64_t now
     c->answered++;
 }
 
-static void receive(connection *c) {
-    ssize_t got = recv(c->fd, c->in + c->in_size, sizeof c->in - c->in_size, 0);
-    if (got < 0 && errno == EAGAIN) return;
+static int receive(connection *c) {
+    ssize_t got = raw_receive(c, c->in + c->in_size, sizeof c->in - c->in_size);
+    if (got < 0 && errno == EAGAIN) return 0;
     if (got <= 0) fail("the broker closed a connection");
     c->in_size += (size_t)got;
     uint64_t now = now_ns();
@@ -133,6 +167,16 @@ static void receive(connection *c) {
     c->in_size -= at;
     memmove(c->in, c->in + at, c->in_size);
     flush(c);
+    return 1;
+}
+
+/* Everything that has arrived. What TLS has read and keeps, epoll does not know. */
+static void receive_all(connection *c) {
+#ifdef TLS
+    while (receive(c)) {}
+#else
+    receive(c);
+#endif
 }
 
 static int connect_to(int port) {
@@ -141,8 +185,50 @@ static int connect_to(int port) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (fd < 0 || connect(fd, (void *)&address, sizeof address)) fail("connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
+}
+
+static void receive_exactly(connection *c, uint8_t *to, size_t size) {
+    while (size) {
+        ssize_t got = raw_receive(c, to, size);
+        if (got <= 0) fail("the broker closed a connection that logs in");
+        to += got, size -= (size_t)got;
+    }
+}
+
+/* Send the requests of the file, each after the answer to the one before. */
+static void log_in(connection *c, const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) fail(path);
+    uint8_t frame[MAX_FRAME], answer[MAX_ANSWER];
+    while (fread(frame, 1, 4, file) == 4) {
+        size_t size = read32(frame);
+        if (size + 4 > MAX_FRAME || fread(frame + 4, 1, size, file) != size) fail("a frame of the login is cut short");
+        if (raw_send(c, frame, size + 4) != (ssize_t)(size + 4)) fail("send a login");
+        receive_exactly(c, answer, 4);
+        size = read32(answer);
+        if (size > MAX_ANSWER) fail("an answer is too large");
+        receive_exactly(c, answer, size);
+        if (size < 6 || answer[4] || answer[5]) fail("a login is refused"); /* the error code, after the correlation id */
+    }
+    fclose(file);
+}
+
+static void open_connection(connection *c, int port, const char *login) {
+    c->fd = connect_to(port);
+#ifdef TLS
+    static SSL_CTX *context;
+    if (!context) {
+        context = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    }
+    c->tls = SSL_new(context);
+    SSL_set_tlsext_host_name(c->tls, "localhost");
+    SSL_set_fd(c->tls, c->fd);
+    if (SSL_connect(c->tls) != 1) fail("TLS handshake");
+#endif
+    if (login) log_in(c, login);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
 }
 
 static void read_frames(const char *path, connection *connections, int count) {
@@ -163,7 +249,7 @@ static void read_frames(const char *path, connection *connections, int count) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 7) fail("usage: load PORT CONNECTIONS DEPTH WARM_SECONDS SECONDS FRAMES");
+    if (argc != 7 && argc != 8) fail("usage: load PORT CONNECTIONS DEPTH WARM_SECONDS SECONDS FRAMES [LOGIN]");
     int port = atoi(argv[1]), count = atoi(argv[2]);
     depth = atoi(argv[3]);
     double warm = atof(argv[4]), seconds = atof(argv[5]);
@@ -175,7 +261,7 @@ int main(int argc, char **argv) {
     read_frames(argv[6], connections, count);
     for (int i = 0; i < count; i++) {
         connection *c = &connections[i];
-        c->fd = connect_to(port);
+        open_connection(c, port, argc == 8 ? argv[7] : NULL);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
         epoll_ctl(poll, EPOLL_CTL_ADD, c->fd, &event);
     }
@@ -194,7 +280,7 @@ int main(int argc, char **argv) {
         }
         struct epoll_event events[512];
         int ready = epoll_wait(poll, events, 512, 100);
-        for (int i = 0; i < ready; i++) receive(events[i].data.ptr);
+        for (int i = 0; i < ready; i++) receive_all(events[i].data.ptr);
     }
     printf("{\"answers\": %lu, \"seconds\": %.4f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"odd\": %lu}\n",
            (unsigned long)answers, (double)(now - begin) / 1e9, percentile(0.5), percentile(0.99), (unsigned long)odd);
