@@ -52,8 +52,8 @@ def test_quotas_are_set_shown_and_unset(run: Run, any_broker: AnyBroker, name: s
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("set", "producer_byte_rate=1"), "Name what the quota is of"),
-        (("unset", "producer_byte_rate"), "Name what the quota is of"),
+        (("set", "producer_byte_rate=1"), "Name the owner of the quota"),
+        (("unset", "producer_byte_rate"), "Name the owner of the quota"),
         (("set", "producer_byte_rate=much", "--user", "a"), "producer_byte_rate takes a number, not 'much'"),
         (("set", "producer_byte_rate", "--user", "a"), "takes NAME=VALUE"),
         (("set", "producer_byte_rate=1", "--user", "a", "--user-defaults"), "contradict each other"),

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 User = Annotated[str | None, typer.Option(metavar="NAME", help="User.", show_default=False)]
-Client = Annotated[str | None, typer.Option(metavar="ID", help="Client ID; with a user: of that user.")]
+Client = Annotated[str | None, typer.Option(metavar="ID", help="Client ID; with --user, of that user.")]
 Ip = Annotated[str | None, typer.Option(metavar="ADDRESS", help="IP address.", show_default=False)]
 AnyUser = Annotated[bool, typer.Option("--user-defaults", help="All users without a quota of their own.")]
 AnyClient = Annotated[bool, typer.Option("--client-defaults", help="All client IDs without a quota of their own.")]
@@ -45,10 +45,12 @@ def show_quotas(
     entity = _entity(user, client, ip, user_defaults, client_defaults, ip_defaults)
     found = run(_described(bootstrap_servers(bootstrap), entity, strict=False), bootstrap_servers(bootstrap))
     if as_json:
-        print_json([{"entity": _parts(one), "quotas": quotas} for one, quotas in found.items()])
+        print_json([{"entity": _parts(owner), "quotas": quotas} for owner, quotas in found.items()])
     elif found:
         rows = [
-            (*_cells(one), quota, f"{value:.15g}") for one, quotas in found.items() for quota, value in quotas.items()
+            (*_cells(owner), quota, f"{value:.15g}")
+            for owner, quotas in found.items()
+            for quota, value in quotas.items()
         ]
         columns(("user", "client id", "ip", "quota", "value"), rows)
     else:
@@ -145,7 +147,7 @@ def _one_entity(
 ) -> "ClientQuotaEntity":
     entity = _entity(user, client, ip, any_user, any_client, any_ip)
     if not str(entity):
-        raise ConfigError("Name what the quota is of: --user, --client, --ip, or one of their defaults.")
+        raise ConfigError("Name the owner of the quota: --user, --client, --ip, or one of their defaults.")
     return entity
 
 

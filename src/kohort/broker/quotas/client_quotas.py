@@ -22,7 +22,7 @@ _FEW_METERS = 1_000
 
 
 class ClientQuotas:
-    """Reads and changes the quotas in the store, whoever changed them, and measures by them."""
+    """Reads and changes the quotas in the store, and measures the traffic that they limit."""
 
     def __init__(self, store: LogStore, config: BrokerConfig, now: Callable[[], Millis]) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class ClientQuotas:
         self.follow()
 
     def follow(self) -> None:
-        """Take over the quotas that the store has now. Raise ConfigError if one cannot be read."""
+        """Read the quotas again, after the store has changed. Raise ConfigError if one cannot be read."""
         self._all = _stored_quotas(self._store.configs(QUOTAS))
         self.produce.enforce(self._limits(PRODUCER_BYTE_RATE))
         self.fetch.enforce(self._limits(CONSUMER_BYTE_RATE))
@@ -71,7 +71,7 @@ class ByteQuota:
         self._check_at = _FEW_METERS
 
     def enforce(self, limits: Limits) -> None:
-        """Replace the limits. What clients have sent and received so far counts."""
+        """Replace the limits. Traffic that was measured before still counts."""
         self._limits = limits
         self.enforced = bool(limits)
 

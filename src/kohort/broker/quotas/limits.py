@@ -1,4 +1,4 @@
-"""Which quota applies to a client, in the order of precedence of Apache Kafka. Pure."""
+"""Choice of the quota that applies to a client, in the order of precedence of Apache Kafka. Pure."""
 
 from collections.abc import Mapping
 

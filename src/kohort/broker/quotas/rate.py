@@ -65,7 +65,7 @@ class Rate:
     def _span_ms(self, now: Millis) -> Millis:
         """Return the time that the rate is measured over, at least that of all windows except the current one.
 
-        A client that begins may so send at once what its limit allows for all of them.
+        So a new client may send at once what its limit allows for all of them.
         """
         for window in self._kept:
             if self._is_over(window, now):

@@ -12,8 +12,8 @@ from kohort.security.secret import Secret
 
 PLAIN = "PLAIN"
 _REJECTED = "Authentication failed: Invalid username or password"  # the words of Kafka's brokers
-_NOBODYS = Secret(b"\0")
-"""Password with which that of an unknown user is compared; no client can send it."""
+_DUMMY_PASSWORD = Secret(b"\0")
+"""Password to which the password of an unknown user is compared; no client can send it."""
 
 
 class PlainClient:
@@ -65,10 +65,10 @@ def verify_against(passwords: Mapping[str, Secret]) -> Callable[[str, bytes], bo
     """Return a `verify` that takes the same time for unknown users as for wrong passwords."""
 
     def verify(username: str, password: bytes) -> bool:
-        expected = passwords.get(username, _NOBODYS)
+        expected = passwords.get(username, _DUMMY_PASSWORD)
         # Digests have one length, so the comparison does not reveal that of the password.
         same = hmac.compare_digest(_digest(expected.reveal_bytes()), _digest(password))
-        return same and expected is not _NOBODYS
+        return same and expected is not _DUMMY_PASSWORD
 
     return verify
 
