@@ -62,7 +62,7 @@ class BrokerOptions:
     node_id: int = 1
     shared: bool = False
     """Whether other brokers may use the same `data`."""
-    postgres: str | None = None
+    postgres: str | None = field(default=None, repr=False)  # may contain a password
     """Connection string of a database that brokers share instead of `data`."""
     cluster_id: str | None = None
     """Cluster ID that the store must have; None accepts any."""

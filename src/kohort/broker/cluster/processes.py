@@ -40,7 +40,7 @@ class ClusterOptions:
     """Rack of each broker; as many as there are brokers, or none."""
     restart: bool = False
     """Restart brokers that exit."""
-    postgres: str | None = None
+    postgres: str | None = field(default=None, repr=False)  # may contain a password
     """Connection string of a database that the brokers share instead of `data`."""
     advertise: Sequence[str] = ()
     """Advertised addresses of each broker, in the form of `listen`; if empty, the addresses on which they listen."""
