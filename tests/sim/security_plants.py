@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from pytest import MonkeyPatch
@@ -12,6 +13,7 @@ from kohort.broker.access import AccessControl
 from kohort.broker.access.guards import GUARDS
 from kohort.broker.apis import fetch
 from kohort.broker.security import Authentication, ScramCredentials
+from kohort.client.consume.fetch_errors import FetchErrors
 from kohort.security import Acl
 from kohort.sim import Plan, Step
 from kohort.sim.plans import ApplicationSettings
@@ -106,6 +108,15 @@ def a_right_that_is_given_back_is_refused_on(patch: MonkeyPatch) -> None:
         return (connection.principal, *what) not in refused
 
     patch.setattr(AccessControl, "may", once_refused)
+
+
+@plant("L5", "L7", plan=rights_that_come_and_go)
+def a_partition_that_was_refused_is_never_fetched_again(patch: MonkeyPatch) -> None:
+    def forever(self: Any, states: Collection[Any]) -> None:
+        for state in states:
+            state.retry_at = inf
+
+    patch.setattr(FetchErrors, "_back_off", forever)
 
 
 @plant("S20", plan=a_password_that_is_changed)
