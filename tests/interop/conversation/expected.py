@@ -326,6 +326,9 @@ others of the request are created. Kafka fails the request with an internal erro
 _UNKNOWN_IN_ACLS = """\
 The number 0 (unknown) in a request about ACLs is answered with INVALID_REQUEST. Kafka closes the
 connection."""
+_BROKERS = """\
+Brokers ask each other as clients do, so ClusterAction allows to describe all topics on the listener
+of the brokers. In Kafka it allows only the requests of brokers."""
 
 _ADMIN = (
     *(
@@ -344,6 +347,11 @@ _ADMIN = (
     Expected(_IN_MEMORY, "logs-producers-and-elections", "logs of *", "*_bytes"),
     Expected(_IN_MEMORY, "one-operation-on-the-cluster", "*: log dirs *", "*_bytes"),
     Expected(_IN_MEMORY, "one-operation-on-the-cluster", "*: log dirs *", "*log_dir"),
+    *(
+        Expected(_BROKERS, "one-operation-on-the-cluster", f"{operation}: {about} v*", "topics*")
+        for operation in ("CLUSTER_ACTION", "ALL")
+        for about in ("list offsets", "metadata", "metadata of all", "partitions")
+    ),
     Expected(
         """\
 A client that may not describe the cluster gets an error if it asks for the SCRAM credentials of all

@@ -15,6 +15,7 @@ from kohort.model import UUID
 from kohort.security import CLUSTER_NAME, AclFilter, Operation, PatternType, Permission, ResourceType
 from kohort.wire.batches import Record, encode_batch
 from kohort.wire.codec import Message
+from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from kohort.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -32,6 +33,7 @@ from kohort.wire.messages.delete_groups import DeleteGroupsRequest
 from kohort.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
+from kohort.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
@@ -277,6 +279,19 @@ OTHER_REQUESTS: dict[str, Ask] = {
         ]
     ),
     "credentials": lambda t, v: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]),
+    "quotas": lambda t, v: DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match_type=0, match="nobody")]
+    ),
+    "change quotas": lambda t, v: AlterClientQuotasRequest(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type="user", entity_name=name)],
+                ops=[OpData(key="producer_byte_rate", value=1000.0)],
+            )
+            for name in ("nobody", "x")
+        ],
+        validate_only=True,
+    ),
     "change credentials": lambda t, v: AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion(name="nobody", mechanism=1), ScramCredentialDeletion(name="x", mechanism=2)]
     ),
