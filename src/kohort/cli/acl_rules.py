@@ -46,7 +46,7 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """What principals may and may not do, and the roles that stand for several operations."""
+    """Operations to allow and to deny to principals, and roles, which are sets of operations."""
 
     allowed: Sequence[str] = ()
     denied: Sequence[str] = ()

@@ -42,7 +42,7 @@ Start = str | FromOffset | LastRecords | FromTime
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """What to read of each partition."""
+    """Range of records to read from each partition."""
 
     start: Start | None = None
     """None for the default: a group's committed offset, else the end."""

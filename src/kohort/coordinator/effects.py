@@ -29,7 +29,7 @@ class RequestContext:
     be held."""
     client: ClientKind = ClientKind.OTHER
     viewer: Viewer | None = None
-    """Who sends the request. None if everybody may describe every topic."""
+    """Sender of the request. None if all clients may describe every topic."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What heartbeats report and what their answers tell; most contain no news in either direction."""
+"""Contents of heartbeats and of their answers. Most contain no news in either direction."""
 
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

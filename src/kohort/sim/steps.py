@@ -135,11 +135,11 @@ class MemberRejectPassword(_MemberOutage):
 
 
 class Right(StrEnum):
-    """What a principal may do, by ACLs."""
+    """Permission that a principal has by an ACL."""
 
     READ_TOPIC = "read-topic"
     DESCRIBE_TOPIC = "describe-topic"
-    """Whoever loses this right may not read the topic either."""
+    """A principal that loses this right may not read the topic either."""
     READ_GROUP = "read-group"
 
 

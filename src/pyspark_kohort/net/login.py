@@ -28,7 +28,7 @@ class Ask(Protocol):
 
 
 class Login:
-    """What the connections of a cluster need for TLS and SASL. Raises ConfigError for unreadable files."""
+    """TLS context and credentials for the connections of a cluster. Raises ConfigError for unreadable files."""
 
     def __init__(self, options: "SecurityOptions", bootstrap: str) -> None:
         # Importing the client takes time, which a worker without security saves.

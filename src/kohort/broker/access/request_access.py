@@ -1,4 +1,4 @@
-"""What the client of one request may do, and how a request is reduced to the parts that it may ask for.
+"""Access checks of one request, and its reduction to the parts that its client may ask for.
 
 A guard gets the request before its handler. It returns the request for the handler, or None if it has answered.
 It adds an error to the handler's response for each part that it took out of the request.

@@ -1,9 +1,9 @@
 """One shard of the group coordinator and its partition of `__consumer_offsets`.
 
 Effects are always applied in one order: append the records, replay them, set the timers, and answer once the append
-is on disk. An answer that follows an append of the same shard waits for it too, so that nobody reads what a crash could
-undo. The exception is an answer without news for the member, for which the Java client may wait in a busy loop. If an
-append fails, the shard is discarded and loaded again from what the log holds.
+is on disk. An answer that follows an append of the same shard waits for it too, so that no client reads what a crash
+could undo. The exception is an answer without news for the member, for which the Java client may wait in a busy loop.
+If an append fails, the shard is discarded and loaded again from the contents of the log.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ class Alert:
     def __init__(self, accepted: socket.socket) -> None:
         """Raise OSError if there is no file descriptor left."""
         self.unsent = b""
-        """What the handshake has not sent when it fails."""
+        """Bytes that the failed handshake wrote and did not send."""
         # The loop closes the socket before the caller learns of the failure.
         self._socket = accepted.dup()
         _current.set(self)

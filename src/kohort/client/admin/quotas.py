@@ -22,7 +22,7 @@ from kohort.wire.messages.describe_client_quotas import (
 
 
 class QuotaName(Enum):
-    """What a quota or a filter may have instead of a name."""
+    """Value of a quota or a filter instead of a name."""
 
     DEFAULT = "<default>"
     """All names that have no quota of their own."""

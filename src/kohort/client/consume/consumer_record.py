@@ -23,7 +23,7 @@ class TimestampType(IntEnum):
 class ConsumerRecord(NamedTuple):
     """Record with its topic, partition and offset. A value of None is a tombstone.
 
-    Key and value are bytes or None, or what key_deserializer and value_deserializer made of them.
+    Key and value are bytes or None, or the results of key_deserializer and value_deserializer.
     """
 
     topic: str

@@ -30,7 +30,7 @@ _TOKEN_RETRY_S = 1.0
 
 
 class Line(Protocol):
-    """What the authentication needs of a connection."""
+    """Parts of a connection that the authentication uses."""
 
     address: str
 

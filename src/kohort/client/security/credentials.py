@@ -20,7 +20,7 @@ from kohort.security.sasl import (
 
 
 class Credentials:
-    """What a client presents to every broker. Each authentication takes a new machine."""
+    """Credentials that a client presents to every broker. Each authentication takes a new state machine."""
 
     def __init__(self, options: SecurityOptions, bootstrap: str) -> None:
         assert options.sasl_mechanism is not None

@@ -45,7 +45,7 @@ class SecurityOptions:
     ssl_check_hostname: bool = True
     """Whether a broker's certificate must contain the name to which this client connects."""
     ssl_verify_certificate: bool = True
-    """Whether a broker's certificate must be issued by a trusted authority. Without it, anybody on the
+    """Whether a broker's certificate must be issued by a trusted authority. Without it, anyone on the
     network can read everything, including passwords."""
     ssl_context: ssl.SSLContext | None = None
     """TLS settings as a whole, instead of the other ssl options."""

@@ -29,7 +29,7 @@ FIRST_EPOCH = 1
 MOST_WEIGHED = 50
 """Maximum number of members per rebalance whose weighing is recorded in the journal.
 
-Nobody reads more, and a large group has thousands of members.
+A large group has thousands of members, and the first ones show the reason.
 """
 
 
@@ -118,7 +118,7 @@ class ConsumerGroup:
         self.unreported: dict[str, UnreportedAssignment] = {}
         """Assignments that members have not reported yet, by member ID; soft state."""
         self.viewers: dict[str, Viewer] = {}
-        """Who sends a member's heartbeats, by member ID, if not all clients may describe all topics; soft state."""
+        """Sender of a member's heartbeats, by member ID, if not all clients may describe all topics; soft state."""
         self.pending_ids: dict[str, None] = {}
         """Member IDs that were given to classic members for their second join (KIP-394), oldest first; soft state."""
         self.retargeted: dict[str, None] = {}

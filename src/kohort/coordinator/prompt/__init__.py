@@ -1,7 +1,7 @@
-"""When answers leave, and which heartbeat interval they tell.
+"""Held heartbeats: when the broker sends an answer, and which heartbeat interval it contains.
 
-`PromptHeartbeats` is the interface of this room. It knows groups only as `GroupFacts`. Everything
-that is known of clients, and every time with its reason, is in `client_timings`.
+`PromptHeartbeats` is the interface of this room. It sees groups only as `GroupFacts`. All facts
+about clients, and every time limit with its reason, are in `client_timings`.
 """
 
 from kohort.coordinator.prompt.client_timings import USUAL_HEARTBEAT_INTERVAL

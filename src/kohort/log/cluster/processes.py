@@ -30,7 +30,7 @@ class ProcessIdentity:
     boot_id: str
 
     def is_reachable_from(self, other: "ProcessIdentity") -> bool:
-        """Return whether the process ID means the same process to the other one, and both read the same clock."""
+        """Return whether `other` runs where this process has the same process ID and the same clock."""
         own = self.boot_id, self.namespace
         return own == (other.boot_id, other.namespace) and _UNKNOWN not in own
 

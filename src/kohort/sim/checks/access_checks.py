@@ -1,4 +1,4 @@
-"""Check of what clients get without a right (S20), and that nobody with all rights is refused (S14).
+"""Checks that no client gets an answer without the right to it (S20), or is refused with all rights (S14).
 
 A request is authorized when it arrives. So only rights count that were missing from then until the
 response. A connection whose session has ended gets no responses (KIP-368).

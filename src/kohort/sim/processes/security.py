@@ -61,7 +61,7 @@ class SecuredWorld(Protocol):
 
 
 class Security:
-    """What each user may do, and what it has lost."""
+    """The rights of each user, and those that it has lost for a time."""
 
     def __init__(self, world: SecuredWorld, users: Iterable[str]) -> None:
         self._world = world

@@ -81,7 +81,7 @@ class WorldState:
         self.operator = self.new_process("operator")
         self.bad_client = self.new_process("bad-client")
         self.security: Security | None = None
-        """Passwords and rights; None if anybody may do everything."""
+        """Passwords and rights; None if all clients may do everything."""
         self.record_clients = RecordClients(self) if plan.records else None
         if plan.secured:
             self._secure()
@@ -138,7 +138,7 @@ class WorldState:
         return found is not None and self.security is not None and self.security.is_stored(found, user)
 
     def login(self, user: str) -> dict[str, Any]:
-        """Return the options with which that user authenticates; none if anybody may do everything."""
+        """Return the options with which that user authenticates; none if all clients may do everything."""
         return {} if self.security is None else self.security.login(user)
 
     def operator_login(self) -> dict[str, Any]:
