@@ -6,7 +6,7 @@ import threading
 
 from kohort.errors import KohortError
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
 _AHEAD = 2
 
 

@@ -203,15 +203,20 @@ class _Writer:
         self._format = line_format
         self._most = most
         self._quiet = quiet
-        self._under_way: deque[Delivery] = deque()
+        self._under_way: deque[tuple[int, Delivery]] = deque()
+        """Numbers of records that were sent together, and the delivery of the last of each."""
         self._number = 0
         self._started = self._reported = time.monotonic()
 
     async def write_everything(self, source: _Source) -> None:
         """Send all lines and wait until they are written. Raises the first error of a rejected record."""
         async for lines in source.lines():
-            for line in lines if self._most is None else lines[: self._most - self._number]:
-                await self._send(line)
+            wanted = lines if self._most is None else lines[: self._most - self._number]
+            if self._format.values_only:
+                await self._send_values(wanted)
+            else:
+                for line in wanted:
+                    await self._send(line)
             self.count_written()
             if sys.stderr.isatty() and time.monotonic() - self._reported > _REPORT_EVERY_S:
                 self.report()
@@ -219,6 +224,19 @@ class _Writer:
                 break
         await self._producer.flush()
         self.count_written()
+
+    async def _send_values(self, lines: list[bytes]) -> None:
+        partition = None if self._format.partition == -1 else self._format.partition
+        try:
+            sent = await self._producer.send_values(self._topic, lines, partition=partition)
+        except KafkaError as problem:
+            if problem.code not in _OF_ONE_RECORD:
+                raise
+            for line in lines:  # to name the one that cannot be written
+                await self._send(line)
+        else:
+            self._under_way += sent
+            self._number += len(lines)
 
     async def _send(self, line: bytes) -> None:
         self._number += 1
@@ -234,7 +252,7 @@ class _Writer:
                 raise
             await self._fail(f"cannot be written: {problem}")
         else:
-            self._under_way.append(sent)
+            self._under_way.append((1, sent))
 
     async def _fail(self, what: str) -> NoReturn:
         await self._producer.flush()
@@ -242,9 +260,10 @@ class _Writer:
 
     def count_written(self) -> None:
         """Count the records written so far. Raises the error of a rejected record."""
-        while self._under_way and self._under_way[0].done():
-            self._under_way.popleft().result()
-            self.written += 1
+        while self._under_way and self._under_way[0][1].done():
+            count, delivery = self._under_way.popleft()
+            delivery.result()
+            self.written += count
 
     def report(self) -> None:
         """Print how many records are written."""

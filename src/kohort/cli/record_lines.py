@@ -2,11 +2,13 @@
 
 import re
 from dataclasses import dataclass
+from operator import methodcaller
 
 from kohort.cli.record_json import Header, NewRecord, UnreadableLine, from_json
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
+_ENDS_IN_RETURN = methodcaller("endswith", b"\r")
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
@@ -116,4 +118,6 @@ class LineSplitter:
         return self._stripped([rest]) if rest else []
 
     def _stripped(self, lines: list[bytes]) -> list[bytes]:
-        return [line.removesuffix(b"\r") for line in lines] if self._windows else lines
+        if self._windows and any(map(_ENDS_IN_RETURN, lines)):
+            return [line.removesuffix(b"\r") for line in lines]
+        return lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, NewTopic, Producer, TopicPartition
-from kohort.client import BufferFullError, ClosedError, ConsumerRecord, DeliveryFailedError
+from kohort.client import BufferFullError, ClosedError, ConsumerRecord, DeliveryFailedError, InvalidRecordError
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
 from tests.interop.kafka import free_ports
@@ -59,6 +59,34 @@ async def test_many_records_arrive_once_and_in_order(any_broker: Broker, new_top
         by_key.setdefault(record.key, []).append(int(record.value))
     assert all(values == sorted(values) for values in by_key.values())
     assert sum(map(len, by_key.values())) == len(records) == 20_000
+
+
+async def test_values_alone_arrive_once_and_in_order(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic(2)
+    values = [b"%d" % n for n in range(30_000)]
+    async with Producer(bootstrap_servers=any_broker.bootstrap, buffer_memory=200_000) as producer:
+        await producer.ready(topic)
+        sent = await producer.send_values(topic, values, partition=1)
+        sent += await producer.send_values(topic, [b"x" * 100_000, b""], partition=1)
+        assert await producer.send_values(topic, []) == []
+        await producer.flush()
+        assert [delivery.result().offset for _, delivery in sent][-1] == 30_001
+    assert sum(count for count, _ in sent) == 30_002
+    records = await read(any_broker.bootstrap, topic, 30_002)
+    assert [record.value for record in records] == [*values, b"x" * 100_000, b""]
+    assert {(record.partition, record.key, *record.headers) for record in records} == {(1, None)}
+
+
+async def test_values_that_cannot_be_sent_leave_nothing_queued(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic(1)
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            await producer.send_values(topic, [b"a", b"x" * 2_000_000])
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await producer.send_values(topic, [b"a"] * 10_000, partition=3)
+        with pytest.raises(InvalidRecordError, match="takes a list of bytes"):
+            await producer.send_values(topic, [b"a", "b"])  # type: ignore[list-item]
+        assert (await (await producer.send(topic, b"first"))).offset == 0
 
 
 async def test_batches_leave_when_they_have_lingered(any_broker: Broker, new_topic: NewTopicName) -> None:

@@ -127,6 +127,37 @@ def test_pairs_are_encoded_right_at_every_width_of_the_offset_delta(count: int) 
     ]
 
 
+@steady
+@given(
+    st.lists(
+        st.tuples(st.integers(NOW - 5, NOW + 20_000), st.lists(st.binary(max_size=200), max_size=5), st.integers(1, 60))
+    ),
+    st.booleans(),
+)
+def test_values_alone_are_encoded_as_records(runs: list[tuple[int, list[bytes], int]], after_others: bool) -> None:
+    together, one_by_one = BatchBuilder(), BatchBuilder()
+    if after_others:
+        for builder in (together, one_by_one):
+            builder.append(NOW, b"key", b"value", [("h", b"1")], offset=7)
+    for timestamp, values, times in runs:
+        together.append_values(timestamp, values * times)
+        for value in values * times:
+            one_by_one.append(timestamp, None, value)
+    assert (together.count, together.size) == (one_by_one.count, one_by_one.size)
+    if together.count:
+        assert together.build() == one_by_one.build()
+
+
+def test_values_may_be_many_and_long() -> None:
+    together, one_by_one = BatchBuilder(), BatchBuilder()
+    values = [b"", b"x" * 9000, *(b"%d" % number for number in range(9000))]
+    together.append_values(NOW, values)
+    together.append_values(NOW, values)
+    for value in values * 2:
+        one_by_one.append(NOW, None, value)
+    assert (together.size, together.build()) == (one_by_one.size, one_by_one.build())
+
+
 def test_a_builder_knows_its_size_and_counts_offsets_from_zero() -> None:
     builder = BatchBuilder()
     for n in range(300):

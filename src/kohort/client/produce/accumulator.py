@@ -52,15 +52,7 @@ class Accumulator:
         size: int,
     ) -> Delivery:
         """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for a record that can never be sent."""
-        if size > self._memory.free:
-            self.check_size(size)
-            raise BufferFullError("the buffer is full: await ready(topic) before sending more.")
-        batch = queue.open
-        if batch is not None and batch.builder.size + size > self._request_size:
-            queue.waiting.append(batch)
-            batch = queue.open = None
-        if batch is None:
-            batch = self._open(queue, size)
+        batch = self._batch_with_room(queue, size)
         builder = batch.builder
         try:
             builder.append(timestamp, key, value, headers)
@@ -75,6 +67,32 @@ class Accumulator:
         if builder.size >= self._batch_size and queue.in_flight is None:
             self._on_full()
         return Delivery(batch, builder.count - 1)
+
+    def append_values(self, queue: PartitionQueue, timestamp: Millis, values: Sequence[bytes], size: int) -> Delivery:
+        """Add records that have only a value to one batch, and return the delivery of the last one.
+
+        Raises as `append` does if they do not fit.
+        """
+        batch = self._batch_with_room(queue, size)
+        builder = batch.builder
+        builder.append_values(timestamp, values)
+        batch.size += size
+        self._memory.free -= size
+        if builder.size >= self._batch_size and queue.in_flight is None:
+            self._on_full()
+        return Delivery(batch, builder.count - 1)
+
+    def _batch_with_room(self, queue: PartitionQueue, size: int) -> Batch:
+        if size > self._memory.free:
+            self.check_size(size)
+            raise BufferFullError("the buffer is full: await ready(topic) before sending more.")
+        batch = queue.open
+        if batch is not None and batch.builder.size + size > self._request_size:
+            queue.waiting.append(batch)
+            batch = queue.open = None
+        if batch is None:
+            batch = self._open(queue, size)
+        return batch
 
     def _open(self, queue: PartitionQueue, size: int) -> Batch:
         if self._closed:

@@ -1,24 +1,37 @@
 """Producer of records: batched per partition, sent to the leaders and retried until delivery_timeout_ms."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, Unpack
 
 from kohort.client.arguments import seconds
-from kohort.client.failures import BufferFullError
+from kohort.client.failures import BufferFullError, InvalidRecordError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery
 from kohort.client.produce.producer_core import ProducerCore
-from kohort.client.produce.record_checks import check_timestamp, record_size
+from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_timestamp, record_size
 from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
 _RECORDS_PER_TURN = 1000  # number of sends after which the event loop runs, so that sending proceeds
+_RUN_RECORDS = 1000
+_RUN_BYTES = 1 << 16
+
+
+def _runs(values: Sequence[bytes], most_bytes: int) -> Iterator[tuple[Sequence[bytes], int]]:
+    """Divide values into runs of limited size, and yield each with its size. A larger value is a run of its own."""
+    size = sum(map(len, values)) + RECORD_OVERHEAD * len(values)
+    if len(values) == 1 or (len(values) <= _RUN_RECORDS and size <= most_bytes):
+        yield values, size
+    else:
+        middle = len(values) // 2
+        yield from _runs(values[:middle], most_bytes)
+        yield from _runs(values[middle:], most_bytes)
 
 
 def producer_options(given: ProducerKeywords) -> ProducerOptions:
@@ -57,6 +70,7 @@ class Producer:
         self._append = core.append
         self._serialize = core.serialization if core.serialization.configured else None
         self._turn_left = _RECORDS_PER_TURN
+        self._run_bytes = min(_RUN_BYTES, read.max_request_size // 2, read.buffer_memory // 2)
 
     async def __aenter__(self) -> Self:
         return self
@@ -139,6 +153,32 @@ class Producer:
     async def send_all(self, topic: str, records: Iterable[tuple[Any, Any, Millis | None]]) -> list[Delivery]:
         """Queue records of (key, value, timestamp), yielding to the event loop regularly."""
         return [await self.send(topic, value, key=key, timestamp=timestamp) for key, value, timestamp in records]
+
+    async def send_values(
+        self, topic: str, values: Sequence[bytes], *, partition: int | None = None
+    ) -> list[tuple[int, Delivery]]:
+        """Queue records that have only a value. Serializers do not apply.
+
+        This is several times as fast as `send` for each. Neighbours share a batch: the result has
+        the number of records of each such run, and the delivery of its last record. Waits and raises
+        as `send` does, before any of these records is queued.
+        """
+        if not values:
+            return []
+        if {*map(type, values)} != {bytes}:
+            raise InvalidRecordError("send_values takes a list of bytes: encode the values first.")
+        self._core.check_size(max(map(len, values)) + RECORD_OVERHEAD)
+        under_way = []
+        for run, size in _runs(values, self._run_bytes):
+            await asyncio.sleep(0)
+            while True:
+                try:
+                    delivery = self._core.append_values(topic, run, partition, size)
+                    break
+                except BufferFullError:
+                    await self.ready(topic)
+            under_way.append((len(run), delivery))
+        return under_way
 
     # -- flushing and closing
 

@@ -62,6 +62,17 @@ class ProducerCore:
             timestamp = time.time_ns() // 1_000_000
         return self._gathered.append(known.queues[partition], timestamp, key, value, headers, size)
 
+    def append_values(self, topic: str, values: Sequence[bytes], partition: int | None, size: int) -> Delivery:
+        """Queue records that have only a value, of `size` bytes in total, as `append` does. They share a partition."""
+        known = self.topics.known.get(topic)
+        if known is None:
+            raise BufferFullError(f"the partitions of {topic} are not known yet: await ready({topic!r}) first.")
+        if partition is None:
+            partition = known.partitioner.choose(None, size)
+        else:
+            partition = check_partition(topic, partition, known.partitioner.count)
+        return self._gathered.append_values(known.queues[partition], time.time_ns() // 1_000_000, values, size)
+
     def check_size(self, size: int) -> None:
         """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""
         self._gathered.check_size(size)

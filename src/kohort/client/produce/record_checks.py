@@ -9,13 +9,13 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
-_RECORD_OVERHEAD = 24  # typical sizes of lengths, deltas and attributes
+RECORD_OVERHEAD = 24  # typical sizes of lengths, deltas and attributes
 _LATEST: Millis = (1 << 63) - 1
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
     """Return the record's size in a batch in bytes. Raises InvalidRecordError."""
-    size = _RECORD_OVERHEAD
+    size = RECORD_OVERHEAD
     if value is not None:
         if type(value) is not bytes:
             _check_bytes("value", value)

@@ -78,6 +78,40 @@ class BatchBuilder:
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
 
+    def append_values(self, timestamp: Millis, values: Sequence[bytes]) -> None:
+        """Add records without keys and headers at the next offsets, all with the same timestamp.
+
+        No loop in Python visits each record, which makes it several times as fast as `append`.
+        """
+        if not values:
+            return
+        if not self.count:
+            self._base_timestamp = timestamp
+        first = self._last_offset + 1 - self._base_offset if self.count else 0
+        start = b"\0" + signed_varint(timestamp - self._base_timestamp)
+        sizes = list(map(len, values))
+        fields = {size: b"\1" + signed_varint(size) for size in set(sizes)}
+        at = 0
+        while at < len(values):
+            # Offsets of the same width, so that the length of a record follows from that of its value.
+            number = first + at
+            width = len(signed_varint(number))
+            end = min(len(values), at + (1 << 7 * width - 1) - number)
+            fixed = len(start) + width + 1  # the header count, too
+            heads = {size: signed_varint(fixed + len(field) + size) + start for size, field in fields.items()}
+            parts = [b"\0"] * (5 * (end - at))
+            parts[::5] = map(heads.__getitem__, sizes[at:end])
+            parts[1::5] = map(signed_varint, range(number, first + end))
+            parts[2::5] = map(fields.__getitem__, sizes[at:end])
+            parts[3::5] = values[at:end]
+            packed = b"".join(parts)
+            self._parts.append(packed)
+            self.size += len(packed)
+            at = end
+        self.count += len(values)
+        self._last_offset = self._base_offset + first + len(values) - 1
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+
     def build(
         self,
         codec: Codec = Codec.NONE,
