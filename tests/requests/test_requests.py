@@ -168,6 +168,8 @@ def test_a_producer_id_is_new_and_without_transactions() -> None:
     assert read_producer_id(InitProducerIdResponse(producer_id=3, producer_epoch=1)) == ProducerId(3, 1)
     with pytest.raises(KafkaError):
         read_producer_id(InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    with pytest.raises(KafkaError, match="this client may write to no topic"):
+        read_producer_id(InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
 
 def test_the_producers_of_each_partition_are_values() -> None:

@@ -18,6 +18,9 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory for the table and the picture.")] = Path(
         "demo-out"
     ),
+    secured: Annotated[
+        bool, typer.Option("--secured", help="Connect over TLS, with a password and ACLs for each kind of client.")
+    ] = False,
 ) -> int:
     """Run a broker, a producer, a rebalancing group, Spark and a crash on 336,776 flights, and verify the results.
 
@@ -28,4 +31,4 @@ def demo(
         from kohort.demo import run_demo
     except ImportError as missing:
         raise KohortError(f"The demo needs {missing.name}: {install_extra('demo')}.") from missing
-    return run_demo(keep, out)
+    return run_demo(keep, out, secured=secured)

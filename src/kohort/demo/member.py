@@ -10,9 +10,13 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from kohort.client import Consumer
 from kohort.demo.flights import Tally, count
+from kohort.demo.processes import read_client_options
 from kohort.errors import KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
@@ -82,8 +86,8 @@ class Counter:
         return len(records)
 
 
-async def run(bootstrap: str, group: str, client_id: str, topic: str, rate: int) -> int:
-    """Count until SIGTERM, at most `rate` flights per second."""
+async def run(bootstrap: str, group: str, client_id: str, topic: str, rate: int, options: Mapping[str, Any]) -> int:
+    """Count until SIGTERM, at most `rate` flights per second. `options` are those of a client."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with Consumer(
@@ -94,6 +98,7 @@ async def run(bootstrap: str, group: str, client_id: str, topic: str, rate: int)
         auto_offset_reset="earliest",
         partition_assignment_strategy="cooperative-sticky",
         heartbeat_interval_ms=500,
+        **options,
     ) as consumer:
         counter = Counter(consumer)
         consumer.subscribe([topic], on_assigned=counter.take, on_revoked=counter.give_up, on_lost=counter.lose)
@@ -128,8 +133,14 @@ def main() -> int:
     parser.add_argument("--client-id", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--rate", type=int, required=True)
+    parser.add_argument("--command-config", type=Path)
     given = parser.parse_args()
-    return asyncio.run(run(given.bootstrap, given.group, given.client_id, given.topic, given.rate))
+    options = read_client_options(given.command_config)
+    try:
+        return asyncio.run(run(given.bootstrap, given.group, given.client_id, given.topic, given.rate, options))
+    except KafkaError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 
 from kohort.child_processes import starting_child
 from kohort.errors import KohortError
+from kohort.properties import parse_properties
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 20.0
@@ -113,10 +114,20 @@ class Child:
         return self.log_path.read_text(errors="replace")[-2_000:]
 
 
-async def start_broker(data: Path, logs: Path, port: int = 0) -> tuple[Child, str]:
-    """Start a broker with its log in `data`; return it and its address when it answers."""
-    command = ["-m", "kohort", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(data)]
-    command += ["--set", "group.initial.rebalance.delay.ms=1000"]
+def read_client_options(file: Path | None) -> dict[str, Any]:
+    """Return the options of a client in a file; none without a file."""
+    return {} if file is None else dict(parse_properties(file.read_text(encoding="utf-8")))
+
+
+async def start_broker(
+    data: Path, logs: Path, port: int = 0, *, protocol: str = "", arguments: Sequence[str] = ()
+) -> tuple[Child, str]:
+    """Start a broker with its log in `data`; return it and its address when it answers.
+
+    `protocol` stands before the address on which it listens, such as SASL_SSL://.
+    """
+    command = ["-m", "kohort", "broker", "--listen", f"{protocol}127.0.0.1:{port}", "--data", str(data)]
+    command += ["--set", "group.initial.rebalance.delay.ms=1000", *arguments]
     broker = await Child.start("broker", command, logs)
     try:
         word, _, address = (await broker.first_line()).partition(" ")

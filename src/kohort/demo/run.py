@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from kohort import interruption
 from kohort.client import Admin, NewTopic, OffsetSpec, Producer
+from kohort.demo.access import ADMIN, MEMBER, PRODUCER, SPARK, WATCHER, Access, acls, rights, secured_access
 from kohort.demo.compare import results_table, total
 from kohort.demo.flights import Flight, Tally, data_directory, flights, rows, tally
 from kohort.demo.journal import read_journal
@@ -24,7 +25,7 @@ from kohort.demo.member import unpack
 from kohort.demo.processes import Child, start_broker
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
-from kohort.recorder import RebalanceRecord
+from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
 from kohort.recorder.views import draw, rebalances_table, summary
 
 TOPIC, PARTITIONS = "flights", 12
@@ -47,6 +48,9 @@ class Demo:
     out: Path
     """Directory of the results."""
     console: Console
+    secured: bool = False
+    """Whether clients connect over TLS, authenticate, and may do only what they need."""
+    access: Access = field(default_factory=Access)
     began: float = field(default_factory=time.monotonic)
     address: str = ""
     broker: Child | None = None
@@ -55,6 +59,22 @@ class Demo:
     spark: Child | None = None
     flights: Sequence[Flight] = ()
     wrong: list[str] = field(default_factory=list)
+
+    async def start_broker(self, port: int = 0) -> Child:
+        """Start the broker on its directory, and return it."""
+        data, logs, access = self.directory / "data", self.directory, self.access
+        self.broker, self.address = await start_broker(
+            data, logs, port, protocol=access.protocol, arguments=access.of_broker
+        )
+        return self.broker
+
+    def admin(self, user: str = WATCHER) -> Admin:
+        """Return an admin client of this user."""
+        return Admin(bootstrap_servers=self.address, **self.access.of_client(user))
+
+    async def journal(self) -> list[RebalanceRecord]:
+        """Return the journal of the group."""
+        return await read_journal(self.address, GROUP, **self.access.of_client(WATCHER))
 
     def heading(self, number: int, text: str) -> None:
         """Print the step's number, title and start time."""
@@ -67,7 +87,7 @@ class Demo:
             self.console.print(f"[red]wrong:[/red] {escape(otherwise)}")
 
 
-def run_demo(keep: bool, out: Path = Path("demo-out")) -> int:
+def run_demo(keep: bool, out: Path = Path("demo-out"), *, secured: bool = False) -> int:
     """Run the whole demo; return 0 if every check passed, else 1. The last line reports the result.
 
     The table and the picture are written to `out`; with `keep` also the logs, the Parquet files and
@@ -76,7 +96,7 @@ def run_demo(keep: bool, out: Path = Path("demo-out")) -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     directory = out.absolute() if keep else Path(tempfile.mkdtemp(prefix="kohort-demo-"))
-    demo = Demo(directory, out.absolute(), _console())
+    demo = Demo(directory, out.absolute(), _console(), secured)
     try:
         interruption.run(_run(demo, keep))
     except KohortError as error:
@@ -117,13 +137,17 @@ async def _run(demo: Demo, keep: bool) -> None:
 
 async def _start(demo: Demo) -> None:
     demo.heading(1, "A broker with its log on disk")
-    demo.broker, demo.address = await start_broker(demo.directory / "data", demo.directory)
-    async with Admin(bootstrap_servers=demo.address) as admin:
+    if demo.secured:
+        demo.access = await asyncio.to_thread(secured_access, demo.directory / "logins", demo.directory / "data")
+    broker = await demo.start_broker()
+    async with demo.admin(ADMIN) as admin:
         cluster = await admin.describe_cluster()
         # The records have the times of their departures in 2013: with the default retention they would be expired.
         await admin.create_topics([NewTopic(TOPIC, PARTITIONS, configs={"retention.ms": "-1"})])
+        if demo.secured:
+            await _allow(demo, admin)
     demo.console.print(
-        f"Process {demo.broker.process.pid} answers on {demo.address}: cluster {cluster.cluster_id}, "
+        f"Process {broker.process.pid} answers on {demo.address}: cluster {cluster.cluster_id}, "
         f"log in {demo.directory / 'data'}, topic {TOPIC} with {PARTITIONS} partitions."
     )
     if shutil.which("java") is None:
@@ -134,10 +158,21 @@ async def _start(demo: Demo) -> None:
         demo.flights = await asyncio.to_thread(flights)
 
 
+async def _allow(demo: Demo, admin: Admin) -> None:
+    """Allow to each user what it needs."""
+    needed = rights(TOPIC, GROUP, SPARK_GROUP, JOURNAL_TOPIC)
+    await admin.create_acls(acls(needed))
+    demo.console.print("Clients connect over TLS with a password, and ACLs allow to each user what it needs:")
+    for user, some in needed.items():
+        shown = ", ".join(f"{operation.name.lower()} {kind.name.lower()} {name}" for operation, kind, name in some)
+        demo.console.print(f"  {user}: {shown}")
+
+
 async def _start_spark(demo: Demo) -> Child:
     """Start Spark early, because the JVM starts slowly."""
     command = ["-m", "kohort.demo.spark_job", "--bootstrap", demo.address, "--group", SPARK_GROUP, "--topic", TOPIC]
     command += ["--airlines", str(data_directory() / "airlines.csv"), "--directory", str(demo.directory / "lake")]
+    command += demo.access.of_child(SPARK)
     child = await Child.start("spark", command, demo.directory, SPARK_LOCAL_IP="127.0.0.1")
     child.start_reading()
     return child
@@ -146,7 +181,8 @@ async def _start_spark(demo: Demo) -> Child:
 async def _produce(demo: Demo, some: Sequence[Flight]) -> None:
     demo.heading(2, f"{len(some):,} flights into the topic")
     began = time.monotonic()
-    async with Producer(bootstrap_servers=demo.address, linger_ms=20, batch_size=65_536) as producer:
+    options = demo.access.of_client(PRODUCER)
+    async with Producer(bootstrap_servers=demo.address, linger_ms=20, batch_size=65_536, **options) as producer:
         with _progress(demo) as progress:
             bar = progress.add_task("producing", total=len(some))
             for number, flight in enumerate(some, 1):
@@ -184,6 +220,7 @@ async def _consume(demo: Demo) -> None:
 async def _start_member(demo: Demo, name: str) -> None:
     command = ["-m", "kohort.demo.member", "--bootstrap", demo.address, "--group", GROUP]
     command += ["--client-id", name, "--topic", TOPIC, "--rate", str(RATE)]
+    command += demo.access.of_child(MEMBER)
     child = await Child.start(name, command, demo.directory)
     child.start_reading()
     demo.members[name] = child
@@ -198,7 +235,7 @@ async def _end_member(demo: Demo, name: str) -> None:
 
 async def _until_lag(demo: Demo, most: int, progress: Progress, bar: TaskID, end: int) -> None:
     """Wait until at most `most` flights are left for the group."""
-    async with Admin(bootstrap_servers=demo.address) as admin, asyncio.timeout(60):
+    async with demo.admin() as admin, asyncio.timeout(60):
         while (left := await _lag(admin, GROUP)) > most:
             progress.update(bar, completed=max(0, end - left))
             await asyncio.sleep(0.2)
@@ -217,7 +254,7 @@ async def _ends(admin: Admin) -> dict[TopicPartition, int]:
 
 
 async def _print_rebalances(demo: Demo) -> list[RebalanceRecord]:
-    records = await read_journal(demo.address, GROUP)
+    records = await demo.journal()
     demo.console.print(rebalances_table(records))
     demo.console.print(summary(records))
     return records
@@ -253,10 +290,11 @@ async def _ask_spark(demo: Demo) -> dict[str, Tally] | None:
 async def _describe(demo: Demo, group: str) -> None:
     """Run and print the command that a user would type, and check the group's lag."""
     command = [sys.executable, "-m", "kohort", "group", "describe", group, "--bootstrap", demo.address]
+    command += demo.access.of_child(WATCHER)
     demo.console.print(f"[dim]$ kohort group describe {group}[/dim]")
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30, check=False)
     demo.console.print((done.stdout or done.stderr).rstrip(), markup=False)
-    async with Admin(bootstrap_servers=demo.address) as admin:
+    async with demo.admin() as admin:
         lag = await _lag(admin, group)
     demo.check(lag == 0, f"the group {group} has a lag of {lag}")
 
@@ -268,18 +306,16 @@ async def _crash(demo: Demo) -> None:
     port = int(demo.address.rpartition(":")[2])
     killed_at = time.monotonic()
     await demo.broker.stop(signal.SIGKILL)
-    demo.broker, demo.address = await start_broker(demo.directory / "data", demo.directory, port)
+    await demo.start_broker(port)
     after = await _standing(demo)
     demo.console.print(
         f"Answering again after {time.monotonic() - killed_at:.1f} s; "
         f"{sum(end for end, *_ in after.values()):,} records and the offsets of both groups are there."
     )
     demo.check(after == before, f"the broker came back with other offsets: {before} became {after}")
-    rebalances = len(await read_journal(demo.address, GROUP))
+    rebalances = len(await demo.journal())
     await _produce_rest(demo)
-    demo.check(
-        len(await read_journal(demo.address, GROUP)) == rebalances, "the broker's crash made the group rebalance"
-    )
+    demo.check(len(await demo.journal()) == rebalances, "the broker's crash made the group rebalance")
     if demo.spark is not None:
         await _ask_spark(demo)
         await _describe(demo, SPARK_GROUP)
@@ -287,7 +323,7 @@ async def _crash(demo: Demo) -> None:
 
 async def _standing(demo: Demo) -> Mapping[int, tuple[int, int | None, int | None]]:
     """Return the end offset and both groups' committed offsets, by partition."""
-    async with Admin(bootstrap_servers=demo.address) as admin:
+    async with demo.admin() as admin:
         ends = await _ends(admin)
         committed = [
             {offset.partition: offset.committed for offset in await admin.group_lag(group)}
@@ -298,7 +334,8 @@ async def _standing(demo: Demo) -> Mapping[int, tuple[int, int | None, int | Non
 
 async def _produce_rest(demo: Demo) -> None:
     rest = demo.flights[-HELD_BACK:]
-    async with Producer(bootstrap_servers=demo.address, linger_ms=20) as producer:
+    options = demo.access.of_client(PRODUCER)
+    async with Producer(bootstrap_servers=demo.address, linger_ms=20, **options) as producer:
         for flight in rest:
             await producer.send(TOPIC, flight.value, key=flight.tail_number, timestamp=flight.departed_at)
     with _progress(demo) as progress:
@@ -310,7 +347,7 @@ async def _produce_rest(demo: Demo) -> None:
 async def _compare(demo: Demo) -> None:
     demo.heading(6, "The results against the CSV")
     picture = demo.out / "rebalances.png"
-    draw(await read_journal(demo.address, GROUP), picture)
+    draw(await demo.journal(), picture)
     for name in list(demo.members):
         await _end_member(demo, name)
     read = sum(report["read"] for child in demo.ended for report in child.reports)
@@ -331,7 +368,7 @@ async def _compare(demo: Demo) -> None:
 async def _group_result(demo: Demo) -> dict[str, Tally]:
     """Return the counts in the commits' metadata, summed over the partitions."""
     result: dict[str, Tally] = {}
-    async with Admin(bootstrap_servers=demo.address) as admin:
+    async with demo.admin() as admin:
         for offset in await admin.group_lag(GROUP):
             for carrier, line in unpack(offset.metadata).items():
                 result.setdefault(carrier, Tally()).add(line)

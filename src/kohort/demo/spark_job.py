@@ -8,11 +8,13 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from kohort.demo.processes import read_client_options
 from pyspark_kohort import session
 
 _FLIGHT = "carrier STRING, month INT, arr_delay INT"
@@ -33,12 +35,19 @@ def quiet_session(directory: Path) -> SparkSession:
     return spark
 
 
-def land(spark: SparkSession, bootstrap: str, group: str, topic: str, airlines: Path, directory: Path) -> None:
-    """Write all available uncommitted flights, then stop (Trigger.AvailableNow)."""
+def land(
+    spark: SparkSession,
+    connection: Mapping[str, str],
+    group: str,
+    topic: str,
+    airlines: Path,
+    directory: Path,
+) -> None:
+    """Write all available uncommitted flights, then stop (Trigger.AvailableNow). `connection` names the brokers."""
     checkpoint = str(directory / "checkpoint")
     records = (
         spark.readStream.format("kohort")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**connection)
         .option("kafka.group.id", group)
         .option("groupMode", "member")
         .option("subscribe", topic)
@@ -78,11 +87,14 @@ def main() -> int:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--airlines", type=Path, required=True)
     parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--command-config", type=Path)
     given = parser.parse_args()
+    options = {"bootstrap.servers": given.bootstrap, **read_client_options(given.command_config)}
+    connection = {f"kafka.{name}": value for name, value in options.items()}
     spark = quiet_session(given.directory)
     for _ in sys.stdin:
         began = time.monotonic()
-        land(spark, given.bootstrap, given.group, given.topic, given.airlines, given.directory)
+        land(spark, connection, given.group, given.topic, given.airlines, given.directory)
         totals = summarise(spark, given.directory).groupBy("carrier").agg(f.sum("flights"), f.sum("arrival_delay"))
         report = {
             "seconds": round(time.monotonic() - began, 1),

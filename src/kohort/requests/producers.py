@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kohort.errors import KafkaError
+from kohort.errors import ErrorCode, KafkaError
 from kohort.model import Millis, TopicPartition
 from kohort.requests.errors import PartitionResults, check, error_of
 from kohort.wire.messages.describe_producers import (
@@ -14,6 +14,11 @@ from kohort.wire.messages.describe_producers import (
     TopicRequest,
 )
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_MAY_NOT_WRITE = (
+    "this client may write to no topic: its operator must allow the operation write on the topic, or"
+    " idempotent-write on the cluster (an ACL)"
+)
 
 
 class ProducerId(NamedTuple):
@@ -42,7 +47,8 @@ def producer_id_request() -> InitProducerIdRequest:
 
 def read_producer_id(response: InitProducerIdResponse) -> ProducerId:
     """Return the new producer ID. Raises KafkaError."""
-    check(response.error_code)
+    refused = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    check(response.error_code, message=_MAY_NOT_WRITE if refused else None)
     return ProducerId(response.producer_id, response.producer_epoch)
 
 

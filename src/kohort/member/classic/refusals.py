@@ -26,5 +26,7 @@ def refused(member: ClassicState, code: ErrorCode) -> None:
             member.link.back_off(member.now)
         case _ if code.retriable:
             member.link.back_off(member.now)
+        case ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            member.fail(KafkaError(code, f"{member.config.group_id}: {code.sentence}"))
         case _:
             member.fail(KafkaError(code))

@@ -27,5 +27,7 @@ def refused(member: ConsumerState, code: ErrorCode, message: str | None = None) 
             member.link.back_off(member.now)
         case ErrorCode.UNSUPPORTED_VERSION:
             member.fail(KafkaError(code, message or _TOO_OLD))
+        case ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            member.fail(KafkaError(code, f"{member.config.group_id}: {message or code.sentence}"))
         case _:
             member.fail(KafkaError(code, message))
