@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
@@ -140,7 +141,7 @@ class Security:
         self._resting = True
         self._losses.clear()
         self._rejections.clear()
-        for user in {*self.lost, *self.rejected}:
+        for user in sorted({*self.lost, *self.rejected, *self._waiting}):
             self._apply(user)
 
     def withheld(self) -> str:
@@ -164,15 +165,14 @@ class Security:
     def _apply(self, user: str) -> None:
         """Store what that user may do on a running broker; try again if there is none."""
         broker = self._world.brokers.active
-        try:
-            if broker is None:
-                raise OSError
-            broker.leadership.catch_up()
-            self._store(broker, user)
-        except OSError:
-            if user not in self._waiting:
-                self._waiting.add(user)
-                self._world.after(_RETRY_S, partial(self._apply_again, user))
+        if broker is not None:
+            with suppress(OSError):
+                broker.leadership.catch_up()
+                self._store(broker, user)
+                return
+        if user not in self._waiting:
+            self._waiting.add(user)
+            self._world.after(_RETRY_S, partial(self._apply_again, user))
 
     def _apply_again(self, user: str) -> None:
         self._waiting.discard(user)
@@ -187,8 +187,10 @@ class Security:
                 self.rejected[user] = now
             else:
                 del self.rejected[user]
-        wanted = frozenset(lost for (who, lost), times in self._losses.items() if who == user and times > 0)
-        if wanted != self.lost.get(user, frozenset()):
+        lost = self.lost.get(user, frozenset())
+        wanted = frozenset(right for (who, right), times in self._losses.items() if who == user and times > 0)
+        if wanted != lost:
+            self.lost[user] = lost & wanted  # in case that not all can be stored
             control = broker.access_control
             assert control is not None
             before = {acl for acl in control.acls.all if acl.principal == f"User:{user}"}
