@@ -50,7 +50,8 @@ def kohort_to_kill(*options: str, listen: str = "127.0.0.1:0", **settings: str) 
     """As `running_kohort`, but it ends by SIGKILL."""
     store = [] if {"--data", "--postgres"} & set(options) else ["--memory"]
     named = [part for name, value in settings.items() for part in ("--set", f"{name.replace('_', '.')}={value}")]
-    process = ServerProcess(kohort("broker", "--listen", listen, *store, *named, *options))
+    where = [] if "--listen" in options else ["--listen", listen]
+    process = ServerProcess(kohort("broker", *where, *store, *named, *options))
     try:
         ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
         yield KohortBroker(ready[1], process)
