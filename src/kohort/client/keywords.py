@@ -86,6 +86,7 @@ class ConsumerKeywords(MembershipKeywords, total=False):
     enable_auto_commit: bool
     auto_commit_interval_ms: Millis
     max_poll_records: int
+    consumer_timeout_ms: Millis | None
     fetch_min_bytes: Bytes
     fetch_max_bytes: Bytes
     fetch_max_wait_ms: Millis

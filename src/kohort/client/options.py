@@ -136,6 +136,8 @@ class ConsumerOptions(GroupOptions):
     """Time between automatic commits."""
     max_poll_records: int = 500
     """Maximum number of records that one call of `poll` returns."""
+    consumer_timeout_ms: Millis | None = None
+    """Time without a record after which iteration over the consumer ends (default: never)."""
     fetch_min_bytes: Bytes = 1
     """Minimum amount of data that a broker returns for a fetch, for which it waits up to
     fetch_max_wait_ms."""
@@ -284,11 +286,13 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     kinds = get_args(hint) or (hint,)
     if Secret in kinds:
         return _read_secret(name, value)
+    if value is None and type(None) in kinds:
+        return None
     if bool in kinds:
         return _read_bool(name, value)
     if int in kinds and str not in kinds:
         return _read_int(name, value)
-    if float in kinds and value is not None:
+    if float in kinds:
         return _read_float(name, value)
     if value is None and type(None) not in kinds:
         raise ConfigError(f"{name} is None; leave it out for its default.")

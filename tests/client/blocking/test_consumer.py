@@ -239,7 +239,7 @@ async def test_a_thread_that_uses_a_consumer_is_named_to_others_and_only_while_i
         assert consumer.positions() == {ZERO: 5}
 
 
-@pytest.mark.parametrize("wrong", [{"topics": ("",)}, {"on_assigned": lambda partitions: None}, {"group_id": None}])
+@pytest.mark.parametrize("wrong", [{"topics": ("",)}, {"on_assigned": lambda partitions: None}, {"group_id": ""}])
 def test_a_consumer_that_cannot_be_made_leaves_no_thread_and_no_warning(wrong: dict[str, Any]) -> None:
     topics = wrong.pop("topics", ("t",) if "group_id" in wrong else ())
     given: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g", **wrong}

@@ -398,10 +398,12 @@ async def test_a_topic_made_after_subscribing_is_found(any_broker: Broker, admin
 async def test_invalid_calls_are_rejected(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:
     here = TopicPartition(await new_topic(), 0)
     async with consumer_of(any_broker) as consumer:
-        with pytest.raises(ConfigError, match="group_id is missing"):
-            consumer.subscribe([here.topic])
+        with pytest.raises(ConfigError, match="group_id is missing: only a member of a group has callbacks"):
+            consumer.subscribe([here.topic], on_assigned=print)
         with pytest.raises(ConfigError, match="group_id is missing"):
             await consumer.commit()
+        with pytest.raises(KohortError, match="the consumer has neither subscribed nor been assigned partitions"):
+            await consumer.poll()
         with pytest.raises(KohortError, match="is not assigned"):
             consumer.seek(here, 0)
         consumer.assign([here])

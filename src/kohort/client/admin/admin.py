@@ -51,7 +51,7 @@ from kohort.client.options import AdminOptions
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
-from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata, check, metadata_request
+from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata, check
 from kohort.security import Acl, AclFilter
 from kohort.wire.codec import Message
 from kohort.wire.messages.create_partitions import (
@@ -66,7 +66,6 @@ from kohort.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kohort.wire.messages.metadata import MetadataResponse
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=Message)
@@ -121,16 +120,16 @@ class Admin:
 
     async def describe_cluster(self) -> ClusterMetadata:
         """Return the brokers, the controller and the cluster ID."""
-        return await self._metadata([])
+        return await self._cluster.metadata_of([])
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, sorted; internal topics only if `internal`."""
-        known = await self._metadata(None)
+        known = await self._cluster.metadata_of(None)
         return sorted(name for name, topic in known.topics.items() if internal or not topic.internal)
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
         """Return the metadata of these topics, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        known = await self._metadata(None if names is None else listed_names("topic", names))
+        known = await self._cluster.metadata_of(None if names is None else listed_names("topic", names))
         for topic in known.topics.values():
             if topic.error is not ErrorCode.NONE and not topic.exists:
                 raise KafkaError(topic.error, f"{topic.name}: {topic.error.sentence}")
@@ -353,14 +352,6 @@ class Admin:
 
     # -- requests
 
-    async def _metadata(self, names: list[str] | None) -> ClusterMetadata:
-        request = metadata_request(names)
-
-        async def attempt() -> ClusterMetadata:
-            return ClusterMetadata().merged(await self._cluster.ask_any(request, MetadataResponse))
-
-        return await self._retrying(attempt)
-
     async def _controller(self, request: "Message | Callable[[BrokerConnection], Message]", answer: type[_R]) -> _R:
         """Send a controller request to any broker, which forwards it (KIP-590)."""
 
@@ -371,7 +362,7 @@ class Admin:
 
     async def _until_led(self, names: list[str], least: int = 1) -> None:
         async def attempt() -> None:
-            known = await self._metadata(names)
+            known = await self._cluster.metadata_of(names)
             for name in names:
                 topic = known.topics.get(name)
                 if (
@@ -391,7 +382,7 @@ class Admin:
         """
 
         async def attempt() -> None:
-            known = await self._metadata(list(deleted))
+            known = await self._cluster.metadata_of(list(deleted))
             for name, topic_id in deleted.items():
                 topic = known.topics.get(name)
                 if topic is None or not topic.exists:

@@ -145,9 +145,11 @@ class Consumer(BlockingClient):
         unread = self._consumer.next_unread
         while (record := unread()) is None:
             try:
-                self._pump(self._consumer.read_ahead())
+                more = self._pump(self._consumer.read_ahead())
             except ClosedError:  # before, or meanwhile by a signal handler
                 raise StopIteration from None
+            if not more:
+                raise StopIteration
         return record
 
     def commit(
@@ -186,6 +188,10 @@ class Consumer(BlockingClient):
         """See `kohort.Consumer.lag`."""
         return self._do(lambda: self._consumer.lag(partition))
 
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """See `kohort.Consumer.highwater`."""
+        return self._do(lambda: self._consumer.highwater(partition))
+
     def lags(self) -> dict[TopicPartition, int | None]:
         """See `kohort.Consumer.lags`."""
         return self._do(self._consumer.lags)
@@ -215,6 +221,10 @@ class Consumer(BlockingClient):
         """Partitions that are paused."""
         self._check_process()
         return self._consumer.paused
+
+    def topics(self) -> frozenset[str]:
+        """See `kohort.Consumer.topics`."""
+        return self._call(self._consumer.topics())
 
     def partitions_for(self, topic: str) -> int:
         """See `kohort.Consumer.partitions_for`."""

@@ -35,6 +35,8 @@ _T = TypeVar("_T")
 
 _LEAVE_TIMEOUT = 30.0
 """Default timeout for leaving a group, in seconds."""
+_READ_AHEAD_S = 60.0
+"""Timeout of each poll of an iteration without an end, in seconds."""
 _MAX_ROWS = 100_000
 """Default maximum number of rows; a fetch usually returns fewer."""
 
@@ -118,6 +120,7 @@ class Consumer:
     ) -> None:
         """Subscribe to these topics in place of the previous subscription, and share them with the group.
 
+        Without group_id, the consumer reads all partitions of the topics, and there are no callbacks.
         A pattern covers all topics whose whole names match it, including topics created later. The
         client looks for them every metadata_max_age_ms and before a rebalance. The broker evaluates
         a SubscriptionPattern.
@@ -128,7 +131,7 @@ class Consumer:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume exactly these partitions, without joining a group. Retained partitions keep their positions."""
         self._check_open()
-        if self._group.driver is not None:
+        if self._group.subscribed:
             raise KohortError("the consumer has subscribed, which excludes assign: call unsubscribe first.")
         self._commits.forget(self._partitions.replace({partition_of(partition) for partition in partitions}))
 
@@ -277,6 +280,10 @@ class Consumer:
         """Return the number of records after the position as of the last fetch; None before that."""
         return self._partitions.lag(partition)
 
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of the partition as of the last fetch; None before that."""
+        return self._partitions.state(partition).high_watermark
+
     def lags(self) -> dict[TopicPartition, int | None]:
         """Return the lag of all assigned partitions."""
         return self._partitions.lags()
@@ -314,6 +321,10 @@ class Consumer:
         committed = self._options.isolation_level == "read_committed"
         found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
         return {partition: offset.offset for partition, offset in found.items() if offset is not None}
+
+    async def topics(self) -> frozenset[str]:
+        """Return the names of all topics, including internal ones."""
+        return frozenset((await self.cluster.metadata_of(None)).topics)
 
     async def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count; 0 if it does not exist."""
@@ -370,23 +381,28 @@ class Consumer:
     async def _poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
         timeout = seconds("timeout", timeout)
         self._check_open()
+        if not self._group.subscribed and not self._partitions.fetcher.states:
+            raise KohortError("the consumer has neither subscribed nor been assigned partitions.")
         return await self._poller.poll(take, timeout)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record, waiting as long as necessary. Iteration ends when the consumer is closed."""
+        """Return the next record. Iteration ends when the consumer is closed, or after consumer_timeout_ms."""
         while (record := self.next_unread()) is None:
-            if self._closed:
+            if not await self.read_ahead():
                 raise StopAsyncIteration
-            await self.read_ahead()
         return record
 
-    async def read_ahead(self) -> None:
-        """Poll for the records that `next_unread` returns."""
-        if not self._closed:
-            self._partitions.unread.extend(await self.poll_bytes(None, 60.0))
+    async def read_ahead(self) -> bool:
+        """Poll for the records that `next_unread` returns. Return whether iteration continues."""
+        if self._closed:
+            return False
+        limit_ms = self._options.consumer_timeout_ms
+        records = await self.poll_bytes(None, _READ_AHEAD_S if limit_ms is None else limit_ms / 1000)
+        self._partitions.unread.extend(records)
+        return bool(records) or (limit_ms is None and not self._closed)
 
     def next_unread(self) -> ConsumerRecord | None:
         """Return the next record that was read ahead, or None. It counts as handed out from then on.

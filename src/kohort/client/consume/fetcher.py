@@ -405,6 +405,7 @@ class Fetcher:
     def _store_records(self, requested: _RequestedPartition, data: PartitionData) -> bool:
         state = requested.state
         state.failures = 0
+        state.high_watermark = data.high_watermark
         state.end = data.last_stable_offset if self._read_committed else data.high_watermark
         if data.log_start_offset >= 0:
             state.start = data.log_start_offset

@@ -1,4 +1,4 @@
-"""Subscription of a consumer: its membership in the group, and the work of each rebalance."""
+"""Subscription of a consumer: its membership in the group, if it has one, and the work of each rebalance."""
 
 import asyncio
 import inspect
@@ -12,6 +12,7 @@ from kohort.client.consume.callbacks import RebalanceCallbacks
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.partition_events import OffsetsCallback, Partitions
 from kohort.client.consume.topic_patterns import TopicMatcher
+from kohort.client.consume.ungrouped_subscription import UngroupedSubscription
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.membership import MemberDriver, member_config
 from kohort.client.net import Cluster
@@ -58,6 +59,7 @@ class GroupSubscription:
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
         self._matcher: TopicMatcher | None = None
+        self._ungrouped: UngroupedSubscription | None = None
         self._callbacks: dict[CallbackKind, OffsetsCallback | None] = {}
         self._checked_metadata = cluster.metadata
         """Metadata whose errors of subscribed topics have been raised."""
@@ -76,11 +78,14 @@ class GroupSubscription:
         expression = wanted.checked(self._options) if isinstance(wanted, SubscriptionPattern) else None
         if not wanted:
             raise ConfigError("subscribe needs at least one topic; call unsubscribe to stop reading.")
+        if not self.subscribed and self._partitions.all():
+            raise KohortError("partitions were assigned manually, which excludes subscribe: call unsubscribe first.")
+        if self._options.group_id is None and not isinstance(wanted, SubscriptionPattern):
+            if on_assigned or on_revoked or on_lost:
+                raise ConfigError("group_id is missing: only a member of a group has callbacks.")
+            self._subscribe_ungrouped(wanted)
+            return
         if self.driver is None:
-            if self._partitions.all():
-                raise KohortError(
-                    "partitions were assigned manually, which excludes subscribe: call unsubscribe first."
-                )
             self.driver = self._commits.driver = MemberDriver(
                 self._cluster, member_config(self._options), self.rebalances.begin, self._member_changed
             )
@@ -99,6 +104,19 @@ class GroupSubscription:
         else:
             self._subscribe_to(wanted)
 
+    @property
+    def subscribed(self) -> bool:
+        """Whether the consumer has subscribed, with or without a group."""
+        return self.driver is not None or self._ungrouped is not None
+
+    def _subscribe_ungrouped(self, topics: frozenset[str] | re.Pattern[str]) -> None:
+        def found_topics(found: frozenset[str]) -> None:
+            self.topics = found
+
+        if self._ungrouped is None:
+            self._ungrouped = UngroupedSubscription(self._cluster, found_topics, self._partitions.replace)
+        self._ungrouped.subscribe(topics, internal=not self._options.exclude_internal_topics)
+
     def _subscribe_to(self, topics: frozenset[str]) -> None:
         assert self.driver is not None
         self.topics = topics
@@ -109,10 +127,13 @@ class GroupSubscription:
         if self._matcher is not None:
             self._matcher.close()
             self._matcher = None
+        if self._ungrouped is not None:
+            self._ungrouped.close()
 
     async def unsubscribe(self, timeout: float) -> None:  # noqa: ASYNC109
         """Leave the group, if there is one."""
         self.stop_matching()
+        self._ungrouped = None
         if self.driver is not None:
             await self.leave("the application unsubscribed", timeout)
             await self.driver.close()

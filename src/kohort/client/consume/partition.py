@@ -33,6 +33,7 @@ class PartitionState:
         "fetch_at",
         "fetch_epoch",
         "granted",
+        "high_watermark",
         "in_fetch",
         "leader_epoch",
         "partition",
@@ -67,6 +68,8 @@ class PartitionState:
         """ID of the topic to which the position belongs, set with the position or by the first fetch."""
         self.paused = False
         self.start: int | None = None
+        self.high_watermark: int | None = None
+        """As of the last fetch."""
         self.end: int | None = None
         """High watermark, or last stable offset with read_committed, as of the last fetch."""
         self.in_fetch = False

@@ -17,7 +17,7 @@ from kohort.client.net.metadata_refresh import Refresher, Watcher, WatcherOfAll
 from kohort.client.options import ClientOptions
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.requests import ClusterMetadata, Leader, check
+from kohort.requests import ClusterMetadata, Leader, check, metadata_request
 from kohort.wire.codec import Message
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -110,6 +110,15 @@ class Cluster:
         Raises KafkaError if no broker answers.
         """
         return await self._refresher.refresh(topics)
+
+    async def metadata_of(self, topics: Iterable[str] | None) -> ClusterMetadata:
+        """Return what a broker knows of these topics, or of all, without keeping it. Retries as `retrying` does."""
+        request = metadata_request(topics)
+
+        async def attempt() -> ClusterMetadata:
+            return ClusterMetadata().merged(await self.ask_any(request, MetadataResponse))
+
+        return await self.retrying(attempt)
 
     async def _ask_for_metadata(self, request: MetadataRequest) -> MetadataResponse:
         return await self.ask_any(request, MetadataResponse)
