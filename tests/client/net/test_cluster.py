@@ -162,7 +162,7 @@ async def test_a_coordinator_that_is_refused_is_an_error_in_the_brokers_words(me
     async with peers({FIND_COORDINATOR: answer}, newest=4) as [boot], cluster_of(boot) as cluster:
         with pytest.raises(KafkaError) as raised:
             await cluster.coordinator("g", "member")
-        assert (raised.value.code, raised.value.sentence) == (code, message or code.sentence)
+        assert (raised.value.code, raised.value.sentence) == (code, f"g: {message or code.sentence}")
 
 
 # Leaders
