@@ -33,7 +33,6 @@ from kohort.sim.checks.classic_rules import (
     ACCEPTED,
     asked_topics,
     codes,
-    fingerprint,
     holder_of,
     is_stale,
     must_refuse,
@@ -42,7 +41,6 @@ from kohort.sim.checks.classic_rules import (
 from kohort.sim.checks.consumer_groups import places_of
 from kohort.sim.checks.consumer_rules import (
     epoch_of,
-    fingerprint_of_consumer_group,
     is_stale_in_consumer_group,
     must_refuse_commit,
     must_refuse_heartbeat,
@@ -50,6 +48,17 @@ from kohort.sim.checks.consumer_rules import (
 )
 from kohort.sim.checks.durable_groups import DurableGroups
 from kohort.sim.checks.durable_state import group_of, same
+from kohort.sim.checks.effect_rules import (
+    check_refused,
+    check_touches_only,
+    fingerprint_of_group,
+    instance_id_of,
+    is_join_of_process,
+    may_subscribe,
+    needs_offsets,
+    touched_groups,
+    waiting_group,
+)
 from kohort.sim.checks.error_codes import is_allowed
 from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups, check_instance_ids
 from kohort.sim.checks.refusals import EXPECTED, expected_refusals, names_replaced_member
@@ -166,7 +175,7 @@ class CheckedCoordinator:
             stale = is_stale_in_consumer_group(group, request)
         else:
             stale = must_refuse(group, request.member_id, request.group_instance_id, request.generation_id)
-        before = _fingerprint(group) if stale else None
+        before = fingerprint_of_group(group) if stale else None
         fenced = names_replaced_member(group, request)
         code = self.machine.heartbeat(request, now, token)
         if isinstance(code, HeldHeartbeat):
@@ -178,7 +187,7 @@ class CheckedCoordinator:
         if stale:
             if isinstance(code, HeldHeartbeat) or code in ACCEPTED:
                 raise Violation("S5", f"{request} was accepted")
-            if _fingerprint(group) != before:
+            if fingerprint_of_group(group) != before:
                 raise Violation("S5", f"{request} changed the group")
         elif not isinstance(group, ConsumerGroup):
             self._seen.heard(request.group_id, request.member_id, now)
@@ -202,7 +211,7 @@ class CheckedCoordinator:
         if isinstance(found, ConsumerGroup) or isinstance(request, ConsumerGroupHeartbeatRequest):
             return self._handle_consumer(found, request, context, expected, now)
         stale = is_stale(group, request, context.api_version)
-        before = _fingerprint(group) if stale else None
+        before = fingerprint_of_group(group) if stale else None
         returned = returning(group, request)
         holder = None if group is None else holder_of(group, request)
         leads = holder is not None and group is not None and group.leader_id == holder.member_id
@@ -216,8 +225,8 @@ class CheckedCoordinator:
                 if isinstance(reply, OffsetCommitResponse) and ErrorCode.REBALANCE_IN_PROGRESS in codes(reply):
                     self._refuses_for_a_rebalance(group_id, state)
         if stale and group_id is not None:
-            _check_refused(request, effects, context.token)
-            if _fingerprint(self.group(group_id)) != before:
+            check_refused(request, effects, context.token)
+            if fingerprint_of_group(self.group(group_id)) != before:
                 raise Violation("S5", f"{request} changed the group")
         if holder is not None and group is not None and group.state is GroupState.STABLE:
             after = group.members[group.static_ids[holder.instance_id or ""]]
@@ -278,7 +287,7 @@ class CheckedCoordinator:
             stale = must_refuse_commit(group, self._seen.pasts[group_id], request, ids)
         else:
             stale = isinstance(group, ConsumerGroup) and is_stale_in_consumer_group(group, request)
-        before = _fingerprint(group) if stale else None
+        before = fingerprint_of_group(group) if stale else None
         effects = self.machine.handle(request, context, now)
         self._joined(request, effects, context)
         for token, reply in effects.replies.items():
@@ -290,8 +299,8 @@ class CheckedCoordinator:
                 if held.token == context.token:
                     self._holding.setdefault(held.token, held)
         if stale:
-            _check_refused(request, effects, context.token)
-            if _fingerprint(self.group(group_id)) != before:
+            check_refused(request, effects, context.token)
+            if fingerprint_of_group(self.group(group_id)) != before:
                 raise Violation("S5", f"{request} changed the group")
         if stays_at is not None and any(epoch_of(record) > stays_at for record in effects.records):
             raise Violation("S12", f"{group_id} leaves epoch {stays_at} for {request}, a static member that returned")
@@ -335,7 +344,7 @@ class CheckedCoordinator:
         if not knew_topics:
             return self._take(effects, None, now)  # every group waited for the first image
         changed = {name for name, _ in before.by_name.items() ^ image.by_name.items()}
-        concerned = [group_id for group_id in _groups_of(effects) if _may_subscribe(self.group(group_id), changed)]
+        concerned = [group_id for group_id in touched_groups(effects) if may_subscribe(self.group(group_id), changed)]
         return self._take(effects, concerned, now)
 
     def settings_changed(self, group_ids: Iterable[str], now: Millis) -> Effects:
@@ -347,7 +356,7 @@ class CheckedCoordinator:
         """Apply measured extents: they concern only groups that subscribe to one of these topics."""
         effects = self.machine.loads_measured(extents, now)
         concerned = [
-            group_id for group_id in _groups_of(effects) if _may_subscribe(self.group(group_id), extents.keys())
+            group_id for group_id in touched_groups(effects) if may_subscribe(self.group(group_id), extents.keys())
         ]
         return self._take(effects, concerned, now)
 
@@ -366,13 +375,13 @@ class CheckedCoordinator:
         for record in effects.records:
             if isinstance(record.key, OffsetCommitKey):
                 group = self.group(record.key.group)
-                if group is not None and group.members and _needs_offsets_of(group, record.key.topic):
+                if group is not None and group.members and needs_offsets(group, record.key.topic):
                     raise Violation("S7", f"{record.key} expires, although {group.group_id} subscribes to its topic")
 
     def disconnected(self, token: Any, now: Millis) -> Effects:
         """Handle the lost connection of a parked request."""
         self._holding.pop(token, None)
-        return self._take(self.machine.disconnected(token, now), _group_of(token), now)
+        return self._take(self.machine.disconnected(token, now), waiting_group(token), now)
 
     # Held heartbeats
 
@@ -382,7 +391,7 @@ class CheckedCoordinator:
 
     def release(self, token: Token, behind: WaitingRequest, now: Millis) -> Effects:
         """Release a held heartbeat because another request waits behind it."""
-        return self._take(self.machine.release(token, behind, now), _group_of(token), now)
+        return self._take(self.machine.release(token, behind, now), waiting_group(token), now)
 
     @property
     def holding(self) -> Collection[HeldHeartbeat]:
@@ -439,9 +448,9 @@ class CheckedCoordinator:
                 by = f" by {event.member_id}" if event.member_id else ""
                 self._observations.note(f"{event.group_id} begins to rebalance: {event.cause.value}{by}")
         if concerned is None:
-            concerned = _groups_of(effects)
+            concerned = touched_groups(effects)
         else:
-            _check_only_of(concerned, effects)
+            check_touches_only(concerned, effects)
         self._touched = tuple(concerned), now
         if not effects.records:
             self._check_touched()
@@ -479,81 +488,3 @@ class CheckedCoordinator:
             # metadata is too long. In Kafka, too, the session is refreshed before any partition is checked.
             if all(code in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for code in codes(reply)):
                 self._seen.heard(getattr(request, "group_id", ""), member_id, now)
-
-
-def instance_id_of(request: Message) -> str:
-    """Return the instance id of the static member that sent the request, or ""."""
-    return getattr(request, "group_instance_id", None) or getattr(request, "instance_id", None) or ""
-
-
-def is_join_of_process(request: Message) -> bool:
-    """Return whether the request is the first one of a process: a known member joins again under its id."""
-    if isinstance(request, JoinGroupRequest):
-        return not request.member_id
-    return isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0
-
-
-def _group_of(token: Token) -> tuple[str, ...]:
-    """Return the group of the request that waits under that token."""
-    return (getattr(getattr(token, "request", None), "group_id", ""),)
-
-
-def _groups_of(effects: Effects) -> list[str]:
-    """Return the groups that an event wrote records for or set timers of."""
-    owners = [_owner(record) for record in effects.records]
-    owners += [getattr(timer, "group_id", None) for timer in effects.timers]
-    return list(dict.fromkeys(owner for owner in owners if owner is not None))
-
-
-def _owner(record: Record) -> str | None:
-    return getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
-
-
-def _check_only_of(concerned: Collection[str], effects: Effects) -> None:
-    """Check that an event that concerns these groups changed no other, and answered no member of another (S13)."""
-    named = " and ".join(concerned) or "no group"
-    for record in effects.records:
-        if _owner(record) not in concerned:
-            raise Violation("S13", f"an event of {named} wrote {record.key}")
-    for timer in effects.timers:
-        if (group_id := getattr(timer, "group_id", None)) is not None and group_id not in concerned:
-            raise Violation("S13", f"an event of {named} set {timer}")
-    for token in effects.replies:
-        if (group_id := getattr(getattr(token, "request", None), "group_id", None)) and group_id not in concerned:
-            raise Violation("S13", f"an event of {named} answered a member of {group_id}")
-
-
-def _may_subscribe(group: AnyGroup | None, topics: Collection[str]) -> bool:
-    """Return whether a member may subscribe to one of the topics; expressions are not evaluated."""
-    if isinstance(group, ConsumerGroup):
-        asked = [member.subscription for member in group.members.values()]
-        return any(
-            subscription.expression is not None or not subscription.names.isdisjoint(topics) for subscription in asked
-        )
-    if group is None:
-        return False
-    return any(
-        subscribed is None or any(not names.isdisjoint(topics) for names in subscribed)
-        for subscribed in map(asked_topics, group.members.values())
-    )
-
-
-def _fingerprint(group: AnyGroup | None) -> object:
-    return fingerprint_of_consumer_group(group) if isinstance(group, ConsumerGroup) else fingerprint(group)
-
-
-def _check_refused(request: Message, effects: Effects, token: Token) -> None:
-    """Check that a stale request was answered at once, with an error for all that it asks, and wrote nothing."""
-    invariant = "S6" if isinstance(request, OffsetCommitRequest) else "S5"
-    if effects.records:
-        raise Violation(invariant, f"{request} wrote records")
-    reply = effects.replies.get(token)
-    if reply is None or any(code in ACCEPTED for code in codes(reply)):
-        raise Violation(invariant, f"{request} was accepted")
-
-
-def _needs_offsets_of(group: AnyGroup, topic: str) -> bool:
-    """Return whether a member subscribes to the topic; expressions are not evaluated."""
-    if isinstance(group, ClassicGroup):
-        return group.is_subscribed()(topic)
-    return any(topic in member.subscription.names for member in group.members.values())
