@@ -166,10 +166,14 @@ def _start_generation(groups: ClassicGroups, group: ClassicGroup, now: Millis, o
 
 
 def reject_parked_requests(
-    groups: ClassicGroups, group: ClassicGroup, code: Callable[[str], ErrorCode], out: Effects
+    groups: ClassicGroups,
+    group: ClassicGroup,
+    join_code: Callable[[str], ErrorCode],
+    sync_code: Callable[[str], ErrorCode],
+    out: Effects,
 ) -> None:
-    """Reject all parked requests of a rebalance that will not complete here, with `code(member_id)`."""
+    """Reject all parked requests of a rebalance that will not complete here, with the code for each member ID."""
     for member_id, parked in group.rebalance.joining.items():
-        groups.answer(parked, join_refused(code(member_id), member_id, parked.api_version), out)
+        groups.answer(parked, join_refused(join_code(member_id), member_id, parked.api_version), out)
     for member_id, parked in group.rebalance.syncing.items():
-        groups.answer(parked, sync_refused(code(member_id)), out)
+        groups.answer(parked, sync_refused(sync_code(member_id)), out)

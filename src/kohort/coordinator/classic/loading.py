@@ -25,6 +25,10 @@ def resume_classic_group(groups: ClassicGroups, group: ClassicGroup, now: Millis
 
 def resign_classic_group(groups: ClassicGroups, group: ClassicGroup, out: Effects) -> None:
     """End the group here: waiting requests get NOT_COORDINATOR."""
-    reject_parked_requests(groups, group, lambda member_id: ErrorCode.NOT_COORDINATOR, out)
+
+    def code(member_id: str) -> ErrorCode:
+        return ErrorCode.NOT_COORDINATOR
+
+    reject_parked_requests(groups, group, code, code, out)
     cancel_timers(group, out)
     group.transition_to(GroupState.DEAD)

@@ -1,5 +1,7 @@
 """Replace a classic group with a consumer group, empty or upgraded, when a consumer-protocol member joins."""
 
+from collections.abc import Callable
+
 from kohort.coordinator.classic import GroupState, reject_parked_requests, tombstone
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
@@ -30,10 +32,16 @@ def replace_classic_group(
             out.timers[timer] = None
         for member_id in classic.pending:
             out.timers[PendingMemberTimeout(group_id, member_id)] = None
-        # The waiting members rejoin and get their answers from the consumer group. A replaced
-        # member must not rejoin: two processes with one instance ID would fence each other forever.
-        fenced, again = ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS
-        reject_parked_requests(groups, classic, lambda member_id: fenced if member_id == replaced else again, out)
+
+        # The waiting members rejoin and get their answers from the consumer group. Kafka answers
+        # joins with REBALANCE_IN_PROGRESS, too, which librdkafka passes to the application as an
+        # error, and aiokafka raises. Every client rejoins after NOT_COORDINATOR. A replaced member
+        # must not rejoin: two processes with one instance ID would fence each other forever.
+        def code(again: ErrorCode) -> Callable[[str], ErrorCode]:
+            return lambda member_id: ErrorCode.FENCED_INSTANCE_ID if member_id == replaced else again
+
+        join_code, sync_code = code(ErrorCode.NOT_COORDINATOR), code(ErrorCode.REBALANCE_IN_PROGRESS)
+        reject_parked_requests(groups, classic, join_code, sync_code, out)
     groups.adopt(group)
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
