@@ -5,15 +5,14 @@ certificates are renewed without a restart.
 """
 
 import logging
-import os
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from kohort.broker.config import Listener
 from kohort.broker.net.tls_alerts import AlertingContext
 from kohort.errors import ConfigError
+from kohort.pem import check_pem_file, pem_as_file, pem_problem
 
 log = logging.getLogger("kohort.broker")
 
@@ -105,19 +104,20 @@ def _load_key(context: ssl.SSLContext, listener: Listener) -> None:
             " private key and the certificate chain, or set ssl.keystore.key and ssl.keystore.certificate.chain."
         )
     if location:
-        _check_pem(location, "ssl.keystore.location")
+        check_pem_file("ssl.keystore.location", location)
     password = config.text("ssl.key.password")
     try:
         if location:
             context.load_cert_chain(location, password=password)  # without a password, OpenSSL would ask the terminal
         else:
-            with _as_file(key + "\n" + chain) as path:
+            with pem_as_file(f"{key}\n{chain}".encode()) as path:
+                assert path is not None
                 context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         where = location or "ssl.keystore.key with ssl.keystore.certificate.chain"
         raise ConfigError(
-            f"The private key and certificate chain in {where} cannot be used: {_reason(error)}. They must be PEM and"
-            " belong together, and ssl.key.password must be right if the key is encrypted."
+            f"The private key and certificate chain in {where} cannot be used: {pem_problem(error)}. They must be PEM"
+            " and belong together, and ssl.key.password must be right if the key is encrypted."
         ) from None
 
 
@@ -130,38 +130,10 @@ def _load_authorities(context: ssl.SSLContext, listener: Listener) -> None:
             " with the certificates of their authorities, or ssl.truststore.certificates to its text."
         )
     if location:
-        _check_pem(location, "ssl.truststore.location")
+        check_pem_file("ssl.truststore.location", location)
     try:
         context.load_verify_locations(location or None, cadata=text or None)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"The certificates in {location or 'ssl.truststore.certificates'} cannot be used: {_reason(error)}."
+            f"The certificates in {location or 'ssl.truststore.certificates'} cannot be used: {pem_problem(error)}."
         ) from None
-
-
-def _check_pem(location: str, setting: str) -> None:
-    try:
-        with Path(location).open("rb") as file:
-            start = file.read(1 << 20)
-    except OSError as error:
-        raise ConfigError(f"{setting} names {location}, which cannot be read: {error.strerror}.") from None
-    if b"-----BEGIN" not in start:
-        raise ConfigError(
-            f"{setting} names {location}, which is not PEM. Export it: openssl pkcs12 -in {location} -nodes -out"
-            " store.pem (a JKS store: first keytool -importkeystore -deststoretype PKCS12)."
-        )
-
-
-@contextmanager
-def _as_file(text: str) -> Iterator[str]:
-    """Give OpenSSL, which reads files only, a text as a file in memory."""
-    descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, text.encode())
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kohort.client.security.options import MSK_IAM, PASSWORD_MECHANISMS
 from kohort.errors import ConfigError
+from kohort.pem import EXPORT_PEM
 from kohort.security import JaasError, parse_jaas
 
 _SAME: Mapping[str, str] = {
@@ -58,12 +59,6 @@ _OF_OAUTH = {
     "clientSecret": "sasl_oauth_client_secret",
     "scope": "sasl_oauth_scope",
 }
-
-EXPORT_PEM = (
-    "Export PEM: for certificates 'openssl pkcs12 -in STORE -nokeys -out ca.pem', for a key 'openssl pkcs12 -in STORE"
-    " -out client.pem'; a JKS store first becomes PKCS12 by 'keytool -importkeystore -srckeystore STORE"
-    " -destkeystore store.p12 -deststoretype PKCS12'."
-)
 
 
 def normal_names(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

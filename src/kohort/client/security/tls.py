@@ -1,18 +1,13 @@
 """TLS contexts from options, and what their errors mean."""
 
-import contextlib
-import os
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from kohort.client.security.dialects import EXPORT_PEM
 from kohort.client.security.failures import AuthenticationError
 from kohort.client.security.options import SecurityOptions
 from kohort.errors import ConfigError, ErrorCode, KafkaError
+from kohort.pem import check_pem_file, check_pem_text, pem_as_file, pem_problem
 
-_JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 _EXPIRED, _NOT_YET_VALID, _REVOKED, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 23, 62, 64
 """Values of OpenSSL's X509_V_ERR_*."""
 
@@ -33,7 +28,7 @@ def tls_context(options: SecurityOptions) -> ssl.SSLContext | None:
     if options.ssl_cafile is not None or options.ssl_cadata is not None:
         context = _trusting(context, options)
     if options.ssl_crlfile is not None:
-        _check_store("ssl_crlfile", options.ssl_crlfile)
+        check_pem_file("ssl_crlfile", options.ssl_crlfile)
         context.load_verify_locations(options.ssl_crlfile)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if options.ssl_certfile is not None or options.ssl_certdata is not None:
@@ -53,9 +48,9 @@ def _trusting(system: ssl.SSLContext, options: SecurityOptions) -> ssl.SSLContex
     context.check_hostname = system.check_hostname
     is_directory = options.ssl_cafile is not None and Path(options.ssl_cafile).is_dir()
     if options.ssl_cadata is not None:
-        _check_text("ssl_cadata", options.ssl_cadata)
+        check_pem_text("ssl_cadata", options.ssl_cadata)
     elif options.ssl_cafile is not None and not is_directory:
-        _check_store("ssl_cafile", options.ssl_cafile)
+        check_pem_file("ssl_cafile", options.ssl_cafile)
     try:
         if options.ssl_cadata is not None:
             context.load_verify_locations(cadata=options.ssl_cadata)
@@ -65,16 +60,16 @@ def _trusting(system: ssl.SSLContext, options: SecurityOptions) -> ssl.SSLContex
             context.load_verify_locations(options.ssl_cafile)
     except (ssl.SSLError, ValueError) as problem:
         name = "ssl_cadata" if options.ssl_cadata is not None else f"ssl_cafile {options.ssl_cafile}"
-        raise ConfigError(f"{name} has no readable certificates: {_reason(problem)}.") from None
+        raise ConfigError(f"{name} has no readable certificates: {pem_problem(problem)}.") from None
     return context
 
 
 def _load_certificate(context: ssl.SSLContext, options: SecurityOptions) -> None:
     for name, path in (("ssl_certfile", options.ssl_certfile), ("ssl_keyfile", options.ssl_keyfile)):
         if path is not None:
-            _check_store(name, path)
+            check_pem_file(name, path)
     if options.ssl_certdata is not None:
-        _check_text("ssl_certdata", options.ssl_certdata)
+        check_pem_text("ssl_certdata", options.ssl_certdata)
     password = options.ssl_password
     asked = False
 
@@ -85,8 +80,8 @@ def _load_certificate(context: ssl.SSLContext, options: SecurityOptions) -> None
 
     key = options.ssl_keydata
     with (
-        _as_file(None if options.ssl_certdata is None else options.ssl_certdata.encode()) as certificate_text,
-        _as_file(None if key is None else key.reveal_bytes()) as key_text,
+        pem_as_file(None if options.ssl_certdata is None else options.ssl_certdata.encode()) as certificate_text,
+        pem_as_file(None if key is None else key.reveal_bytes()) as key_text,
     ):
         certificate = options.ssl_certfile or certificate_text
         assert certificate is not None
@@ -97,46 +92,8 @@ def _load_certificate(context: ssl.SSLContext, options: SecurityOptions) -> None
                 detail = "is wrong" if password else "is missing: the private key is encrypted"
                 raise ConfigError(f"ssl_password {detail}.") from None
             raise ConfigError(
-                f"the certificate and the private key of this client cannot be loaded: {_reason(problem)}."
+                f"the certificate and the private key of this client cannot be loaded: {pem_problem(problem)}."
             ) from None
-
-
-@contextlib.contextmanager
-def _as_file(data: bytes | None) -> Iterator[str | None]:
-    """Yield a path from which OpenSSL can read the data, in memory where the system has such files."""
-    if data is None:
-        yield None
-    elif hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("kohort-pem")
-        try:
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                file.write(data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-    else:
-        with TemporaryDirectory() as directory:  # only this user can read it
-            path = Path(directory, "pem")
-            path.write_bytes(data)
-            yield str(path)
-
-
-def _check_store(name: str, path: str) -> None:
-    """Raise ConfigError for a file that is missing, or that is a Java key store."""
-    try:
-        with Path(path).open("rb") as file:
-            start = file.read(4)
-    except OSError as problem:
-        raise ConfigError(f"{name} cannot be read: {path}: {problem.strerror}.") from None
-    is_der = len(start) > 1 and start[0] == 0x30 and start[1] & 0x80  # a sequence of 128 bytes or more
-    if start in (_JKS, _JCEKS) or is_der:
-        kind = "PKCS12 store or a DER file" if is_der else "JKS store"
-        raise ConfigError(f"{name} must be PEM, but {path} is a {kind}. {EXPORT_PEM}")
-
-
-def _check_text(name: str, text: str) -> None:
-    if "-----BEGIN" not in text:
-        raise ConfigError(f"{name} must be PEM text, which begins with '-----BEGIN CERTIFICATE-----'.")
 
 
 def tls_error(address: str, problem: Exception) -> KafkaError:
@@ -158,7 +115,7 @@ def tls_error(address: str, problem: Exception) -> KafkaError:
             )
             return AuthenticationError(detail, ErrorCode.NETWORK_EXCEPTION)
         detail = (
-            f"the TLS handshake with {address} failed ({_reason(problem)}): the broker may require a certificate of"
+            f"the TLS handshake with {address} failed ({pem_problem(problem)}): the broker may require a certificate of"
             " this client (ssl_certfile), or other versions or ciphers of TLS."
         )
         return AuthenticationError(detail, ErrorCode.NETWORK_EXCEPTION)
@@ -189,8 +146,3 @@ def _certificate_sentence(address: str, problem: ssl.SSLCertVerificationError) -
         f"the certificate of {address} is not issued by a trusted authority ({problem.verify_message}): set ssl_cafile"
         " to the PEM file of the authority that issued it."
     )
-
-
-def _reason(problem: Exception) -> str:
-    reason = getattr(problem, "reason", None)
-    return str(reason).lower().replace("_", " ") if reason else "no PEM data"
