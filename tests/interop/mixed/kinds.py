@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,10 +90,11 @@ def _java(place: Place, directory: Path) -> Sequence[str]:
     chosen = place.choices
     # It commits once: a cooperative member has to do so again after a rebalance.
     beyond = chosen.protocol == "consumer" or place.strategy.endswith("cooperative-sticky")
-    assert not (beyond and place.login), "Member.java connects without security"
+    config, security = directory / f"{place.name}.properties", place.login.java() if place.login else {}
     if chosen.pattern or chosen.pause_ms or chosen.note or beyond or chosen.reset not in ("earliest", "latest"):
-        return java(str(_CLIENTS / "java" / "Member.java"), *place.arguments(), options=(*QUICK_START, "-Xmx128m"))
-    config = directory / f"{place.name}.properties"
+        _write(config, security)
+        program = str(_CLIENTS / "java" / "Member.java")
+        return java(program, *place.arguments(), str(config), options=(*QUICK_START, "-Xmx128m"))
     settings = {
         "client.id": place.name,
         "heartbeat.interval.ms": 400,
@@ -101,9 +102,9 @@ def _java(place: Place, directory: Path) -> Sequence[str]:
         # VerifiableConsumer polls without a pause: a fetch that waits for more keeps it as calm as the others.
         "fetch.min.bytes": 1000,
         "fetch.max.wait.ms": 200,
-        **(place.login.java() if place.login else {}),
+        **security,
     }
-    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    _write(config, settings)
     static = ["--group-instance-id", place.choices.instance] if place.choices.instance else []
     return java(
         "org.apache.kafka.tools.VerifiableConsumer",
@@ -112,6 +113,10 @@ def _java(place: Place, directory: Path) -> Sequence[str]:
         *("--command-config", str(config), "--reset-policy", place.choices.reset, *static),
         options=(*QUICK_START, "-Xmx128m"),
     )
+
+
+def _write(config: Path, settings: Mapping[str, object]) -> None:
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
 
 def _python(client: str) -> Callable[[Place, Path], Sequence[str]]:

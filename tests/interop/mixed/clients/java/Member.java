@@ -1,15 +1,18 @@
 // One member of a group by the Java client, for what VerifiableConsumer has no option for:
-// java -cp 'JARS/*' Member.java BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES
+// java -cp 'JARS/*' Member.java BOOTSTRAP GROUP TOPIC STRATEGY NAME SESSION_MS CHOICES LOGIN PROPERTIES
+// The file has the options for TLS and SASL, if there are any.
 // It prints what VerifiableConsumer prints, commits what it read at once, and leaves on SIGTERM.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.FileInputStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -90,6 +93,11 @@ public class Member {
             config.putAll(Map.of("session.timeout.ms", args[5], "heartbeat.interval.ms", "400",
                 "partition.assignment.strategy", assignors));
         }
+        Properties security = new Properties();
+        try (FileInputStream file = new FileInputStream(args[8])) {
+            security.load(file);
+        }
+        security.forEach((name, value) -> config.put((String) name, value));
         if (!choices.get("instance").asText().isEmpty()) {
             config.put("group.instance.id", choices.get("instance").asText());
         }
