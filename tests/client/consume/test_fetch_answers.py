@@ -255,3 +255,19 @@ async def test_bytes_that_are_not_a_batch_raise_and_are_not_fetched_again(damage
             here.fetcher.take(10)
         assert isinstance(raised.value, KafkaError) and raised.value.code is ErrorCode.CORRUPT_MESSAGE
         assert state.position == 0
+
+
+async def test_a_throttled_answer_without_partitions_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    # A broker answers a client above its quota so, and opens no session.
+    caplog.set_level(logging.WARNING, "kohort.client")
+    async with fetching(**LONG) as here:
+        here.answer_all(responses=[], session_id=0, throttle_time_ms=1)
+        await here.write(3)
+        (state,) = here.fetch(ZERO)
+        await here.asked(2)
+        assert (state.failures, here.news) == (0, [])
+        assert [(request.session_epoch, partitions_of(request)) for request in here.requests[:2]] == [(0, [0])] * 2
+        del here.link.change[FETCH]
+        await eventually(lambda: bool(here.news))
+        assert len(here.fetcher.take(10)) == 3
+    assert caplog.records == []

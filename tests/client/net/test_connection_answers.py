@@ -196,6 +196,25 @@ async def test_a_request_without_a_time_of_its_own_has_request_timeout_ms() -> N
             await connection.send(MetadataRequest(topics=[]))
 
 
+async def test_a_throttled_connection_has_more_time(caplog: pytest.LogCaptureFixture) -> None:
+    # KIP-219: the broker reads no request for the throttle time, which is longer than a request may take.
+    caplog.set_level(logging.INFO, "kohort.client.net")
+    async with connected(request_timeout_ms=300) as (made, connection):
+        throttled = connection.send(MetadataRequest(topics=[]))
+        behind = connection.send(MetadataRequest(topics=[]))
+        headers = await asked(made, METADATA, 2)
+        connection.data_received(answer_to(headers[0], MetadataResponse(throttle_time_ms=60_000)))
+        await throttled
+        later = connection.send(MetadataRequest(topics=[]))
+        done, _ = await asyncio.wait([behind, later], timeout=0.6)  # twice the time of a request
+        assert not done and connection.open
+        for header in (headers[1], (await asked(made, METADATA, 3))[2]):
+            connection.data_received(answer_to(header, MetadataResponse()))
+        await behind
+        await later
+    assert logged(caplog, "slow answer") == []
+
+
 @pytest.mark.parametrize(("timeout_ms", "slow"), [(None, True), (4_000, False)])
 async def test_an_answer_that_takes_a_quarter_of_request_timeout_ms_is_logged(
     timeout_ms: int | None, slow: bool, caplog: pytest.LogCaptureFixture

@@ -339,6 +339,8 @@ class Fetcher:
                 raise KafkaError(code)
             return False
         session.succeeded(response.session_id)
+        if response.throttle_time_ms > 0 and not response.responses:
+            return True  # the client exceeds a quota: the broker opens no session, and sends records later
         missing = self._missing(asked, response) if request.session_epoch == 0 else frozenset()
         if missing:
             session.failed()  # this session would not request them again

@@ -93,6 +93,8 @@ class BrokerConnection(asyncio.Protocol):
         self._authentication: Authentication | None = None
         self._held: list[_Held] | None = None
         """Requests to send when the connection is authenticated again; None if it is."""
+        self._throttled_until = 0.0
+        """Loop time until which the broker reads nothing from this connection, because of a quota."""
         self._only_versions = True
         """Whether ApiVersions is the only request that has been answered."""
 
@@ -176,7 +178,7 @@ class BrokerConnection(asyncio.Protocol):
             return
         api = APIS[request.KEY]
         correlation_id = self._write(request, version)
-        now = self._loop.time()
+        now = max(self._loop.time(), self._throttled_until)  # from when the broker reads
         timeout, slow_at = self._request_timeout, now + self._request_timeout * _SLOW
         if timeout_ms is not None:  # the broker may hold the request: a long poll, a rebalance
             timeout, slow_at = timeout_ms / 1000, inf
@@ -415,9 +417,19 @@ class BrokerConnection(asyncio.Protocol):
         if (now := self._loop.time()) > waiting_request.slow_at:
             took = now - waiting_request.slow_at + self._request_timeout * _SLOW
             _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[waiting_request.key].name)
+        throttle_ms: Millis = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self._wait_longer(throttle_ms / 1000)
         if not waiting_request.answer.done():
             waiting_request.answer.set_result(response)
         return not self.closed.done()
+
+    def _wait_longer(self, seconds: float) -> None:
+        """Give the broker more time for each request: it reads none for so long, because of a quota (KIP-219)."""
+        self._throttled_until = max(self._throttled_until, self._loop.time() + seconds)
+        for waiting_request in self._waiting:
+            waiting_request.deadline_at += seconds
+            waiting_request.slow_at += seconds
 
     def _decode(self, waiting_request: _Waiting, data: bytes, body: int) -> Message:
         # KIP-511: the response to an ApiVersions request of a version unknown to the broker has a
