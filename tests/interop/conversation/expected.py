@@ -113,8 +113,8 @@ A classic member with an id that the consumer group does not know is rejected as
 classic group. Kafka treats it as a new member, although it may still process partitions that others
 own by now."""
 _LEADS = """\
-If the restart of a static member turns a consumer group into a classic group, Kohort tells the
-member who leads and that nothing is to be assigned. Kafka tells it that nobody leads."""
+If the restart of a static member turns a consumer group into a classic group, the join response of
+Kohort names the leader and tells the member to skip the assignment. That of Kafka names no leader."""
 _OUR_CONFIGS = "A group can have its own assignor and weights."
 _SAYS_WHY = "ConsumerGroupDescribe also returns why members have their partitions, and since when (Kohort only)."
 _MORE_CONFIGS = "Kohort describes the group configs of consumer groups, not those of share groups and streams groups."
@@ -385,8 +385,12 @@ and the other members continue. Kafka accepts it, and then fails each SyncGroup 
 group gets an assignment.""",
     """\
 A static member that restarts before it gave up a partition that a cooperative generation took from
-it causes a rebalance. Kafka lets it take over silently, and nobody owns that partition until the
+it causes a rebalance. Kafka lets it take over silently, and no member owns that partition until the
 next rebalance.""",
+    """\
+A classic member that waits in JoinGroup while its group becomes a consumer group gets
+NOT_COORDINATOR, after which every client joins again. Kafka answers REBALANCE_IN_PROGRESS, which
+librdkafka reports to the application as an error.""",
     """\
 A classic group is migrated even if its leader returns each member's own user data, as librdkafka
 does. Kafka does not migrate it.""",
