@@ -5,7 +5,8 @@
     SaslHandshake           SaslAuthenticate, or after version 0 a bare token
     SaslAuthenticate        SaslAuthenticate, until the mechanism is done; then any request
 
-Any other request closes the connection without an answer, as in Kafka.
+Any other request closes the connection without an answer. So it does in Kafka, which answers it only where it expects
+SaslAuthenticate.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ log = logging.getLogger("kohort.broker")
 _api_key = struct.Struct(">h").unpack_from
 _size = struct.Struct(">i").pack
 _REPEAT_AT_MOST_MS = 1_000
-"""Shortest time between two authentications of a connection, as in Kafka."""
+"""Shortest time between two repetitions of a connection's authentication, as in Kafka."""
 
 
 class Authentication:
@@ -62,7 +63,7 @@ class Authentication:
         self._principal: str | None = None
         """Principal of the last successful authentication."""
         self._principal_mechanism = ""
-        self._begun_at: Millis | None = None
+        self._repeated_at: Millis | None = None
         self._expires_at: Millis | None = None
 
     # As the connection's gate
@@ -107,10 +108,11 @@ class Authentication:
         """Begin an authentication with the mechanism that the client chooses."""
         now = self._now()
         if self._principal is not None:
-            assert self._begun_at is not None
-            if (self._reauthenticate_ms == 0 and self._expires_at is None) or now - self._begun_at < _REPEAT_AT_MOST_MS:
+            too_soon = self._repeated_at is not None and now - self._repeated_at < _REPEAT_AT_MOST_MS
+            if too_soon or (self._reauthenticate_ms == 0 and self._expires_at is None):
                 call.reply(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
                 return
+            self._repeated_at = now
         names = list(self._mechanisms.names)
         server = self._mechanisms.server(request.mechanism)
         if server is None:
@@ -120,7 +122,7 @@ class Authentication:
         if self._principal is not None and request.mechanism != self._principal_mechanism:
             self._other_mechanism = request.mechanism
         else:
-            self._server, self._mechanism, self._begun_at = server, request.mechanism, now
+            self._server, self._mechanism = server, request.mechanism
             self._bare_tokens = call.version == 0
         call.reply(SaslHandshakeResponse(mechanisms=names))
 
@@ -158,9 +160,10 @@ class Authentication:
         if isinstance(step, Done) and self._principal is not None:
             new = user_principal(step.principal_name)
             if new != self._principal:
+                sentence = "Cannot change principals during re-authentication from {}: {}"
                 return Failed(
                     f"{self._principal} may not become {new} on its connection",
-                    f"Cannot change principals during re-authentication from {self._principal} to {new}",
+                    sentence.format(_dotted(self._principal), _dotted(new)),
                 )
         return step
 
@@ -202,3 +205,8 @@ class Authentication:
             asyncio.get_running_loop().call_later(self._failed_delay_s, end)
         else:
             asyncio.get_running_loop().call_soon(end)
+
+
+def _dotted(principal: str) -> str:
+    """Return a principal as Kafka names it in this sentence."""
+    return principal.replace(":", ".", 1)
