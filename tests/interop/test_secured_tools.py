@@ -93,3 +93,22 @@ def test_users_and_acls_by_the_tools_of_apache_kafka(
 def topics(tools: JavaTools, user: tuple[str, ...]) -> list[str]:
     """Return the topics that the user may see."""
     return tools.succeed("kafka-topics", *user, "--list").split()
+
+
+def test_a_tool_learns_at_once_why_it_is_refused(secured: SecuredBroker, tools: JavaTools, tmp_path: Path) -> None:
+    login = secured.login("alice", "SCRAM-SHA-512")
+    wrong = options(replace(login, password="guess"), tmp_path)
+    nameless = secured.login("nobody", "")  # a user with a certificate, which the tool does not present
+    file = tmp_path / "certificate.properties"
+    file.write_text(
+        f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={nameless.cafile}\n"
+        # A tool that is not told why would try again until then.
+        "default.api.timeout.ms=600000\n"
+    )
+    without = ("--bootstrap-server", nameless.bootstrap, "--command-config", str(file))
+    for given, reason in (
+        (wrong, "invalid credentials with SASL mechanism SCRAM-SHA-512"),
+        (without, "SslAuthenticationException"),
+    ):
+        refused = tools.run("kafka-topics", *given, "--list")
+        assert refused.code == 1 and reason in refused.output, refused.output
