@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kohort.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.interop.conversation.scenes.records import batch, produce_request
 from tests.interop.conversation.stage import Stage, scene
 
 Parts = Sequence[tuple[str, str | None]]
@@ -63,6 +65,7 @@ async def client_quotas(s: Stage) -> None:
     await _quotas_come_and_go(s)
     await _refused_quotas(s)
     await _refused_filters(s)
+    await _throttled_clients(s)
 
 
 async def _quotas_come_and_go(s: Stage) -> None:
@@ -176,3 +179,28 @@ async def _refused_filters(s: Stage) -> None:
         ("a client id and an address", [("client-id", EXACT, app), ("ip", EXACT, "192.0.2.1")]),
     ):
         await describe(s, f"a filter: {name}", *components)
+
+
+async def _throttled_clients(s: Stage) -> None:
+    """Clients whose first request exceeds their quota: then the throttle time depends only on its size."""
+    clients = ("slow-producer", "slow-sender", "slow-consumer", "slow-reader", "slow-owner")
+    quotas = {PRODUCER: 1e3, CONSUMER: 1e2}
+    await alter(s, "slow clients", *(entry([("client-id", client)], quotas) for client in clients))
+    await until_known(s, clients[-1], quotas)
+    topic = await s.topic("orders")
+    await s.admin.quietly(produce_request(s, topic, batch("x" * 1_500)), 12)
+    producer, sender, consumer, reader, owner = map(s.client, clients)
+    await producer.ask("too much is produced", produce_request(s, topic, batch("x" * 11_000)), 12)
+    await sender.ask("too much, and wrongly", produce_request(s, f"{topic}-none", batch("x" * 11_000)), 9)
+    for client, name, v, epoch in (
+        (consumer, "without a session", 12, -1),
+        (reader, "in a new session", 17, 0),
+        (owner, "in an old version", 4, -1),
+    ):
+        places = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+        topics = [FetchTopic(topic=topic, topic_id=s.ids[topic], partitions=places)]
+        request = FetchRequest(
+            max_wait_ms=5_000, min_bytes=1_200, max_bytes=1 << 20, session_epoch=epoch, topics=topics
+        )
+        await client.ask(f"too much is fetched {name}", request, v)
+    await alter(s, "no longer slow", *(entry([("client-id", client)], dict.fromkeys(quotas)) for client in clients))
