@@ -31,6 +31,7 @@ CONSUMER: list[tuple[Callable[[Any], Any], str]] = [
     (lambda c: c.poll(timeout=None), f"timeout is None, {SECONDS}"),
     (lambda c: c.poll_arrow(0.5), f"max_records is 0.5, {WHOLE}"),
     (lambda c: c.poll_batches(-5), f"max_records is -5, {LEAST} 1"),
+    (lambda c: c.poll_values(0), f"max_records is 0, {LEAST} 1"),
     (lambda c: c.poll_batches(timeout=True), f"timeout is True, {SECONDS}"),
     (lambda c: c.seek(HERE, 0.5), f"the offset is 0.5, {WHOLE}"),
     (lambda c: c.seek(HERE, -1), f"the offset is -1, {LEAST} 0"),

@@ -15,7 +15,15 @@ from kohort.cli.client_options import client_options
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import flush, json_line, print_exactly, print_note
 from kohort.cli.read_range import FromOffset, FromTime, LastRecords, ReadRange, Start, read_offsets
-from kohort.cli.record_format import SHOWN, Formatter, keys_format, shown_format, string_format, values_format
+from kohort.cli.record_format import (
+    SHOWN,
+    Formatter,
+    ValuesFormatter,
+    keys_format,
+    shown_format,
+    string_format,
+    values_format,
+)
 from kohort.cli.record_json import to_json
 from kohort.cli.record_lines import read_separator
 from kohort.cli.running import admin_client, of_command, run
@@ -112,7 +120,7 @@ def consume(
         str | None, typer.Option(metavar="TIME", help="Stop at this time, or at the end.", show_default=False)
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", "-e", help="Stop after the records that exist at the start.")
+        bool, typer.Option("--exit-at-end", "-e", help="Stop at the end of the partitions.")
     ] = False,
     max_: Annotated[
         int | None,
@@ -180,15 +188,14 @@ def consume(
     wanted = _wanted([*(topics or []), *(topic or [])], pattern)
     part = _range(offset or [], from_beginning, last, from_time, until_time, exit_at_end)
     _check_group(group, part, partition)
-    form = _formatter(
-        as_json,
-        format_,
-        show,
-        None if key_separator is None else read_separator("--key-separator", key_separator),
-        read_separator("--delimiter", delimiter) if delimiter else b"",
-        "NULL" if null else null_marker,
-    )
-    reading = _Reading(form, max_)
+    separator = None if key_separator is None else read_separator("--key-separator", key_separator)
+    end = read_separator("--delimiter", delimiter) if delimiter else b""
+    marker = "NULL" if null else null_marker
+    form = _formatter(as_json, format_, show, separator, end, marker)
+    values_form = None
+    if part.until is None and not (as_json or format_ or show or separator):
+        values_form = values_format(end, b"" if marker is None else marker.encode(errors="surrogateescape"))
+    reading = _Reading(form, values_form, max_)
 
     async def work() -> None:
         import asyncio
@@ -230,6 +237,8 @@ class _Reading:
     """Records on their way to standard output."""
 
     form: Formatter
+    values_form: ValuesFormatter | None
+    """Formatter if nothing but values is printed and nothing is left out."""
     most: int | None
     count: int = 0
     """Number of printed records."""
@@ -252,14 +261,34 @@ class _Reading:
         wait = _POLL_S if self.stops is None and self.group_ends is None else _POLL_FOR_END_S
         while not self._is_finished(consumer):
             most = _AT_ONCE if self.most is None else min(self.most - self.count, _AT_ONCE)
-            records: Sequence[ConsumerRecord] = await consumer.poll(most, wait)
-            if self.stops is not None:
-                records = self._before_end(records)
-                self._leave_out_finished(consumer)
-            if records:
-                print_exactly(self.form(records))
-                self.count += len(records)
+            count = await (
+                self._print_records(consumer, most, wait)
+                if self.values_form is None
+                else self._print_values(consumer, self.values_form, most, wait)
+            )
+            if count:
+                self.count += count
                 flush()
+
+    async def _print_records(self, consumer: "Consumer", most: int, wait: float) -> int:
+        records: Sequence[ConsumerRecord] = await consumer.poll(most, wait)
+        if self.stops is not None:
+            positions = consumer.positions()
+            if any(positions.get(partition, 0) > stop for partition, stop in self.stops.items()):
+                records = self._before_end(records)
+            self._leave_out_finished(consumer)
+        if records:
+            print_exactly(self.form(records))
+        return len(records)
+
+    async def _print_values(self, consumer: "Consumer", form: ValuesFormatter, most: int, wait: float) -> int:
+        """Print values. At the end of a partition, these may include some that were written in the meantime."""
+        runs = await consumer.poll_values(most, wait)
+        for _, values in runs:
+            print_exactly(form(values))
+        if self.stops is not None:
+            self._leave_out_finished(consumer)
+        return sum(len(values) for _, values in runs)
 
     def _is_finished(self, consumer: "Consumer") -> bool:
         if self.count == self.most or self.stops == {}:
@@ -343,7 +372,8 @@ def _formatter(
         return shown_format(shown, separator or b"\t", delimiter, b"null" if null is None else marker)
     if separator is not None:
         return keys_format(separator, delimiter, marker)
-    return values_format(delimiter, marker)
+    values_form = values_format(delimiter, marker)
+    return lambda records: values_form([record.value for record in records])
 
 
 def _chosen(known: list[TopicPartition], numbers: list[int] | None) -> list[TopicPartition]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Formatter = Callable[[Sequence["ConsumerRecord"]], bytes]
 """Returns the text of records, delimiters included."""
+ValuesFormatter = Callable[[Sequence[bytes | None]], bytes]
+"""Returns the text of values, delimiters included."""
 
 SHOWN = ("timestamp", "partition", "offset", "headers", "key")
 _TOKEN = re.compile(rb"%(.?)|\\(x[0-9a-fA-F]{1,2}|[0-9]{1,3}|.)", re.DOTALL)
@@ -19,13 +21,12 @@ _TIMESTAMPS = (b"CreateTime", b"LogAppendTime")
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
-def values_format(delimiter: bytes, null: bytes) -> Formatter:
+def values_format(delimiter: bytes, null: bytes) -> ValuesFormatter:
     """Return a formatter that prints values, each followed by the delimiter."""
 
-    def text(records: Sequence["ConsumerRecord"]) -> bytes:
-        values = [record.value for record in records]
+    def text(values: Sequence[bytes | None]) -> bytes:
         try:
-            joined = delimiter.join(values)  # fails if one is None
+            joined = delimiter.join(values)  # type: ignore[arg-type]  # fails if one is None
         except TypeError:
             joined = delimiter.join([null if value is None else value for value in values])
         return joined + delimiter

@@ -27,6 +27,7 @@ from kohort.client.consume import (
     Deserializer,
     PartitionBatch,
     Partitions,
+    PartitionValues,
     RecordDeserializationError,
     TimestampType,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "OffsetSpec",
     "Operation",
     "PartitionBatch",
+    "PartitionValues",
     "Partitions",
     "PatternType",
     "Permission",

@@ -53,6 +53,54 @@ async def test_batches_are_of_one_partition_each(any_broker: Broker, new_topic: 
         assert consumer.positions() == seen
 
 
+@pytest.mark.parametrize("fast", ["0", "1"])
+async def test_values_alone_are_those_of_the_records(
+    any_broker: Broker, new_topic: NewTopicName, monkeypatch: pytest.MonkeyPatch, fast: str
+) -> None:
+    monkeypatch.setenv("KOHORT_FAST", fast)
+    topic = await new_topic(2)
+    here = TopicPartition(topic, 0)
+    sent: list[bytes | None] = []
+    async with Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=0) as producer:
+        for n in range(300):
+            value = None if n % 7 == 0 else b"v" * n * (50 if n % 50 == 0 else 1)
+            headers = [("h", b"x")] if n > 280 else []
+            delivery = await producer.send(topic, value, key=b"k" if n % 3 else None, headers=headers, partition=0)
+            if n % 100 == 0:
+                await delivery  # ends a batch
+            sent.append(value)
+        await (await producer.send(topic, b"other", partition=1))
+    async with consumer_of(any_broker) as consumer, asyncio.timeout(30):
+        consumer.assign([here])
+        consumer.seek(here, 3)
+        got: list[bytes | None] = []
+        while len(got) < 297:
+            for partition, values in await consumer.poll_values(40):
+                assert partition == here and 0 < len(values) <= 40
+                got += values
+                assert consumer.positions() == {here: 3 + len(got)}
+        assert got == sent[3:]
+        assert await consumer.poll_values(timeout=0.05) == []
+
+
+async def test_values_and_records_may_be_asked_for_in_turns(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic()
+    await fill(any_broker.bootstrap, topic, 60, 1)
+    async with consumer_of(any_broker) as consumer, asyncio.timeout(30):
+        consumer.assign([TopicPartition(topic, 0)])
+        for start in range(0, 60, 15):
+            [(_, values)] = await consumer.poll_values(5)
+            records = await consumer.poll(5)
+            table = await consumer.poll_arrow(5)
+            assert [int(value or b"") for value in values] == list(range(start, start + 5))
+            assert [int(record.value) for record in records] == list(range(start + 5, start + 10))
+            assert table["offset"].to_pylist() == list(range(start + 10, start + 15))
+        consumer.seek(TopicPartition(topic, 0), 50)
+        await consumer.read_ahead()
+        [(_, values)] = await consumer.poll_values()
+        assert [int(value or b"") for value in values] == list(range(50, 60))
+
+
 async def test_records_and_columns_may_be_asked_for_in_turns(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic()
     async with Producer(bootstrap_servers=any_broker.bootstrap, compression_type="lz4") as producer:

@@ -1,5 +1,6 @@
 """Records through bytes and back: by ourselves, and against what kafka-python and aiokafka write and read."""
 
+import contextlib
 import struct
 import warnings
 
@@ -10,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.wire.batches import BatchError, Codec, batches, read_header
-from kohort.wire.batches.batch import seal
-from kohort.wire.batches.record_reader import Record, decode_records
+from kohort.wire.batches.batch import HEADER_SIZE, pack_header, seal
+from kohort.wire.batches.record_reader import Record, decode_records, decode_values
 from kohort.wire.batches.record_writer import BatchBuilder, encode_batch, encode_pairs
 
 with warnings.catch_warnings():
@@ -125,6 +126,42 @@ def test_pairs_are_encoded_right_at_every_width_of_the_offset_delta(count: int) 
     assert [(r.offset, r.key, r.value) for r in decode_records(encode_pairs(pairs, NOW))] == [
         (offset, b"key", b"value") for offset in range(count)
     ]
+
+
+@steady
+@given(
+    st.lists(st.tuples(st.integers(NOW - 5, NOW + 20_000), blobs, blobs, header_lists | st.just([])), max_size=5),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_values_are_decoded_alone_or_not_at_all(content: Content, times: int, gap: bool) -> None:
+    builder = BatchBuilder()
+    for timestamp, key, value, headers in content * times:
+        builder.append(timestamp, key, value, headers)
+    if gap:
+        builder.append(NOW, None, b"last", offset=builder.count + 3 if builder.count else 0)
+    if not builder.count:
+        return
+    batch = bytes(builder.build(Codec.GZIP))
+    values = decode_values(batch)
+    unusual = any(headers or len(key or b"") + len(value or b"") > 8000 for _, key, value, headers in content)
+    assert (values is None) == (unusual or (gap and bool(content)))
+    if values is not None:
+        assert values == [record.value for record in decode_records(batch)]
+
+
+@given(st.binary(max_size=60), st.integers(1, 12))
+def test_values_of_bad_bytes_are_those_of_records(noise: bytes, count: int) -> None:
+    builder = BatchBuilder()
+    builder.append(NOW, None, b"")
+    header = read_header(builder.build())._replace(
+        batch_length=HEADER_SIZE + len(noise) - 12, record_count=count, last_offset_delta=count - 1
+    )
+    batch = pack_header(header) + noise
+    values = decode_values(batch, check_crc=False)
+    with contextlib.suppress(BatchError):  # decode_values does not look at timestamps and offsets
+        records = decode_records(batch, check_crc=False)
+        assert values is None or values == [record.value for record in records]
 
 
 @steady

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import BlockingClient, T, call_in_loop
 from kohort.client.consume import Consumer as AsyncioConsumer
-from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions
+from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, PartitionValues
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.subscription_pattern import SubscriptionPattern
@@ -135,6 +135,10 @@ class Consumer(BlockingClient):
     def poll_batches(self, max_records: int | None = None, timeout: float = 1.0) -> list[PartitionBatch]:
         """See `kohort.Consumer.poll_batches`."""
         return self._pump(self._consumer.poll_batches(max_records, timeout))
+
+    def poll_values(self, max_records: int | None = None, timeout: float = 1.0) -> list[PartitionValues]:
+        """See `kohort.Consumer.poll_values`."""
+        return self._pump(self._consumer.poll_values(max_records, timeout))
 
     def __iter__(self) -> Self:
         return self

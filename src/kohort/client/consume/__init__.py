@@ -5,7 +5,7 @@ from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer import Consumer
 from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
 from kohort.client.consume.deserialization import Deserializer, RecordDeserializationError
-from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.partition_events import Partitions
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "ConsumerRecord",
     "Deserializer",
     "PartitionBatch",
+    "PartitionValues",
     "Partitions",
     "RecordDeserializationError",
     "TimestampType",

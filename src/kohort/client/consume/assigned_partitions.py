@@ -9,7 +9,7 @@ from kohort.client.arguments import partition_of, whole_number
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetcher import Fetcher
 from kohort.client.consume.partition import PartitionState
-from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.positioner import Positioner
 from kohort.client.consume.unread import UnreadRecords
 from kohort.client.net import Cluster
@@ -172,6 +172,10 @@ class AssignedPartitions:
     def take_columns(self, most: int) -> list[PartitionBatch]:
         """Return up to `most` records as Arrow batches. Raises the error of a partition."""
         return self.unread.take_columns(most) if self.unread else self.fetcher.take_columns(most)
+
+    def take_values(self, most: int) -> list[PartitionValues]:
+        """Return only the values of up to `most` records. Raises the error of a partition."""
+        return self.unread.take_values(most) if self.unread else self.fetcher.take_values(most)
 
     def raise_error(self) -> None:
         """Raise the error of a position lookup, once."""

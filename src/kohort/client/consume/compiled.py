@@ -77,6 +77,9 @@ class ColumnChunk:
             raise self._problem
         return None if page is None else ColumnRecords(self._partition, page, self._runs)
 
+    def unpack_values(self, position: int) -> ColumnRecords | None:
+        return self.unpack(position)
+
 
 class ColumnRecords:
     """One page of records."""
@@ -156,6 +159,10 @@ class ColumnRecords:
         ends = [run[0] for run in self._runs]
         found = [self._runs[bisect_left(ends, offset)] for offset in offsets]
         return [run[1] for run in found], [run[2] for run in found]
+
+    def values(self, most: int) -> list[bytes | None]:
+        batch = self.columns(most)
+        return _blobs(batch.column(_VALUE), 0, batch.num_rows)
 
     def columns(self, most: int) -> pa.RecordBatch:
         start, self._at = self._at, min(self._at + most, self._batch.num_rows)

@@ -12,7 +12,7 @@ from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.deserialization import Deserialization
 from kohort.client.consume.group_subscription import GroupSubscription, check_callbacks
-from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.partition_events import OffsetsCallback
 from kohort.client.consume.poller import Poller
 from kohort.client.failures import ClosedError, NotAssignedError
@@ -377,6 +377,19 @@ class Consumer:
             await asyncio.shield(asyncio.wrap_future(loading))
         loading.result()
         return await self._poll(lambda: self._partitions.take_columns(limit), timeout)
+
+    async def poll_values(
+        self,
+        max_records: int | None = None,
+        timeout: float = 1.0,  # noqa: ASYNC109
+    ) -> list[PartitionValues]:
+        """Return only the values of records, as bytes: deserializers do not apply.
+
+        Behaves as `poll`, but creates no object per record, which is twice as fast without further
+        packages. By default it returns all fetched records.
+        """
+        limit = _MAX_ROWS if max_records is None else whole_number("max_records", max_records, 1)
+        return await self._poll(lambda: self._partitions.take_values(limit), timeout)
 
     async def _poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
         timeout = seconds("timeout", timeout)

@@ -12,7 +12,7 @@ from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetch_errors import FetchErrors
 from kohort.client.consume.fetch_session import FetchSession
 from kohort.client.consume.partition import PartitionState
-from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.net import BrokerConnection, Cluster, EarliestTimer, leader_epoch
 from kohort.client.options import ConsumerOptions
@@ -137,15 +137,30 @@ class Fetcher:
         Raises BatchError for bytes that are not valid records, KafkaError for an error that a
         broker returned for a partition.
         """
+        self._unpacker.values_only = False
+        self._unpacker.values_only = False
         return self._take(most, PartitionState.take, len)
 
     def take_columns(self, most: int) -> list[PartitionBatch]:
         """Return up to `most` records as Arrow batches."""
+        self._unpacker.values_only = False
+
+        self._unpacker.values_only = False
 
         def named(state: PartitionState, left: int) -> list[PartitionBatch]:
             return [PartitionBatch(state.partition, batch) for batch in state.take_columns(left)]
 
         return self._take(most, named, lambda some: sum(batch.records.num_rows for batch in some))
+
+    def take_values(self, most: int) -> list[PartitionValues]:
+        """Return only the values of up to `most` records."""
+        self._unpacker.values_only = True
+
+        def named(state: PartitionState, left: int) -> list[PartitionValues]:
+            values = state.take_values(left)
+            return [PartitionValues(state.partition, values)] if values else []
+
+        return self._take(most, named, lambda some: sum(len(run.values) for run in some))
 
     def _take(
         self, most: int, of: Callable[[PartitionState, int], list[_T]], count: Callable[[list[_T]], int]

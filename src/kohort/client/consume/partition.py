@@ -148,6 +148,15 @@ class PartitionState:
             self._handed_out(unpacked)
         return self._or_broken(taken)
 
+    def take_values(self, most: int) -> list[bytes | None]:
+        """Return only the values of up to `most` records and move the position after them."""
+        taken: list[bytes | None] = []
+        while len(taken) < most and (unpacked := self._next(values_only=True)):
+            some = unpacked.values(most - len(taken))
+            taken = taken + some if taken else some
+            self._handed_out(unpacked)
+        return self._or_broken(taken)
+
     def take_columns(self, most: int) -> "list[pa.RecordBatch]":
         """Return up to `most` records as Arrow batches and move the position after them."""
         taken: list[pa.RecordBatch] = []
@@ -169,7 +178,7 @@ class PartitionState:
             raise BatchError(self._broken.code, f"{where}: {self._broken.sentence}; seek past it to skip it")
         return taken
 
-    def _next(self) -> Unpacked | None:
+    def _next(self, *, values_only: bool = False) -> Unpacked | None:
         """Return the next records to hand out; None if there are none or the next batch is damaged."""
         if self._unpacked is not None:
             return self._unpacked
@@ -177,7 +186,8 @@ class PartitionState:
         while self._chunks and self._broken is None:
             chunk = self._chunks[0]
             try:
-                self._unpacked = chunk.unpack(self.position)
+                unpack = chunk.unpack_values if values_only else chunk.unpack
+                self._unpacked = unpack(self.position)
             except BatchError as problem:
                 self._broken = problem
                 return None

@@ -16,3 +16,10 @@ class PartitionBatch(NamedTuple):
 
     partition: TopicPartition
     records: "pa.RecordBatch"
+
+
+class PartitionValues(NamedTuple):
+    """Values of consecutive records of one partition. A value of None is a tombstone."""
+
+    partition: TopicPartition
+    values: list[bytes | None]

@@ -1,12 +1,12 @@
 """Unpacking of fetched bytes into records in plain Python, batch by batch on demand."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
 from kohort.model import TopicPartition
-from kohort.wire.batches import BatchHeader, Buffer, Record, batches, decode_records
+from kohort.wire.batches import BatchHeader, Buffer, Record, batches, decode_records, decode_values
 from kohort.wire.messages.fetch import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ class Unpacked(Protocol):
     def records(self, most: int) -> list[ConsumerRecord]:
         """Hand out up to `most` of the next records."""
 
+    def values(self, most: int) -> list[bytes | None]:
+        """Hand out only the values of up to `most` of the next records."""
+
     def columns(self, most: int) -> "pa.RecordBatch":
         """Hand out up to `most` of the next records with the columns of `kohort.columns.schema`."""
 
@@ -49,6 +52,9 @@ class Chunk(Protocol):
 
         Raises BatchError, a KafkaError, for bytes that are not a valid batch.
         """
+
+    def unpack_values(self, position: int) -> Unpacked | None:
+        """Do as `unpack`, in the expectation that only values are wanted."""
 
 
 class PlainChunk:
@@ -71,9 +77,30 @@ class PlainChunk:
         """Producers whose transactional records are aborted from here until their control marker."""
 
     def unpack(self, position: int) -> Unpacked | None:
+        return self._unpack(position, self._no_values)
+
+    def unpack_values(self, position: int) -> Unpacked | None:
+        return self._unpack(position, self._values)
+
+    def _no_values(self, at: int, header: BatchHeader, position: int) -> None:
+        return None
+
+    def _values(self, at: int, header: BatchHeader, position: int) -> "PlainValues | None":
+        values = decode_values(self._data, at, check_crc=self._check_crc)
+        if not values:
+            return None
+        del values[: max(0, position - header.base_offset)]
+        return PlainValues(self._partition, values, self._data, at, header)
+
+    def _unpack(
+        self, position: int, values_of: "Callable[[int, BatchHeader, int], PlainValues | None]"
+    ) -> Unpacked | None:
         for at, header in self._batches:
             if header.next_offset <= position or self._hides(header):
                 continue
+            values = values_of(at, header, position)
+            if values is not None:
+                return values
             records = decode_records(self._data, at, check_crc=self._check_crc)
             if records and records[0].offset < position:
                 records = [record for record in records if record.offset >= position]
@@ -128,6 +155,52 @@ class PlainRecords:
             new(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers, kind, epoch))
             for offset, timestamp, key, value, headers in some
         ]
+
+    def values(self, most: int) -> list[bytes | None]:
+        return [record.value for record in self.records(most)]
+
+    def columns(self, most: int) -> "pa.RecordBatch":
+        from kohort.columns import to_columns
+
+        return to_columns(self.records(most))
+
+
+class PlainValues:
+    """Records of one batch without gaps. Only their values are decoded until more is wanted."""
+
+    __slots__ = ("_at", "_data", "_header", "_partition", "_records", "_values", "leader_epoch", "next_offset")
+
+    def __init__(
+        self, partition: TopicPartition, values: list[bytes | None], data: Buffer, at: int, header: BatchHeader
+    ) -> None:
+        self.leader_epoch = _known(header.leader_epoch)
+        self.next_offset = header.next_offset - len(values)
+        self._partition = partition
+        self._values = values
+        self._data = data
+        self._at = at
+        self._header = header
+        self._records: PlainRecords | None = None
+
+    @property
+    def left(self) -> int:
+        return self._header.next_offset - self.next_offset
+
+    def values(self, most: int) -> list[bytes | None]:
+        start = len(self._values) - self.left
+        some = self._values[start : start + most] if start or most < self.left else self._values
+        self.next_offset += len(some)
+        return some
+
+    def records(self, most: int) -> list[ConsumerRecord]:
+        if self._records is None or self._records.next_offset != self.next_offset:
+            # The values have passed the same checks.
+            decoded = decode_records(self._data, self._at, check_crc=False)
+            rest = [record for record in decoded if record.offset >= self.next_offset]
+            self._records = PlainRecords(self._partition, rest, self._header)
+        some = self._records.records(most)
+        self.next_offset = self._records.next_offset
+        return some
 
     def columns(self, most: int) -> "pa.RecordBatch":
         from kohort.columns import to_columns

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from kohort.client.consume.consumer_record import ConsumerRecord
-from kohort.client.consume.partition_batch import PartitionBatch
+from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.model import TopicPartition
 
 
@@ -45,6 +45,11 @@ class UnreadRecords:
 
         runs = groupby(self.take(most), key=_partition)
         return [PartitionBatch(partition, to_columns(run)) for partition, run in runs]
+
+    def take_values(self, most: int) -> list[PartitionValues]:
+        """Remove up to `most` records from the front and return their values."""
+        runs = groupby(self.take(most), key=_partition)
+        return [PartitionValues(partition, [record.value for record in run]) for partition, run in runs]
 
     def hold(self, partition: TopicPartition) -> None:
         """Set the records of a partition aside until `release`."""

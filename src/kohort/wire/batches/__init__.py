@@ -18,7 +18,14 @@ from kohort.wire.batches.batch import (
     stamp,
 )
 from kohort.wire.batches.compression import BatchError, Buffer, Codec, decompress
-from kohort.wire.batches.record_reader import MOST_OFFSET_DELTA, MOST_TIME, Header, Record, decode_records
+from kohort.wire.batches.record_reader import (
+    MOST_OFFSET_DELTA,
+    MOST_TIME,
+    Header,
+    Record,
+    decode_records,
+    decode_values,
+)
 from kohort.wire.batches.record_writer import (
     BatchBuilder,
     encode_batch,
@@ -44,6 +51,7 @@ __all__ = [
     "check_batches",
     "crc_matches",
     "decode_records",
+    "decode_values",
     "decompress",
     "encode_batch",
     "encode_pairs",

@@ -49,6 +49,75 @@ def decode_records(
     return records
 
 
+def decode_values(
+    batch: Buffer, position: int = 0, *, check_crc: bool = True, max_bytes: int = MAX_INFLATED_BYTES
+) -> list[bytes | None] | None:
+    """Return only the values of the batch at `position`, in half the time of `decode_records`.
+
+    Return None if that function is needed: some record has headers or an unusual size, offsets are
+    missing, or the batch is malformed. Raises BatchError for a wrong checksum.
+    """
+    header, data = unpacked(batch, position, check_crc=check_crc, max_bytes=max_bytes)
+    if header.has_gaps:
+        return None
+    try:
+        return _values(data, header.record_count)
+    except IndexError:
+        return None
+
+
+def _values(data: bytes, count: int) -> list[bytes | None] | None:
+    """Return the values of records without headers whose lengths have up to two bytes each, else None."""
+    values: list[bytes | None] = []
+    add = values.append
+    at = 0
+    for _ in range(count):
+        size = data[at]
+        at += 1
+        if size > 127:
+            high = data[at]
+            at += 1
+            if high > 127:
+                return None
+            size += (high - 1) << 7
+        end = at + (size >> 1)
+        at += 1  # attributes
+        while data[at] > 127:
+            at += 1
+        at += 1  # the last byte of the timestamp
+        while data[at] > 127:
+            at += 1
+        at += 1  # the last byte of the offset
+        size = data[at]
+        at += 1
+        if size > 127:
+            high = data[at]
+            at += 1
+            if high > 127:
+                return None
+            size += (high - 1) << 7
+        if not size & 1:
+            at += size >> 1
+
+        size = data[at]
+        at += 1
+        if size > 127:
+            high = data[at]
+            at += 1
+            if high > 127:
+                return None
+            size += (high - 1) << 7
+        if size & 1:
+            add(None)
+        else:
+            start, at = at, at + (size >> 1)
+            add(data[start:at])
+        if data[at] or at + 1 != end:
+            return None  # headers, or malformed
+        at = end
+    return values if at == len(data) else None
+
+
 def unpacked(
     batch: Buffer, position: int = 0, *, check_crc: bool = True, max_bytes: int = MAX_INFLATED_BYTES
 ) -> tuple[BatchHeader, bytes]:
