@@ -14,6 +14,7 @@ from kohort.broker.access.guards import GUARDS
 from kohort.broker.apis import fetch
 from kohort.broker.security import Authentication, ScramCredentials
 from kohort.client.consume.fetch_errors import FetchErrors
+from kohort.client.net import authentication
 from kohort.security import Acl
 from kohort.sim import Plan, Step
 from kohort.sim.plans import ApplicationSettings
@@ -47,6 +48,14 @@ def a_password_that_is_changed() -> Plan:
         MemberResetConnections(30.0, 0),
     ]
     return _secured([ApplicationSettings(group="g", topics=("orders",))], steps)
+
+
+def a_quiet_group() -> Plan:
+    """Two members whose sessions end after 5 s."""
+    members = [ApplicationSettings(group="g", topics=("orders",)) for _ in range(2)]
+    plan = _secured(members, [MemberStart(1.0, 0), MemberStart(2.0, 1), Produce(10.0, "orders", 5)])
+    plan.settings["connections.max.reauth.ms"] = "5000"
+    return plan
 
 
 def _secured(members: list[ApplicationSettings], steps: list[Step]) -> Plan:
@@ -128,6 +137,11 @@ def a_changed_password_counts_until_the_broker_restarts(patch: MonkeyPatch) -> N
         return known.setdefault(user, real(self, user, mechanism))
 
     patch.setattr(ScramCredentials, "credential", first)
+
+
+@plant("S21", plan=a_quiet_group)
+def a_client_does_not_authenticate_again(patch: MonkeyPatch) -> None:
+    patch.setattr(authentication.Authentication, "_start_again", lambda self: None)
 
 
 @plant("S20", hint=13)

@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S20) and events that must eventually occur (L1 to L8), with their texts."""
+"""Invariants that must always hold (S1 to S21) and events that must eventually occur (L1 to L8), with their texts."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ INVARIANTS = {
     "S18": "A response in a fetch session has only partitions that the session requests.",
     "S19": "A client raises or logs each error that brokers return repeatedly.",
     "S20": "A client without a right, or whose password or session is not valid, learns and changes nothing.",
+    "S21": "Without faults, a client authenticates again before its session ends.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",

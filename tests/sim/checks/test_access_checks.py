@@ -36,10 +36,16 @@ class World:
     is_unwell: bool = False
     now: float = 10.0
     broker_knows: bool = True
+    is_faultless: bool = False
 
     def __post_init__(self) -> None:
         self.checks = AccessChecks(
-            self, lambda: self.now, lambda: {ORDERS: "orders"}, lambda broker, user: self.broker_knows, 0.0
+            self,
+            lambda: self.now,
+            lambda: {ORDERS: "orders"},
+            lambda broker, user: self.broker_knows,
+            0.0,
+            is_faultless=self.is_faultless,
         )
 
     def may_be_refused(self, user: str, since: float) -> bool:
@@ -52,6 +58,7 @@ class World:
     def answer(self, name: str, response: object) -> None:
         """Let a request arrive, and be answered a second later."""
         asked = self.checks.asked("m", "broker-1")
+        self.checks.sent_on(CONNECTION, "m", name)
         self.now += 1.0
         self.checks.answered_on(CONNECTION, "m", asked, name)
         if self.checks.is_concerned("m", asked, name):
@@ -122,6 +129,18 @@ def test_nothing_is_answered_after_the_session_has_ended() -> None:
         world.answer("Heartbeat", HeartbeatResponse())
     world.answer("SaslAuthenticate", AUTHENTICATED)
     world.answer("Heartbeat", HeartbeatResponse())
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_without_faults_each_request_arrives_in_the_session(late: bool) -> None:
+    world = World(is_faultless=True)
+    world.answer("SaslAuthenticate", AUTHENTICATED)
+    world.now += 1.5 if late else 0.5
+    if late:
+        with pytest.raises(Violation, match="S21"):
+            world.answer("Heartbeat", HeartbeatResponse())
+    else:
+        world.answer("Heartbeat", HeartbeatResponse())
 
 
 def test_a_password_that_is_rejected_for_long_authenticates_nobody() -> None:

@@ -1,7 +1,8 @@
 """Checks that no client gets an answer without the right to it (S20), or is refused with all rights (S14).
 
 A request is authorized when it arrives. So only rights count that were missing from then until the
-response. A connection whose session has ended gets no responses (KIP-368).
+response. A connection whose session has ended gets no responses (KIP-368), and
+without faults no client sends requests on it (S21).
 """
 
 from __future__ import annotations
@@ -72,11 +73,14 @@ class AccessChecks:
         names: Callable[[], Mapping[UUID, str]],
         knows: Callable[[str, str], bool],
         delay: float,
+        *,
+        is_faultless: bool,
     ) -> None:
         """`names` returns the names of topics.
 
         `knows` returns whether a broker has the latest rights of a user; others have them within `delay` seconds.
         """
+        self._is_faultless = is_faultless
         self._principals = principals
         self._now = now
         self._names = names
@@ -84,6 +88,8 @@ class AccessChecks:
         self._delay = delay
         self._expires: dict[int, float] = {}
         """Latest end of each connection's session."""
+        self._should_renew: dict[int, float] = {}
+        """Earliest end of each connection's session."""
 
     def asked(self, client: str, broker: str) -> Asked:
         """Return what `answered` needs of the moment at which a request arrives."""
@@ -98,6 +104,12 @@ class AccessChecks:
         if self._principals.may_be_refused(client, asked.at - self._delay):
             return ""
         return f"{client} has all rights and the right password"
+
+    def sent_on(self, connection: int, client: str, name: str) -> None:
+        """Check that a request arrives before the session of its connection ends. Raises Violation."""
+        ends = self._should_renew.get(connection)
+        if self._is_faultless and ends is not None and self._now() > ends and name not in _ANYBODY:
+            raise Violation("S21", f"{client} sends {name}, although its session ended at {ends:.3f}")
 
     def answered_on(self, connection: int, client: str, asked: Asked, name: str) -> None:
         """Check that a response on a connection belongs to a session. Raises Violation."""
@@ -127,8 +139,10 @@ class AccessChecks:
         if asked.is_rejected and client in self._principals.rejected:
             raise Violation("S20", f"{client} is authenticated with a password that is not its own any more")
         self._expires.pop(connection, None)
-        if response.session_lifetime_ms:
-            self._expires[connection] = self._now() + response.session_lifetime_ms / 1000
+        self._should_renew.pop(connection, None)
+        if lifetime := response.session_lifetime_ms / 1000:
+            self._expires[connection] = self._now() + lifetime
+            self._should_renew[connection] = asked.at + lifetime
 
     def _got(self, lost: frozenset[LostRight], name: str, response: Any) -> Iterator[str]:
         no_group = LostRight(Right.READ_GROUP, "") in lost

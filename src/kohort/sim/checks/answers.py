@@ -69,6 +69,7 @@ class Answers:
                 key, version, correlation_id = _HEAD.unpack_from(frame)
                 self._asked[number, correlation_id] = frame
                 if self.access is not None:
+                    self._check_session(self.access, end, key)
                     self._arrived[number, correlation_id] = self.access.asked(end.other.loop.name, end.loop.name)
                 if key == _JOIN_GROUP and end.other.is_closing():
                     self.replaced_joins[end.other.loop.name] = self._now()
@@ -98,6 +99,12 @@ class Answers:
                 elif code and (why := _unfitting(asked, code)):
                     self._failed(Violation("S14", f"{who} answered {name} v{version} with {code.name}: {why}"))
                 self.codes[answer] += 1
+
+    def _check_session(self, access: AccessChecks, end: Transport, key: int) -> None:
+        try:
+            access.sent_on(end.other.number, end.other.loop.name, APIS[key].name)
+        except Violation as problem:
+            self._failed(problem)
 
     def _check_access(
         self,

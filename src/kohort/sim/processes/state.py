@@ -129,6 +129,7 @@ class WorldState:
             lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()},
             self._knows_rights,
             _RIGHTS_WITHIN if self.plan.cluster else 0.0,
+            is_faultless=is_faultless(self.plan),
         )
 
     def _knows_rights(self, broker: str, user: str) -> bool:
