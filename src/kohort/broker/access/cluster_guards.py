@@ -97,7 +97,7 @@ def describe_configs(access: RequestAccess, request: DescribeConfigsRequest) -> 
             resource_name=resource.resource_name,
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "resources",
         lambda resource: _may_config(access, Operation.DESCRIBE_CONFIGS, resource),
@@ -119,7 +119,7 @@ def alter_configs(access: RequestAccess, request: replacing.AlterConfigsRequest)
             resource_name=resource.resource_name,
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "resources",
         lambda resource: _may_config(access, Operation.ALTER_CONFIGS, resource),
@@ -144,7 +144,7 @@ def incremental_alter_configs(
             resource_name=resource.resource_name,
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "resources",
         lambda resource: _may_config(access, Operation.ALTER_CONFIGS, resource),

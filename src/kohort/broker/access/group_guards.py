@@ -111,7 +111,7 @@ def consumer_group_describe(
                 group.authorized_operations = access.group_bits(group.group_id)
 
     access.amend(amend)
-    return access.only(
+    return access.keep_allowed(
         request,
         "group_ids",
         lambda group_id: access.group(Operation.DESCRIBE, group_id),
@@ -143,7 +143,9 @@ def find_coordinator(access: RequestAccess, request: FindCoordinatorRequest) -> 
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.sentence)
 
     if access.call.version >= 4:
-        return access.only(request, "coordinator_keys", allowed, refused, FindCoordinatorResponse(), "coordinators")
+        return access.keep_allowed(
+            request, "coordinator_keys", allowed, refused, FindCoordinatorResponse(), "coordinators"
+        )
     if allowed(request.key):
         return request
     access.refuse(FindCoordinatorResponse(error_code=code, error_message=code.sentence, node_id=-1, host="", port=-1))
@@ -160,7 +162,7 @@ def describe_groups(access: RequestAccess, request: DescribeGroupsRequest) -> De
                     group.authorized_operations = access.group_bits(group.group_id)
 
         access.amend(amend)
-    return access.only(
+    return access.keep_allowed(
         request,
         "groups",
         lambda group_id: access.group(Operation.DESCRIBE, group_id),
@@ -183,7 +185,7 @@ def list_groups(access: RequestAccess, request: ListGroupsRequest) -> ListGroups
 
 def delete_groups(access: RequestAccess, request: DeleteGroupsRequest) -> DeleteGroupsRequest | None:
     """Delete the groups that the client may delete."""
-    return access.only(
+    return access.keep_allowed(
         request,
         "groups_names",
         lambda group_id: access.group(Operation.DELETE, group_id),
@@ -208,7 +210,7 @@ def offset_delete(access: RequestAccess, request: OffsetDeleteRequest) -> Offset
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.READ, topic.name),
@@ -235,10 +237,10 @@ def offset_commit(access: RequestAccess, request: OffsetCommitRequest) -> Offset
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
-        lambda topic: access.identified(Operation.READ, topic.name, topic.topic_id),
+        lambda topic: access.topic_or_id(Operation.READ, topic.name, topic.topic_id),
         refused,
         OffsetCommitResponse(),
         "topics",
@@ -268,7 +270,9 @@ def offset_fetch(access: RequestAccess, request: OffsetFetchRequest) -> OffsetFe
                 continue
             if group.group_id in of_all:
                 group.topics = [
-                    topic for topic in group.topics if access.identified(Operation.DESCRIBE, topic.name, topic.topic_id)
+                    topic
+                    for topic in group.topics
+                    if access.topic_or_id(Operation.DESCRIBE, topic.name, topic.topic_id)
                 ]
             group.topics.extend(by_group.get(group.group_id, ()))
 
@@ -277,7 +281,7 @@ def offset_fetch(access: RequestAccess, request: OffsetFetchRequest) -> OffsetFe
     def refused(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_DENIED)
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "groups",
         lambda group: access.group(Operation.DESCRIBE, group.group_id),
@@ -288,7 +292,7 @@ def offset_fetch(access: RequestAccess, request: OffsetFetchRequest) -> OffsetFe
 
 
 def _may_describe(access: RequestAccess, topic: OffsetFetchRequestTopics) -> bool:
-    return access.identified(Operation.DESCRIBE, topic.name, topic.topic_id)
+    return access.topic_or_id(Operation.DESCRIBE, topic.name, topic.topic_id)
 
 
 def _refused_topics(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
@@ -323,7 +327,7 @@ def _offset_fetch_of_one(access: RequestAccess, request: OffsetFetchRequest) -> 
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.DESCRIBE, topic.name),

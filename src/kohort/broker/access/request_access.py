@@ -49,7 +49,7 @@ class RequestAccess:
         """Return whether the client may do this with any topic that could exist."""
         return self._control.may_with_any(self.call.connection, operation, ResourceType.TOPIC)
 
-    def identified(self, operation: Operation, name: str, topic_id: UUID) -> bool:
+    def topic_or_id(self, operation: Operation, name: str, topic_id: UUID) -> bool:
         """Return whether the client may do this with a topic that has a name or an ID.
 
         An unknown ID is allowed: the handler answers that it is unknown.
@@ -98,7 +98,7 @@ class RequestAccess:
 
         self.call.amend = amended
 
-    def only(
+    def keep_allowed(
         self,
         request: _M,
         items: str,

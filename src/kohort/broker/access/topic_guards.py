@@ -88,7 +88,7 @@ def produce(access: RequestAccess, request: ProduceRequest) -> ProduceRequest | 
         )
 
     def allowed(topic: TopicProduceData) -> bool:
-        return access.identified(Operation.WRITE, topic.name, topic.topic_id)
+        return access.topic_or_id(Operation.WRITE, topic.name, topic.topic_id)
 
     transactional_id = request.transactional_id
     if transactional_id is not None and not access.transactional_id(Operation.WRITE, transactional_id):
@@ -104,7 +104,7 @@ def produce(access: RequestAccess, request: ProduceRequest) -> ProduceRequest | 
         access.call.complete_without_answer()  # the producer cannot be notified otherwise (Kafka does the same)
         connection.refuse(f"a produce request without acknowledgement is not authorized for {connection.principal}")
         return None
-    return access.only(request, "topic_data", allowed, refused, ProduceResponse(), "responses")
+    return access.keep_allowed(request, "topic_data", allowed, refused, ProduceResponse(), "responses")
 
 
 def fetch(access: RequestAccess, request: FetchRequest) -> FetchRequest | None:
@@ -124,7 +124,7 @@ def list_offsets(access: RequestAccess, request: ListOffsetsRequest) -> ListOffs
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.DESCRIBE, topic.name),
@@ -149,7 +149,7 @@ def offset_for_leader_epoch(
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.DESCRIBE, topic.topic),
@@ -192,7 +192,7 @@ def metadata(access: RequestAccess, request: MetadataRequest) -> MetadataRequest
 
     def allowed(topic: MetadataRequestTopic) -> bool:
         if topic.topic_id != NO_TOPIC_ID or topic.name is None:
-            return access.identified(Operation.DESCRIBE, "", topic.topic_id)
+            return access.topic_or_id(Operation.DESCRIBE, "", topic.topic_id)
         if not access.topic(Operation.DESCRIBE, topic.name):
             return False
         if not may_create or access.exists(topic.name):
@@ -259,7 +259,7 @@ def create_topics(access: RequestAccess, request: CreateTopicsRequest) -> Create
                 topic.configs = []
 
     access.amend(hide_configs)
-    return access.only(request, "topics", allowed, refused, CreateTopicsResponse(), "topics")
+    return access.keep_allowed(request, "topics", allowed, refused, CreateTopicsResponse(), "topics")
 
 
 def delete_topics(access: RequestAccess, request: DeleteTopicsRequest) -> DeleteTopicsRequest | None:
@@ -278,7 +278,7 @@ def delete_topics(access: RequestAccess, request: DeleteTopicsRequest) -> Delete
         return result
 
     if access.call.version < 6:
-        return access.only(
+        return access.keep_allowed(
             request,
             "topic_names",
             lambda name: access.topic(Operation.DELETE, name),
@@ -286,10 +286,10 @@ def delete_topics(access: RequestAccess, request: DeleteTopicsRequest) -> Delete
             DeleteTopicsResponse(),
             "responses",
         )
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
-        lambda topic: access.identified(Operation.DELETE, topic.name or "", topic.topic_id),
+        lambda topic: access.topic_or_id(Operation.DELETE, topic.name or "", topic.topic_id),
         refused,
         DeleteTopicsResponse(),
         "responses",
@@ -310,7 +310,7 @@ def delete_records(access: RequestAccess, request: DeleteRecordsRequest) -> Dele
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.DELETE, topic.name),
@@ -326,7 +326,7 @@ def create_partitions(access: RequestAccess, request: CreatePartitionsRequest) -
     def refused(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
         return CreatePartitionsTopicResult(name=topic.name, error_code=_DENIED, error_message=None)
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.ALTER, topic.name),
@@ -348,7 +348,7 @@ def describe_producers(access: RequestAccess, request: DescribeProducersRequest)
             ],
         )
 
-    return access.only(
+    return access.keep_allowed(
         request,
         "topics",
         lambda topic: access.topic(Operation.READ, topic.name),
