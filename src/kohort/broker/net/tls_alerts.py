@@ -20,27 +20,37 @@ class Alert:
     """The alert of one handshake, which the current task is about to begin. The caller closes it."""
 
     def __init__(self, accepted: socket.socket) -> None:
-        """Raise OSError if there is no file descriptor left."""
-        self.unsent = b""
-        """Bytes that the failed handshake wrote and did not send."""
-        # The loop closes the socket before the caller learns of the failure.
-        self._socket = accepted.dup()
+        self._accepted = accepted
+        self._socket: socket.socket | None = None
+        self._unsent = b""
         _current.set(self)
+
+    def keep(self, unsent: bytes) -> None:
+        """Keep the bytes that the handshake wrote when it failed, and the socket.
+
+        The loop closes the socket before the caller learns of the failure. Until then, a handshake needs one file
+        descriptor, because many may be under way.
+        """
+        self._unsent = unsent
+        with suppress(OSError):  # there is no file descriptor left: the client gets no alert
+            self._socket = self._accepted.dup()
 
     def send(self, error: ssl.SSLError) -> None:
         """Send the alert of a handshake that failed with this error, as far as the client can take it now."""
-        if not self.unsent and error.reason in _NOT_TLS:
-            self.unsent = _PROTOCOL_VERSION
+        if self._socket is None:
+            return
+        unsent = _PROTOCOL_VERSION if not self._unsent and error.reason in _NOT_TLS else self._unsent
         with suppress(OSError):  # the client may be gone
             self._socket.setblocking(False)
-            self._socket.send(self.unsent)
+            self._socket.send(unsent)
             self._socket.shutdown(socket.SHUT_WR)
             # Closing a socket with unread data resets the connection, and the client could lose the alert.
             self._socket.recv(_UNREAD_BYTES)
 
     def close(self) -> None:
         """Release the socket."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
 
 _current: ContextVar[Alert | None] = ContextVar("_current", default=None)
@@ -60,7 +70,7 @@ class _Handshake(ssl.SSLObject):
             raise
         except ssl.SSLError:
             if self.alert is not None:
-                self.alert.unsent = self.outgoing.read()
+                self.alert.keep(self.outgoing.read())
             raise
 
 

@@ -109,23 +109,21 @@ class TlsServer:
     async def _shake_hands(self, accepted: socket.socket, peer: str) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
-        alert: Alert | None = None
+        alert = Alert(accepted)
         try:
-            alert = Alert(accepted)
             await loop.connect_accepted_socket(
                 self._new_connection, accepted, ssl=self._tls.context(), ssl_handshake_timeout=self._timeout_s
             )
         except (OSError, EOFError) as error:  # ssl.SSLError and TimeoutError are OSErrors
             log.info("TLS handshake failed peer=%s reason=%s", peer, _reason(error))
-            if alert is not None and isinstance(error, ssl.SSLError):
+            if isinstance(error, ssl.SSLError):
                 alert.send(error)
             accepted.close()
         except BaseException:
             accepted.close()
             raise
         finally:
-            if alert is not None:
-                alert.close()
+            alert.close()
 
 
 def _drop(handshake: asyncio.Task[None], peer: str, reason: str) -> None:
