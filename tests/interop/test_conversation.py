@@ -34,10 +34,10 @@ async def differences_in(part: str, kohorts_own: Mapping[str, str]) -> list[Diff
     return list(differences(*told))
 
 
-@pytest.mark.long("eight pairs of brokers, two times, alone on the machine")
+@pytest.mark.long("nine pairs of brokers, two times, alone on the machine")
 @pytest.mark.kafka
 @pytest.mark.interop
-@pytest.mark.timeout(600)  # eight pairs of brokers, each for half a minute at most where the machine is quiet
+@pytest.mark.timeout(600)  # nine pairs of brokers, each for half a minute at most where the machine is quiet
 @pytest.mark.parametrize(
     ("kohorts_own", "expected"),
     [

@@ -52,6 +52,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     },
+    # Alone, because a quota of this host closes new connections.
+    "quotas": _COMMON,
     "permissions": {
         **_CONSUMER,
         "auto.create.topics.enable": "false",

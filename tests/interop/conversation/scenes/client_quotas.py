@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping, Sequence
 
 from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
@@ -11,6 +12,7 @@ from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.interop.conversation.scenes.records import batch, produce_request
 from tests.interop.conversation.stage import Stage, scene
 
+alone = functools.partial(scene, part="quotas")
 Parts = Sequence[tuple[str, str | None]]
 PRODUCER, CONSUMER, REQUESTS, MUTATIONS, CONNECTIONS = (
     "producer_byte_rate",
@@ -59,7 +61,7 @@ async def until_known(s: Stage, client_id: str, quotas: Mapping[str, float]) -> 
     raise AssertionError(f"the quotas of {client_id} do not become {quotas}")
 
 
-@scene
+@alone
 async def client_quotas(s: Stage) -> None:
     """Quotas of clients that are in no scene. One scene, because some of its filters find all quotas."""
     await _quotas_come_and_go(s)
