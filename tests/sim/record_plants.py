@@ -28,8 +28,8 @@ from tests.sim.planting import plant
 
 @plant("S16", hint=4)
 def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
-    def at_once(commit: Any, call: Any, request: Any, answers: Any, nodes: Any) -> None:
-        produce._reply(call, request, answers, nodes)
+    def at_once(broker: Any, commit: Any, call: Any, request: Any, answers: Any, nodes: Any) -> None:
+        produce._reply(broker, call, request, answers, nodes)
 
     patch.setattr(produce, "_answer_when_durable", at_once)
 

@@ -163,20 +163,27 @@ class Security:
             self._apply(user)
 
     def _apply(self, user: str) -> None:
-        """Store what that user may do on a running broker; try again if there is none."""
-        broker = self._world.brokers.active
-        if broker is not None:
-            with suppress(OSError):
-                broker.leadership.catch_up()
-                self._store(broker, user)
-                return
+        """Let a running broker store what that user may do; try again if there is none."""
         if user not in self._waiting:
             self._waiting.add(user)
             self._world.after(_RETRY_S, partial(self._apply_again, user))
+        brokers = self._world.brokers
+        broker = brokers.active
+        if broker is not None:
+            loop = brokers.processes[broker.node_id - 1].loop
+            assert loop is not None
+            loop.call_soon(self._apply_on, broker, user)  # a broker that catches up may begin to lead a shard
 
     def _apply_again(self, user: str) -> None:
-        self._waiting.discard(user)
-        self._apply(user)
+        if user in self._waiting:
+            self._waiting.discard(user)
+            self._apply(user)
+
+    def _apply_on(self, broker: SimulatedBroker, user: str) -> None:
+        with suppress(OSError):
+            broker.leadership.catch_up()
+            self._store(broker, user)
+            self._waiting.discard(user)
 
     def _store(self, broker: SimulatedBroker, user: str) -> None:
         rejects, now = self._rejections[user] > 0, self._world.now
@@ -199,7 +206,7 @@ class Security:
             control.add(sorted(after - before))
             control.remove(sorted(before - after))
             self.lost[user] = wanted
-        if was_unwell and not self._is_unwell(user):
+        if was_unwell:
             self._recovered[user] = now
 
     def _acls(self, user: str, lost: frozenset[LostRight] = frozenset()) -> list[Acl]:
