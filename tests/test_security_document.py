@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.security.certificates import new_certificates
+from tests.broker.security.issuer import new_key
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort, running_kohort
 from tests.interop.process import ServerProcess
@@ -90,6 +92,55 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         found.admin("produce", "orders", stdin="one\n")
         found.admin("consume", "orders", "--group", "billing", "--from-beginning", "--max", "1")
         yield found
+
+
+def test_the_other_ways_to_authenticate_work_as_written(tmp_path: Path) -> None:
+    certificates = new_certificates(tmp_path)
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [new_key("first").as_dict(private=False)]}))
+    text = block_with(DOCUMENT, "properties", "jwks.endpoint")
+    for written, here in (
+        ("://:9093", "://127.0.0.1:0"),
+        ("://:9094", "://127.0.0.1:0"),
+        ("clients-ca.pem", str(certificates.ca_file)),
+        ("broker.pem", str(certificates.key_store())),
+        ("https://issuer.example.com/keys", f"file://{keys}"),
+    ):
+        assert written in text
+        text = text.replace(written, here)
+    file = tmp_path / "broker.properties"
+    file.write_text(text + "\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
+    certificate = certificates.key_store("dora")
+    process = ServerProcess(
+        kohort("broker", "--memory", "--config", str(file), "--set", "super.users=User:bob;User:dora")
+    )
+    try:
+        sasl, tls = (
+            process.wait_for(rf"listening on (\S+) with {protocol};", 20.0)[1] for protocol in ("SASL_SSL", "SSL")
+        )
+
+        def creates(address: str, name: str, **options: str) -> str:
+            options = {"ssl_ca_location": str(certificates.ca_file), **options}
+            given = {f"KOHORT_{option.upper()}": value for option, value in options.items()}
+            done = subprocess.run(
+                kohort("topic", "create", name, "--bootstrap", address),
+                env={**os.environ, **given},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            return done.stdout + done.stderr
+
+        plain = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
+        login = {**plain, "sasl_username": "bob", "sasl_password": "a password"}
+        assert "created one" in creates(sasl, "one", **login)
+        assert "rejects user 'bob'" in creates(sasl, "two", **{**login, "sasl_password": "another one"})
+        with_certificate = {"security_protocol": "SSL", "ssl_certificate_location": str(certificate)}
+        assert "created three" in creates(tls, "three", **with_certificate)
+        assert "certificate" in creates(tls, "four", security_protocol="SSL")
+    finally:
+        process.kill()
 
 
 def acls_of(user: str) -> list[list[str]]:
