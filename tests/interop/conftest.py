@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import QUICK_CONSUMER_GROUPS
 from tests.interop.secured import SecuredBroker, running_secured_broker
 
 _numbers = itertools.count()
@@ -24,5 +25,5 @@ def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kafka_tools: None
 ) -> Iterator[SecuredBroker]:
     """Each broker with listeners that want a login."""
-    with running_secured_broker(request.param, tmp_path_factory.mktemp("secured")) as broker:
+    with running_secured_broker(request.param, tmp_path_factory.mktemp("secured"), QUICK_CONSUMER_GROUPS) as broker:
         yield broker

@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from joserfc.jwk import Key
@@ -96,13 +97,23 @@ class SecuredBroker:
 
     def allow(self, user: str, operation: str, *, topic: str = "", group: str = "") -> None:
         """Let the user do this with a topic or a group."""
-        kind, name = (ResourceType.TOPIC, topic) if topic else (ResourceType.GROUP, group)
-        acl = AclBinding(
-            *(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*"),
-            *(AclOperation[operation], AclPermissionType.ALLOW),
-        )
+        acl = AclBinding(*_acl(user, operation, topic, group))
         for done in self._admin.create_acls([acl]).values():
             done.result(20.0)
+
+    def no_longer_allow(self, user: str, operation: str, *, topic: str = "", group: str = "") -> None:
+        """Remove what `allow` has added."""
+        acls = AclBindingFilter(*_acl(user, operation, topic, group))
+        for done in self._admin.delete_acls([acls]).values():
+            assert len(done.result(20.0)) == 1
+
+
+def _acl(user: str, operation: str, topic: str, group: str) -> tuple[Any, ...]:
+    kind, name = (ResourceType.TOPIC, topic) if topic else (ResourceType.GROUP, group)
+    return (
+        *(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*"),
+        *(AclOperation[operation], AclPermissionType.ALLOW),
+    )
 
 
 @contextlib.contextmanager
