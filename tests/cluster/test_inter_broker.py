@@ -110,7 +110,7 @@ async def test_a_change_of_listeners_names_the_brokers_that_differ(
     settings = {name: value for name, value in secured(tmp_path).items() if name != "authorizer.class.name"}
     alike = BrokerOptions(data=tmp_path / "data", shared=True, settings=settings)
 
-    def told() -> list[str]:
+    def warnings() -> list[str]:
         return [message for message in caplog.messages if "different listeners" in message]
 
     async with (
@@ -118,13 +118,14 @@ async def test_a_change_of_listeners_names_the_brokers_that_differ(
         Broker(BrokerOptions(data=tmp_path / "data", shared=True, node_id=2, settings=settings)),
     ):
         await so(lambda: len(first.leadership.nodes) == 2)
-        assert told() == []
+        assert warnings() == []
         async with Broker(BrokerOptions(port=0, data=tmp_path / "data", shared=True, node_id=3)) as third:
             await so(lambda: len(first.leadership.nodes) == 3)
-            await so(lambda: len(told()) >= 3)
+            await so(lambda: len(warnings()) >= 3)
             assert first.own_node.listeners == {"PLAINTEXT", "OWN"} and third.own_node.listeners == {"PLAINTEXT"}
-        assert len(told()) == 3, "each broker says it once"
-        assert all("broker 1 OWN, PLAINTEXT; broker 2 OWN, PLAINTEXT; broker 3 PLAINTEXT" in each for each in told())
+        assert len(warnings()) == 3, "each broker says it once"
+        listed = "broker 1 OWN, PLAINTEXT; broker 2 OWN, PLAINTEXT; broker 3 PLAINTEXT"
+        assert all(listed in warning for warning in warnings())
 
 
 def test_a_broker_has_an_address_only_at_its_listeners() -> None:
