@@ -11,7 +11,7 @@ from kohort.columns.page import PAGE_BYTES, BufferPool
 from kohort.columns.schema import SCHEMA
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.wire.batches import Record, decode_records, encode_batch
+from kohort.wire.batches import Record, decode_records, decode_values, encode_batch
 from kohort.wire.batches.batch import HEADER_SIZE, batches, check_batches, read_header, seal
 from kohort.wire.batches.compression import FREE_INFLATED_BYTES, MAX_RATIO, BatchError, Codec, compress, decompress
 from kohort.wire.batches.scanning.record_filter import scan_records, with_records
@@ -33,10 +33,11 @@ def run_batches(data: bytes) -> object:
 
 
 def batch_agrees(data: bytes, value: object) -> None:
-    """The two other decoders in plain Python agree with `decode_records`, the strictest one."""
+    """The other decoders in plain Python agree with `decode_records`, the strictest one."""
     records = decode_records(data)
     _, pairs = decode_pairs(data)
     assert pairs == [(record.key, record.value) for record in records]
+    assert decode_values(data) in (None, [record.value for record in records])
     header, unpacked, scanned = scan_records(data)
     assert [(record.offset, record.key, record.is_tombstone) for record in scanned] == [
         (record.offset, record.key, record.value is None) for record in records
@@ -167,6 +168,7 @@ def _grant_of_columns(data: bytes) -> int:
 TARGETS = (
     Target("batches", run_batches, (BatchError,), buffer_seeds, mend=sealed),
     Target("batch", decode_records, (BatchError,), batch_seeds, batch_agrees, repacked, grant_of_batch),
+    Target("values", decode_values, (BatchError,), batch_seeds, mend=repacked, grant=grant_of_batch),
     Target("pairs", decode_pairs, (BatchError,), batch_seeds, mend=repacked, grant=grant_of_batch),
     Target("scan", run_scan, (BatchError,), batch_seeds, mend=repacked, grant=grant_of_batch),
     Target("columns", run_columns, (BatchError,), buffer_seeds, columns_agree, repacked, _grant_of_columns),

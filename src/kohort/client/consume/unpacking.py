@@ -1,7 +1,7 @@
 """Unpacking of fetched bytes into records in plain Python, batch by batch on demand."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
@@ -77,30 +77,18 @@ class PlainChunk:
         """Producers whose transactional records are aborted from here until their control marker."""
 
     def unpack(self, position: int) -> Unpacked | None:
-        return self._unpack(position, self._no_values)
+        return self._unpack(position, values_only=False)
 
     def unpack_values(self, position: int) -> Unpacked | None:
-        return self._unpack(position, self._values)
+        return self._unpack(position, values_only=True)
 
-    def _no_values(self, at: int, header: BatchHeader, position: int) -> None:
-        return None
-
-    def _values(self, at: int, header: BatchHeader, position: int) -> "PlainValues | None":
-        values = decode_values(self._data, at, check_crc=self._check_crc)
-        if not values:
-            return None
-        del values[: max(0, position - header.base_offset)]
-        return PlainValues(self._partition, values, self._data, at, header)
-
-    def _unpack(
-        self, position: int, values_of: "Callable[[int, BatchHeader, int], PlainValues | None]"
-    ) -> Unpacked | None:
+    def _unpack(self, position: int, *, values_only: bool) -> Unpacked | None:
         for at, header in self._batches:
             if header.next_offset <= position or self._hides(header):
                 continue
-            values = values_of(at, header, position)
-            if values is not None:
-                return values
+            if values_only and (values := decode_values(self._data, at, check_crc=self._check_crc)):
+                del values[: max(0, position - header.base_offset)]
+                return PlainValues(self._partition, values, self._data, at, header)
             records = decode_records(self._data, at, check_crc=self._check_crc)
             if records and records[0].offset < position:
                 records = [record for record in records if record.offset >= position]
@@ -194,7 +182,7 @@ class PlainValues:
 
     def records(self, most: int) -> list[ConsumerRecord]:
         if self._records is None or self._records.next_offset != self.next_offset:
-            # The values have passed the same checks.
+            # The checksum is known to be right.
             decoded = decode_records(self._data, self._at, check_crc=False)
             rest = [record for record in decoded if record.offset >= self.next_offset]
             self._records = PlainRecords(self._partition, rest, self._header)

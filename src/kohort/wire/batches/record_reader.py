@@ -80,6 +80,8 @@ def _values(data: bytes, count: int) -> list[bytes | None] | None:
             if high > 127:
                 return None
             size += (high - 1) << 7
+        if size & 1:
+            return None
         end = at + (size >> 1)
         at += 1  # attributes
         while data[at] > 127:
