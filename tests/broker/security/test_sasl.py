@@ -296,6 +296,15 @@ async def test_the_challenge_for_an_unknown_user_does_not_change(tmp_path: Path)
     assert len(challenges) == 4 and len(set(challenges)) == 1
 
 
+async def test_the_brokers_of_a_cluster_invent_the_same_challenge(start_broker: MakeBroker, tmp_path: Path) -> None:
+    brokers = [
+        await start_broker(BrokerOptions(settings=SETTINGS, data=tmp_path / "data", shared=True, node_id=node_id))
+        for node_id in (1, 2)
+    ]
+    first, second = [await challenge_for(broker, "nobody") for broker in brokers]
+    assert first == second
+
+
 async def test_an_unknown_user_has_as_many_iterations_as_most_users(secured: Broker) -> None:
     assert (await challenge_for(secured, "nobody")).endswith(b",i=4096")
     for user in ("carol", "dave"):
