@@ -230,3 +230,14 @@ def test_java(any_broker: Broker, kafka_tools: None, fresh: str, tmp_path: Path)
     described = run_tool(f"{tools}TopicCommand", *server, "--describe", "--topic", fresh)
     assert "PartitionCount: 4" in described
     assert "retention.ms=70000000" in described
+
+
+@pytest.mark.java
+def test_quotas_of_the_java_tool(any_broker: Broker, kafka_tools: None, fresh: str) -> None:
+    configs = ("kafka.admin.ConfigCommand", "--bootstrap-server", any_broker.bootstrap)
+    about = ("--user", fresh, "--client-defaults")
+    run_tool(*configs, "--alter", *about, "--add-config", "producer_byte_rate=1048576")
+    expected = f"Quota configs for user-principal '{fresh}', the default client-id are producer_byte_rate=1048576.0"
+    settled("the quota", lambda: expected in run_tool(*configs, "--describe", *about))
+    run_tool(*configs, "--alter", *about, "--delete-config", "producer_byte_rate")
+    settled("no quota", lambda: "Quota" not in run_tool(*configs, "--describe", *about))
