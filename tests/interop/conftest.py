@@ -20,10 +20,10 @@ def fresh() -> str:
     return f"t{next(_numbers)}-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture(params=["kohort", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=["kohort", pytest.param("kafka", marks=pytest.mark.kafka)])
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kafka_tools: None
 ) -> Iterator[SecuredBroker]:
-    """Each broker with listeners that want a login."""
+    """Each broker with listeners that want a login. Its tests share users, but no topic and no group."""
     with running_secured_broker(request.param, tmp_path_factory.mktemp("secured"), QUICK_CONSUMER_GROUPS) as broker:
         yield broker
