@@ -20,7 +20,7 @@ from kohort.member import (
 )
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import Computation
-from tests.member.consumer_by_hand import IDS, T0, T1, ConsumerByHand, owned_in, phase_of, stable
+from tests.member.consumer_by_hand import IDS, INTERVAL_MS, T0, T1, ConsumerByHand, owned_in, phase_of, stable
 
 GONE = [
     ErrorCode.NOT_COORDINATOR,
@@ -140,6 +140,29 @@ def test_a_look_up_that_is_refused_for_good_ends_the_member() -> None:
     hand.handle(Subscribe(frozenset({"t"})))
     error = hand.handle(CoordinatorUnavailable(ErrorCode.GROUP_AUTHORIZATION_FAILED)).error
     assert error is not None and error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert phase_of(hand) is Phase.FATAL
+
+
+def test_a_member_that_may_no_longer_describe_a_topic_tries_until_it_may_again() -> None:
+    hand = stable(T0)
+    hand.wait(INTERVAL_MS)
+    warned = [hand.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not t").warning]
+    for _ in range(2):
+        hand.wait(1_000, MemberTimer.RETRY)
+        warned.append(hand.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not t").warning)
+    assert warned == ["its heartbeats are rejected until that changes: not t", None, None]
+    hand.wait(1_000, MemberTimer.RETRY)
+    hand.beat()
+    assert phase_of(hand) is Phase.STABLE and hand.member.owned == {T0}
+    hand.wait(INTERVAL_MS)
+    assert hand.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not t").warning is not None
+
+
+def test_a_member_that_may_not_describe_a_topic_when_it_joins_first_ends() -> None:
+    hand = ConsumerByHand()
+    hand.start("t")
+    error = hand.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not t").error
+    assert error is not None and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert phase_of(hand) is Phase.FATAL
 
 

@@ -73,6 +73,7 @@ def heartbeat_answered(member: ConsumerState, request: int, response: ConsumerGr
         heartbeat_failed(member, request, code, response.error_message)
         return
     _remove_in_flight(member, request)
+    member.lacks_topic_right = False
     member.link.progressed(member.now)
     member.commits.rebalanced()
     if response.heartbeat_interval_ms not in (member.interval_ms, 0):
@@ -85,7 +86,7 @@ def heartbeat_answered(member: ConsumerState, request: int, response: ConsumerGr
         return
     if member.generation is None and member.wanted_subscription.weight is not None and not response.takes_weights:
         member.actions.warning = f"{_NO_WEIGHTS} {member.wanted_subscription.weight:g}"
-    member.generation = response.member_epoch
+    member.generation, member.has_joined = response.member_epoch, True
     if response.assignment is not None and member.phase in IN_GROUP:
         receive_target(member, response.assignment)
     if response.computation is not None and member.phase in IN_GROUP:

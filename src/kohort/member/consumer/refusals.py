@@ -25,6 +25,12 @@ def refused(member: ConsumerState, code: ErrorCode, message: str | None = None) 
             member.link.back_off(member.now)
         case _ if code.retriable:
             member.link.back_off(member.now)
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED if member.has_joined:
+            # As in Java's client: the member keeps trying, so that it goes on when it has the right again.
+            if not member.lacks_topic_right:
+                member.lacks_topic_right = True
+                member.actions.warning = f"its heartbeats are rejected until that changes: {message or code.sentence}"
+            member.link.back_off(member.now)
         case ErrorCode.UNSUPPORTED_VERSION:
             member.fail(KafkaError(code, message or _TOO_OLD))
         case ErrorCode.GROUP_AUTHORIZATION_FAILED:

@@ -59,6 +59,10 @@ class ConsumerState(AnyMember):
         """Heartbeat in flight that reports it; None once it is answered."""
         self.may_be_member = False
         """Whether the coordinator may have this member in the group, perhaps by a heartbeat with a lost answer."""
+        self.has_joined = False
+        """Whether the coordinator has ever accepted this member."""
+        self.lacks_topic_right = False
+        """Whether the last heartbeat was rejected because the member may not describe a topic of its subscription."""
         self.leave_heartbeat: int | None = None
         """Heartbeat with which the member leaves."""
         self.computed: Computed | None = None

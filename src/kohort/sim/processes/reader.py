@@ -24,7 +24,7 @@ from kohort.client.consume import Commits
 from kohort.client.membership import MemberDriver, positions_of
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.sim.checks import Reading, Records
+from kohort.sim.checks import REFUSALS, Reading, Records
 from kohort.sim.plans import ApplicationSettings
 from kohort.sim.processes.application import Application, Observer
 from kohort.sim.processes.killable_clients import KillableConsumer
@@ -221,7 +221,9 @@ class Reader(Application):
 
     def _raised(self, problem: KohortError) -> None:
         self._records.errors.raised(problem)
-        if isinstance(problem, KafkaError) and problem.code in _OVER:
+        driver = self._driver()
+        is_out = driver is not None and driver.error is not None and driver.error.code in REFUSALS
+        if isinstance(problem, KafkaError) and (problem.code in _OVER or (is_out and problem.code in REFUSALS)):
             self.over = problem
 
     def _take(self, records: list[ConsumerRecord]) -> None:
