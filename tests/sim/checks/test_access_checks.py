@@ -34,6 +34,7 @@ class World:
     changed: dict[str, float] = field(default_factory=dict)
     rejected: dict[str, float] = field(default_factory=dict)
     is_unwell: bool = False
+    recovered: float = -1.0
     now: float = 10.0
     broker_knows: bool = True
     is_faultless: bool = False
@@ -49,7 +50,7 @@ class World:
         )
 
     def may_be_refused(self, user: str, since: float) -> bool:
-        return self.is_unwell
+        return self.is_unwell or self.recovered >= since
 
     def lose(self, *lost: LostRight) -> None:
         self.lost["m"], self.changed["m"] = frozenset(lost), self.now
@@ -115,9 +116,9 @@ def test_a_broker_that_has_not_stored_the_change_yet_may_answer() -> None:
 def test_a_client_with_all_rights_may_not_be_refused() -> None:
     world = World()
     asked = world.checks.asked("m", "broker-1")
-    assert world.checks.refused("m", asked)
+    assert world.checks.refused("m", asked, "Heartbeat")
     world.is_unwell = True
-    assert not world.checks.refused("m", asked)
+    assert not world.checks.refused("m", asked, "Heartbeat")
 
 
 def test_nothing_is_answered_after_the_session_has_ended() -> None:
@@ -129,6 +130,13 @@ def test_nothing_is_answered_after_the_session_has_ended() -> None:
         world.answer("Heartbeat", HeartbeatResponse())
     world.answer("SaslAuthenticate", AUTHENTICATED)
     world.answer("Heartbeat", HeartbeatResponse())
+
+
+def test_a_client_may_be_refused_by_the_password_that_its_first_message_found() -> None:
+    world = World(recovered=8.0)
+    asked = world.checks.asked("m", "broker-1")
+    assert not world.checks.refused("m", asked, "SaslAuthenticate")
+    assert world.checks.refused("m", asked, "Heartbeat")
 
 
 @pytest.mark.parametrize("late", [True, False])

@@ -99,9 +99,10 @@ class AccessChecks:
             return Asked(now, frozenset(), is_rejected=False)
         return Asked(now, lost, is_rejected)
 
-    def refused(self, client: str, asked: Asked) -> str:
+    def refused(self, client: str, asked: Asked, name: str) -> str:
         """Return why no broker may refuse that client for want of a right, or ""."""
-        if self._principals.may_be_refused(client, asked.at - self._delay):
+        before = max(self._delay, _CHALLENGED_WITHIN if name == _AUTHENTICATION else 0.0)
+        if self._principals.may_be_refused(client, asked.at - before):
             return ""
         return f"{client} has all rights and the right password"
 

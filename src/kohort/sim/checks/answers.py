@@ -132,7 +132,7 @@ class Answers:
                 access.answered(end.number, client, arrived, name, response)
             except Violation as problem:
                 self._failed(problem)
-        if any(code in REFUSALS for _, code in codes) and (why := access.refused(client, arrived)):
+        if any(code in REFUSALS for _, code in codes) and (why := access.refused(client, arrived, name)):
             self._failed(Violation("S14", f"{end.other.loop.name} refuses {name} for want of a right, but {why}"))
         return True
 
