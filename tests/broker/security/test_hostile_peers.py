@@ -30,7 +30,7 @@ from tests.broker.security.certificates import Certificates, new_certificates
 from tests.broker.security.issuer import new_key, running_issuer, token
 from tests.broker.security.test_oauthbearer import settings as oauth_settings
 from tests.broker.security.test_sasl import SETTINGS, add_bob, authenticate, client_of, handshake
-from tests.broker.security.test_tls import answers, encrypted, tls_settings, trusting
+from tests.broker.security.test_tls import answers, encrypted, shaken_hands, tls_settings, trusting
 
 GUESS = "not-the-password"
 
@@ -220,6 +220,25 @@ def hello(context: ssl.SSLContext) -> bytes:
     with suppress(ssl.SSLWantReadError):
         context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1").do_handshake()
     return outgoing.read()
+
+
+async def test_a_peer_that_is_refused_cannot_keep_its_connection(
+    start_broker: MakeBroker, certificates: Certificates
+) -> None:
+    settings = {
+        **tls_settings(certificates, listeners="SASL_SSL://127.0.0.1:0", authentication_timeout_ms="1000"),
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    }
+    broker = await start_broker(BrokerOptions(settings=settings))
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    encrypting, outgoing = await shaken_hands(reader, writer, trusting(certificates))
+    encrypting.write(frame(MetadataRequest(topics=[]), 12))  # not allowed before authentication
+    writer.write(outgoing.read())
+    await until(lambda: len(broker.sockets) == 1)
+    # The peer never ends the encryption, for which asyncio would wait for half a minute.
+    async with asyncio.timeout(15):
+        await until(lambda: len(broker.sockets) == 0)
+    writer.close()
 
 
 async def test_handshakes_that_end_anywhere_do_not_disturb_others(

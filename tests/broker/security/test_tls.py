@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ConfigError
+from kohort.wire.api import request_header
+from kohort.wire.codec import encode
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import PATIENCE_S, Peer
@@ -79,6 +83,39 @@ async def test_a_renewed_certificate_is_used_without_a_restart(
             assert await certificate_of(broker, certificates) == after
 
 
+async def test_another_authority_of_clients_is_trusted_without_a_restart(
+    start_broker: MakeBroker, certificates: Certificates, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = new_certificates(tmp_path / "other")
+    trusted = tmp_path / "clients.pem"
+    trusted.write_bytes(certificates.ca_file.read_bytes())
+    settings = tls_settings(certificates, ssl_client_auth="required", ssl_truststore_location=str(trusted))
+    broker = await start_broker(BrokerOptions(settings=settings))
+    former, added = trusting(certificates), trusting(certificates)
+    former.load_cert_chain(str(certificates.key_store("alice", identity="alice.example")))
+    added.load_cert_chain(str(other.key_store("bob", identity="bob.example")))
+    await answers(await encrypted(broker, former))
+    assert not await gets_in(broker, added)
+    renewed = tmp_path / "renewed.pem"
+    renewed.write_bytes(other.ca_file.read_bytes())
+    renewed.replace(trusted)
+    async with asyncio.timeout(PATIENCE_S):
+        while not await gets_in(broker, added):
+            pass
+    assert not await gets_in(broker, former), "its authority is no longer trusted"
+
+
+async def gets_in(broker: Broker, context: ssl.SSLContext) -> bool:
+    peer = await encrypted(broker, context)
+    try:
+        await answers(peer)
+    except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
+        peer.writer.close()
+        return False
+    return True
+
+
 async def certificate_of(broker: Broker, certificates: Certificates) -> bytes:
     peer = await encrypted(broker, trusting(certificates))
     found = peer.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
@@ -126,6 +163,53 @@ async def test_a_certificate_that_is_required_makes_the_principal(
     with pytest.raises(ssl.SSLError, match="alert certificate required"):
         await peer.answer(MetadataResponse)
     peer.writer.close()
+
+
+async def test_a_request_that_comes_with_a_certificate_without_a_rule_is_not_handled(
+    start_broker: MakeBroker, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = tls_settings(
+        certificates,
+        ssl_client_auth="required",
+        ssl_truststore_location=str(certificates.ca_file),
+        ssl_principal_mapping_rules="RULE:CN=nobody/$1/",
+    )
+    broker = await start_broker(BrokerOptions(settings=settings))
+    context = trusting(certificates)
+    context.load_cert_chain(str(certificates.key_store("alice", identity="alice.example")))
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
+    frame = request_header(request.KEY, 5, 1, "eve") + encode(request, 5)
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    encrypting, outgoing = await shaken_hands(reader, writer, context)
+    # The end of the handshake and the request arrive together: before the broker can close the connection.
+    encrypting.write(struct.pack(">i", len(frame)) + frame)
+    with suppress(ssl.SSLWantReadError):
+        encrypting.unwrap()  # otherwise the broker waits for the client's end of the encryption
+    writer.write(outgoing.read())
+    async with asyncio.timeout(PATIENCE_S):
+        with suppress(ConnectionResetError):
+            while await reader.read(1 << 16):
+                pass
+    writer.close()
+    assert "no rule of ssl.principal.mapping.rules matches the certificate" in caplog.text
+    assert broker.topics.named("new") is None
+
+
+async def shaken_hands(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+) -> tuple[ssl.SSLObject, ssl.MemoryBIO]:
+    """Return the encryption after a handshake, and what it has to send, which has not been sent."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    encrypting = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    while True:
+        try:
+            encrypting.do_handshake()
+        except ssl.SSLWantReadError:
+            writer.write(outgoing.read())
+            async with asyncio.timeout(PATIENCE_S):
+                incoming.write(await reader.read(1 << 16))
+        else:
+            return encrypting, outgoing
 
 
 async def test_a_certificate_of_another_authority_is_rejected(

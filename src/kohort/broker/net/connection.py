@@ -95,6 +95,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Initial buffer size of a large frame: the size of the largest so far. This saves a quarter of a produce."""
         self._outbox = Outbox(flushes.loop, self._files_sent)
         self._paused_for: set[str] = set()
+        self._ending: asyncio.Transport | None = None
+        """The transport after `close`, until the peer has taken the last answers and the end of the encryption."""
         self.transport: asyncio.Transport | None = None
         self.peer = ""
         self.host = ""
@@ -151,7 +153,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.transport = None
+        self.transport = self._ending = None
         self._outbox.close()
         if self._unmute is not None:
             self._unmute.cancel()
@@ -164,6 +166,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         return _shared_view if self._frame is None else self._frame.rest
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.transport is None:
+            return  # closed: TLS passes on what it had received before that, also from a client that is refused
         try:
             if self._frame is not None:
                 self._fill(self._frame, nbytes)
@@ -309,11 +313,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def drop(self, reason: str) -> None:
-        """Close at once, without what is ready, and log the reason."""
+        """Close at once, without what is ready, and log the reason, unless the connection is closed already.
+
+        A peer cannot keep a closed connection open by not taking what is left.
+        """
         if self.transport is not None:
             log.warning("closing connection peer=%s reason=%s", self.peer, reason)
-            transport, self.transport = self.transport, None
-            transport.abort()
+            self._ending, self.transport = self.transport, None
+        if self._ending is not None:
+            self._ending.abort()
 
     def close(self) -> None:
         """Send what is ready, then close, also if the peer does not take it."""
@@ -324,6 +332,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             if self.sending_files:
                 transport.abort()  # it cannot wait for the rest, which bypasses it
             else:
+                self._ending = transport
                 transport.close()
                 if transport.get_write_buffer_size():
                     self._flushes.loop.call_later(_LINGER_S, transport.abort)
