@@ -14,7 +14,7 @@ from kohort.cli.record_format import string_format
 from tests.cli.conftest import Run, succeeded
 from tests.cli.kcat import kcat
 from tests.interop.broker import Broker
-from tests.interop.kohort import kohort
+from tests.interop.kohort import kohort, running_kohort
 
 
 @pytest.fixture
@@ -184,3 +184,16 @@ def test_a_format_string_has_tokens_and_escapes() -> None:
     assert string_format("%R", b"")([record]) == b"\xff\xff\xff\xff"
     with pytest.raises(ConfigError, match="'%'"):
         string_format("50%", b"")
+
+
+def test_a_new_group_says_once_why_it_waits(run: Run) -> None:
+    with running_kohort(group_initial_rebalance_delay_ms="2000") as broker:
+        succeeded(run("topic", "create", "t", "--partitions", "1", bootstrap=broker.bootstrap))
+        succeeded(run("produce", "t", bootstrap=broker.bootstrap, stdin="one\n"))
+        consume = ("consume", "t", "--from-beginning", "-e", "-G")
+        first = run(*consume, "g", bootstrap=broker.bootstrap)
+        assert (first.code, first.out, len(first.err.splitlines())) == (0, "one\n", 1)
+        assert first.err.startswith("group g: waiting for other members to join.")
+        assert "group.initial.rebalance.delay.ms=0" in first.err
+        quiet = run(*consume, "other", "-q", bootstrap=broker.bootstrap)
+        assert (quiet.code, quiet.err) == (0, "")

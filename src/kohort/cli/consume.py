@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -174,7 +174,9 @@ def consume(
             show_default=False,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print how many records were read.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not print notes, such as how many records were read.")
+    ] = False,
     bootstrap: Bootstrap = None,
     as_json: Annotated[bool, typer.Option("--json", "-J", help="Print JSON.")] = False,
 ) -> None:
@@ -223,13 +225,35 @@ def consume(
 
     started = time.monotonic()
     try:
-        run(work(), servers)
+        with nullcontext() if quiet or group is None else _join_notice_on_stderr():
+            run(work(), servers)
     except interruption.Interrupted:  # Ctrl-C is the usual end
         if not quiet:
             print_note(
                 f"read {reading.count:,} record{'' if reading.count == 1 else 's'}"
                 f" in {time.monotonic() - started:.1f} s"
             )
+
+
+@contextmanager
+def _join_notice_on_stderr() -> Iterator[None]:
+    """Print what the client logs while a new group waits for its members."""
+    import logging
+
+    from kohort.client.membership import join_log
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            print_note(record.getMessage())
+
+    handler, level = Handler(), join_log.level
+    join_log.addHandler(handler)
+    join_log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        join_log.setLevel(level)
+        join_log.removeHandler(handler)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from kohort.client.membership.committed import (
     positions_of,
 )
 from kohort.client.membership.driver import MemberDriver
+from kohort.client.membership.join_notice import join_log
 from kohort.client.membership.membership import Membership, member_config
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "commit_outside",
     "committed_offsets",
     "committed_positions",
+    "join_log",
     "member_config",
     "positions_of",
 ]

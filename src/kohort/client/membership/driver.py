@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.membership.committed import identified
 from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.join_notice import JoinNotice
 from kohort.client.membership.stall_detector import StallDetector
 from kohort.client.membership.timers import MemberTimers
 from kohort.client.net import Cluster
@@ -75,6 +76,7 @@ class MemberDriver:
         self._commits: dict[int, asyncio.Future[None]] = {}
         self._last_commit = 0
         self._changed: asyncio.Future[None] | None = None
+        self._join_notice = JoinNotice(config.group_id) if isinstance(config, MemberConfig) else None
         self._stall_detector = StallDetector(_session_ms(config) / 3000, self._stalled)
         self._closed = False
 
@@ -165,6 +167,8 @@ class MemberDriver:
         self._closed = True
         self._cluster.unwatch(self)
         self._stall_detector.close()
+        if self._join_notice is not None:
+            self._join_notice.close()
         self._timers.close()
         await self._link.stop()
         for done in self._commits.values():
@@ -194,6 +198,8 @@ class MemberDriver:
                 member.phase.value,
                 member.reason,
             )
+            if self._join_notice is not None:
+                self._join_notice.entered(member.phase)
         self._apply(actions)
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
