@@ -97,7 +97,7 @@ def draw(
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise KohortError(f"The picture needs matplotlib: {install_extra('demo')}.") from missing
+        raise KohortError(f"The picture needs matplotlib: {install_extra('pictures')}.") from missing
 
     begin = min(record.started_at or record.ended_at for record in records) if begin is None else begin
     end = _end(records, begin) if end is None else end
