@@ -59,6 +59,7 @@ from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest, Descr
 from kohort.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kohort.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
 from kohort.wire.messages.describe_topic_partitions import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
@@ -121,7 +122,7 @@ from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, Sasl
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.broker.conftest import QUICK, MakeBroker
-from tests.broker.peer import Peer, talking_to
+from tests.broker.peer import Peer, connected, talking_to
 from tests.broker.security.test_sasl import MODULE
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -151,11 +152,15 @@ async def secured(start_broker: MakeBroker) -> Broker:
 @asynccontextmanager
 async def as_user(broker: Broker, user: str) -> AsyncIterator[Peer]:
     async with talking_to(broker) as peer:
-        await peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
-        token = PlainClient(user, Secret(user[0])).start()
-        answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2, SaslAuthenticateResponse)
-        assert not answer.error_code
+        await log_in(peer, user)
         yield peer
+
+
+async def log_in(peer: Peer, user: str) -> None:
+    await peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+    token = PlainClient(user, Secret(user[0])).start()
+    answer = await peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2, SaslAuthenticateResponse)
+    assert not answer.error_code
 
 
 def allow(broker: Broker, operation: Operation, kind: ResourceType, name: str, *, prefixed: bool = False) -> None:
@@ -363,6 +368,94 @@ async def test_a_list_has_only_what_the_client_may_describe(secured: Broker) -> 
     async with as_user(secured, "root") as peer:
         metadata = await peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
         assert {topic.name for topic in metadata.topics} >= {"own", "other", "__consumer_offsets"}
+
+
+async def test_version_0_of_all_topics_has_only_what_the_client_may_describe(secured: Broker) -> None:
+    allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
+    async with as_user(secured, "alice") as peer:
+        metadata = await peer.ask(MetadataRequest(topics=[]), 0, MetadataResponse)
+        assert [topic.name for topic in metadata.topics] == ["own"]
+
+
+async def test_pages_of_topics_name_none_that_the_client_may_not_describe(secured: Broker) -> None:
+    secured.topics.create("p-hidden", 1)
+    secured.topics.create("q", 1)
+    for name in ("own", "q"):
+        allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, name)
+    async with as_user(secured, "alice") as peer:
+        request = DescribeTopicPartitionsRequest(response_partition_limit=1)
+        first = await peer.ask(request, 0, DescribeTopicPartitionsResponse)
+        assert [topic.name for topic in first.topics] == ["own"]
+        assert first.next_cursor is not None and first.next_cursor.topic_name == "q"
+        request.cursor = Cursor(topic_name="q", partition_index=0)
+        last = await peer.ask(request, 0, DescribeTopicPartitionsResponse)
+        assert ([topic.name for topic in last.topics], last.next_cursor) == (["q"], None)
+        named = DescribeTopicPartitionsRequest(
+            topics=[DescribedTopic(name=name) for name in ("other", "own", "p-hidden")], response_partition_limit=1
+        )
+        found = await peer.ask(named, 0, DescribeTopicPartitionsResponse)
+        assert [(topic.name, topic.error_code) for topic in found.topics] == [
+            ("own", 0),
+            ("other", TOPIC),
+            ("p-hidden", TOPIC),
+        ]
+        assert found.next_cursor is None
+
+
+async def test_only_on_the_listener_of_brokers_a_client_acts_as_one(start_broker: MakeBroker) -> None:
+    users = f'{MODULE} required username="root" password="r" user_root="r" user_alice="a";'
+    settings = {
+        **SETTINGS,
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,INTERNAL:SASL_PLAINTEXT",
+        "listener.name.internal.plain.sasl.jaas.config": users,
+        "inter.broker.listener.name": "INTERNAL",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    }
+    broker = await start_broker(BrokerOptions(settings=settings))
+    broker.topics.create("own", 1)
+    allow(broker, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="own")])
+    async with as_user(broker, "alice") as peer:
+        assert codes(await peer.ask(request, 12, MetadataResponse)) - {0} == {TOPIC}
+    internal = f"127.0.0.1:{broker.endpoints['INTERNAL'].port}"
+    async with connected(internal) as peer:
+        await log_in(peer, "alice")
+        assert codes(await peer.ask(request, 12, MetadataResponse)) == {0}
+
+
+async def test_producers_are_described_to_readers_only(secured: Broker) -> None:
+    allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
+    topics = [ProducersOfTopic(name="own", partition_indexes=[0])]
+    async with as_user(secured, "alice") as peer:
+        request = DescribeProducersRequest(topics=topics)
+        assert codes(await peer.ask(request, 0, DescribeProducersResponse)) == {TOPIC}
+        allow(secured, Operation.READ, ResourceType.TOPIC, "own")
+        request = DescribeProducersRequest(topics=topics)
+        assert codes(await peer.ask(request, 0, DescribeProducersResponse)) == {0}
+
+
+async def test_offsets_of_all_topics_are_those_that_the_client_may_describe(secured: Broker) -> None:
+    topics = [
+        OffsetCommitRequestTopic(name=name, partitions=[OffsetCommitRequestPartition(committed_offset=5)])
+        for name in ("own", "other")
+    ]
+    async with as_user(secured, "root") as peer:
+        commit = OffsetCommitRequest(group_id="g", topics=topics)
+        assert codes(await peer.ask(commit, 8, OffsetCommitResponse)) == {0}
+    allow(secured, Operation.DELETE, ResourceType.GROUP, "g")
+    allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
+    async with as_user(secured, "alice") as peer:
+        one = await peer.ask(OffsetFetchRequest(group_id="g", topics=None), 7, OffsetFetchResponse)
+        assert [topic.name for topic in one.topics] == ["own"]
+        wanted = OffsetFetchRequestGroup(group_id="g", topics=None)
+        (group,) = (await peer.ask(OffsetFetchRequest(groups=[wanted]), 8, OffsetFetchResponse)).groups
+        assert [topic.name for topic in group.topics] == ["own"]
+        partitions = [OffsetDeleteRequestPartition()]
+        deletion = OffsetDeleteRequest(
+            group_id="g", topics=[OffsetDeleteRequestTopic(name="own", partitions=partitions)]
+        )
+        assert codes(await peer.ask(deletion, 0, OffsetDeleteResponse)) == {0, TOPIC}, "it may not read the topic"
 
 
 async def test_a_request_is_handled_in_part(secured: Broker) -> None:

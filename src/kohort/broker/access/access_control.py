@@ -102,6 +102,10 @@ class AccessControl:
         """Return the connection's client, for `may_describe`."""
         return connection.principal, connection.host.removeprefix("/")
 
+    def may_describe_topic(self, connection: ClientConnection, name: str) -> bool:
+        """Return whether the connection's client may describe the topic. Brokers may describe all, by ClusterAction."""
+        return self.may(connection, Operation.DESCRIBE, ResourceType.TOPIC, name) or self.is_broker(connection)
+
     def may_with_any(self, connection: ClientConnection, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the connection's client may do this with any resource of the type that could exist."""
         host = connection.host.removeprefix("/")

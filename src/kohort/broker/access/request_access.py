@@ -31,11 +31,11 @@ class RequestAccess:
         return self._control.may(self.call.connection, operation, *CLUSTER)
 
     def topic(self, operation: Operation, name: str) -> bool:
-        """Return whether the client may do this with the topic. Brokers may describe all, by ClusterAction."""
+        """Return whether the client may do this with the topic."""
         connection = self.call.connection
-        return self._control.may(connection, operation, ResourceType.TOPIC, name) or (
-            operation is Operation.DESCRIBE and self._control.is_broker(connection)
-        )
+        if operation is Operation.DESCRIBE:
+            return self._control.may_describe_topic(connection, name)
+        return self._control.may(connection, operation, ResourceType.TOPIC, name)
 
     def group(self, operation: Operation, group_id: str) -> bool:
         """Return whether the client may do this with the group."""

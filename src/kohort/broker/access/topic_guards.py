@@ -223,18 +223,16 @@ def _hidden(topic: MetadataRequestTopic) -> MetadataResponseTopic:
 def describe_topic_partitions(
     access: RequestAccess, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsRequest | None:
-    """Describe the topics that the client may describe."""
+    """Return the error for each topic that the client may not describe; the handler leaves those out."""
+    denied = [topic.name for topic in request.topics if not access.topic(Operation.DESCRIBE, topic.name)]
 
     def amend(response: DescribeTopicPartitionsResponse) -> None:
-        visible = []
         for topic in response.topics:
             assert topic.name is not None
-            if access.topic(Operation.DESCRIBE, topic.name):
-                topic.topic_authorized_operations = access.topic_bits(topic.name)
-                visible.append(topic)
-            elif request.topics:
-                visible.append(DescribeTopicPartitionsResponseTopic(error_code=_DENIED, name=topic.name))
-        response.topics = visible
+            topic.topic_authorized_operations = access.topic_bits(topic.name)
+        told = {topic.name for topic in response.topics}
+        hidden = [name for name in dict.fromkeys(denied) if name not in told]
+        response.topics += [DescribeTopicPartitionsResponseTopic(error_code=_DENIED, name=name) for name in hidden]
 
     access.amend(amend)
     return request

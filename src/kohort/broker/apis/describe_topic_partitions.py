@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+from kohort.broker.access import AccessControl
 from kohort.broker.apis.operations import TOPIC_OPERATIONS
 from kohort.broker.logs import INTERNAL_TOPICS, Leadership, Topics, is_legal_name
 from kohort.broker.net import Call
@@ -21,6 +22,7 @@ from kohort.wire.messages.describe_topic_partitions import (
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
+    access_control: AccessControl | None
     leadership: Leadership
     topics: Topics
 
@@ -40,7 +42,13 @@ def handle(broker: Dependencies, call: Call, request: DescribeTopicPartitionsReq
     if cursor is not None and (cursor.partition_index < 0 or (wanted and since not in wanted)):
         call.reply(_refused(request))
         return
-    names = sorted(name for name in wanted or broker.topics.all() if name >= since)
+    # The cursor must not name a topic that the client may not describe.
+    control = broker.access_control
+    names = sorted(
+        name
+        for name in wanted or broker.topics.all()
+        if name >= since and (control is None or control.may_describe_topic(call.connection, name))
+    )
     first = 0
     if cursor is not None and names and names[0] == since:
         first = cursor.partition_index
