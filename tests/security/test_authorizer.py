@@ -115,6 +115,14 @@ def test_a_super_user_has_a_type(text: str) -> None:
         parse_super_users(text)
 
 
+def test_names_that_are_longer_than_any_topic_are_not_remembered() -> None:
+    authorizer = Authorizer(Acls(), super_users=frozenset(), allow_if_no_acl=True)
+    for name in ("t" * 249, "t" * 250, "t" * 30_000):
+        for _ in range(2):
+            assert authorizer.allowed("User:alice", "10.0.0.1", Operation.READ, Type.TOPIC, name)
+    assert [len(name) for *_, name in authorizer._decided] == [249]
+
+
 def test_two_notations_of_an_ipv6_address_are_one_host() -> None:
     authorizer = Authorizer(
         Acls([acl("orders", Operation.READ, host="0:0:0:0:0:0:0:1")]), super_users=frozenset(), allow_if_no_acl=False

@@ -14,6 +14,8 @@ _ANY_NAME = "hardcode"
 """Name that no resource has: an operation that is allowed on it is allowed on all. Kafka uses the same name."""
 _MOST_DECISIONS = 100_000
 """Number of remembered decisions above which all are forgotten."""
+_LONGEST_REMEMBERED = 249
+"""Longest name whose decisions are remembered, that of a topic: a request may name what does not exist."""
 
 
 class Acls:
@@ -62,6 +64,8 @@ class Authorizer:
 
     def allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether the principal may do this from the host, an address without a leading slash."""
+        if len(name) > _LONGEST_REMEMBERED:
+            return self._decide(principal, host, operation, resource_type, name)
         key = (principal, host, operation, resource_type, name)
         known = self._decided.get(key)
         if known is None:

@@ -230,6 +230,23 @@ async def test_a_session_expires_unless_the_client_authenticates_again() -> None
             assert await peer.closed()
 
 
+async def test_a_failed_login_is_one_short_line_in_the_log(secured: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    for user in ("eve\nauthenticated peer=10.0.0.1 principal=User:root\x1b[2J", "e" * 100_000):
+        async with talking_to(secured) as peer:
+            await handshake(peer, "PLAIN")
+            assert (await authenticate(peer, PlainClient(user, Secret("guess")))).error_code
+    failures = [record.getMessage() for record in caplog.records if "authentication failed" in record.getMessage()]
+    assert len(failures) == 2
+    assert all(len(failure) < 500 and failure.isprintable() for failure in failures)
+
+
+async def test_a_request_before_authentication_is_small(secured: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    async with talking_to(secured) as peer:
+        peer.writer.write((524_289).to_bytes(4))
+        assert await peer.closed()
+    assert "a request of 524289 bytes is outside 0 to 524288 (sasl.server.max.receive.size)" in caplog.text
+
+
 async def test_a_client_cannot_become_another_one_on_its_connection(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}))

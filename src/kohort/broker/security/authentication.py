@@ -30,6 +30,7 @@ _api_key = struct.Struct(">h").unpack_from
 _size = struct.Struct(">i").pack
 _REPEAT_AT_MOST_MS = 1_000
 """Shortest time between two repetitions of a connection's authentication, as in Kafka."""
+_LONGEST_REASON = 300
 
 
 class Authentication:
@@ -193,7 +194,7 @@ class Authentication:
             connection.peer,
             self._listener,
             mechanism,
-            reason,
+            _printable(reason),
         )
         connection.stop_reading()
 
@@ -205,6 +206,12 @@ class Authentication:
             asyncio.get_running_loop().call_later(self._failed_delay_s, end)
         else:
             asyncio.get_running_loop().call_soon(end)
+
+
+def _printable(reason: str) -> str:
+    """Return a reason as a part of one line: it may contain names of any length, which the peer chose."""
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in reason[:_LONGEST_REASON])
+    return shown if len(reason) <= _LONGEST_REASON else f"{shown}..."
 
 
 def _dotted(principal: str) -> str:
