@@ -142,6 +142,30 @@ def test_a_throttled_fetch_of_a_session_loses_nothing() -> None:
     in_virtual_time(steps)
 
 
+def test_a_fetch_that_must_wait_is_not_counted() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        await set_quota(peer, FETCH, LIMIT, ("client-id", None))
+        (connection,) = world.broker.sockets
+        quota = world.broker.client_quotas.fetch
+        assert quota.throttle_instead(connection, 8_000) == 0
+        first = quota.throttle_instead(connection, 8_000)
+        assert first > 0
+        assert quota.throttle_instead(connection, 8_000) == first, "its own bytes must not make it wait longer"
+
+    in_virtual_time(steps)
+
+
+def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        await pause_of(world, peer)
+        (connection,) = world.broker.sockets
+        for seconds in (5.0, 10.0, 1.0):
+            connection.mute(seconds)
+        assert await pause_of(world, peer) == pytest.approx(10.0, abs=0.1)
+
+    in_virtual_time(steps)
+
+
 def test_connections_of_one_client_share_its_quota_and_others_do_not() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         world.broker.topics.create("t", 1)

@@ -48,7 +48,8 @@ class Issuer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.reads += 1
-                self.reply(issuer.status, {"keys": [key.as_dict(private=False) for key in issuer.keys]})
+                status = 200 if self.path == "/elsewhere" else issuer.status
+                self.reply(status, {"keys": [key.as_dict(private=False) for key in issuer.keys]})
 
             def do_POST(self) -> None:
                 asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -57,6 +58,8 @@ class Issuer:
 
             def reply(self, status: int, value: object) -> None:
                 self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", f"{base}/elsewhere")
                 self.end_headers()
                 self.wfile.write(json.dumps(value).encode())
 

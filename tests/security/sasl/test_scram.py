@@ -186,6 +186,18 @@ def test_the_server_rejects_a_changed_proof(change: object) -> None:
     assert isinstance(theirs.receive(change(proof.token)), Failed)
 
 
+def test_the_server_rejects_a_client_whose_channel_binding_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.security.sasl.scram._GS2_HEADER", "y,,")  # it could bind to the channel
+    asked, theirs = client(), server()
+    challenge = theirs.receive(asked.start().replace(b"y,,", b"n,,"))
+    assert isinstance(challenge, Send)
+    proof = asked.receive(challenge.token)
+    assert isinstance(proof, Send)
+    outcome = theirs.receive(proof.token)
+    assert isinstance(outcome, Failed)
+    assert "channel binding" in outcome.reason
+
+
 @pytest.mark.parametrize(
     ("challenge", "reason"),
     [
