@@ -178,6 +178,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.broker.net",
         "kohort.broker.quotas",
         "kohort.broker.security",
+        "kohort.charts",
         "kohort.cli",
         "kohort.client",
         "kohort.client.admin",

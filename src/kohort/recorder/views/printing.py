@@ -40,7 +40,7 @@ def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
 
 def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
     """Return the line that is printed above a rebalance's partitions."""
-    at = _clock(record.started_at or record.ended_at)
+    at = clock(record.started_at or record.ended_at)
     if not record.is_rebalance:
         return Text.assemble(f"{at}  ", (f"{record.group_id}: {why(record, known)}", "bold"))
     moved = _moved(record)
@@ -132,11 +132,11 @@ def _trigger(trigger: Trigger, known: dict[str, str], *, reason: bool = True) ->
 
 def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:
     if not record.is_rebalance:
-        return [_clock(record.ended_at), "–", "–", Text(why(record, known), style="red"), "–", "–", "–", "–"]
+        return [clock(record.ended_at), "–", "–", Text(why(record, known), style="red"), "–", "–", "–", "–"]
     dark = [change.dark_ms for change in record.partitions if change.dark_ms is not None]
     follows = record.follow_up_of is not None
     return [
-        _clock(record.started_at or record.ended_at),
+        clock(record.started_at or record.ended_at),
         str(record.generation),
         seconds(record.wall_ms),
         Text(("└ " if follows else "") + why(record, known), style="dim" if follows else "bold"),
@@ -162,7 +162,8 @@ def _members(record: RebalanceRecord) -> str:
     return f"{record.members_after}" + (f" ({' '.join(changes)})" if changes else "")
 
 
-def _clock(at: Millis) -> str:
+def clock(at: Millis) -> str:
+    """Format a time of day in the local zone, with milliseconds."""
     return datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
