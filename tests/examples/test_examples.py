@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -158,3 +159,29 @@ def test_counters_restore_what_they_win(any_broker: Broker, topic: str) -> None:
     finished(start("stateful_counter", topic, f"{topic}-2", *more, "200"))
     assert {key: int(value or b"0") for key, value in read(any_broker.bootstrap, f"{topic}-2")} == written
     assert committed(any_broker.bootstrap, f"{topic}-counter") == 600
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_commits_and_leaves_on_a_signal(any_broker: Broker, topic: str, number: int) -> None:
+    fill(any_broker.bootstrap, topic, 30)
+    worker = start("worker", topic, topic, "--bootstrap", any_broker.bootstrap)
+    assert worker.stdout is not None
+    assert [worker.stdout.readline() for _ in range(30)] == ["1\n"] * 30
+    worker.send_signal(number)
+    assert finished(worker) == ""
+    assert committed(any_broker.bootstrap, topic) == 30
+    with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        assert not admin.describe_groups([topic])[topic].members
+
+
+def test_a_worker_ends_at_a_record_that_it_cannot_process(any_broker: Broker, topic: str) -> None:
+    with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        for value in (b"1", b"2", b"oops", b"4"):
+            producer.send(topic, value, partition=0)
+        producer.flush()
+    for printed in ("1\n2\n", ""):  # the second worker begins with the record
+        worker = start("worker", topic, topic, "--bootstrap", any_broker.bootstrap)
+        out, err = worker.communicate(timeout=60)
+        assert (worker.returncode, out) == (1, printed)
+        assert f"ERROR:worker:{topic}-0@2: Expecting value" in err
+        assert committed(any_broker.bootstrap, topic) == 2
