@@ -20,7 +20,9 @@ from kohort.errors import ErrorCode
 from kohort.log import ClusterStore
 from kohort.log.cluster import NOBODY, OFFSETS_TOPIC, PartitionId, Placement
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
+from kohort.security import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from kohort.wire.batches import Record, batches, decode_records, encode_batch
+from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -33,6 +35,7 @@ from kohort.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.groups.test_loads import ASSIGNOR, Members, changed
@@ -138,6 +141,43 @@ async def test_a_setting_of_all_brokers_applies_at_each_until_it_is_deleted(tmp_
         first.change_config(Source.ALL_BROKERS, {})
         await so(lambda: second.config.number("min.insync.replicas") == default)
         assert second.dynamic_config.changed(Source.ALL_BROKERS) == {}
+
+
+async def test_a_change_of_acls_keeps_those_that_another_broker_just_added(tmp_path: Path) -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    settings = {"authorizer_class_name": authorizer, "super_users": "User:ANONYMOUS"}
+    pattern = ResourcePattern(ResourceType.TOPIC, "orders")
+    denied = Acl(pattern, "User:bob", "*", Operation.READ, Permission.DENY)
+    allowed = Acl(pattern, "User:alice", "*", Operation.READ, Permission.ALLOW)
+    async with two_brokers(tmp_path, **settings) as (first, second), talking_to(second) as peer:
+        assert isinstance(second.leadership, DirectoryCluster)
+        assert first.access_control is not None and second.access_control is not None
+        second.leadership.look_every_s = 3_600
+        first.access_control.add([denied])
+        creation = AclCreation(
+            resource_type=allowed.pattern.resource_type,
+            resource_name=allowed.pattern.name,
+            principal=allowed.principal,
+            host=allowed.host,
+            operation=allowed.operation,
+            permission_type=allowed.permission,
+        )
+        created = await peer.ask(CreateAclsRequest(creations=[creation]), 3, CreateAclsResponse)
+        assert [result.error_code for result in created.results] == [ErrorCode.NONE]
+        await so(lambda: first.access_control.acls.all == {denied, allowed})  # type: ignore[union-attr]
+        other = replace(allowed, principal="User:carol")
+        first.access_control.add([other])
+        everything = DeleteAclsFilter(
+            resource_type_filter=ResourceType.ANY,
+            resource_name_filter=None,
+            pattern_type_filter=PatternType.ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=Operation.ANY,
+            permission_type=Permission.ANY,
+        )
+        deleted = await peer.ask(DeleteAclsRequest(filters=[everything]), 3, DeleteAclsResponse)
+        assert len(deleted.filter_results[0].matching_acls) == 3
 
 
 async def test_a_broker_that_leads_no_partition_of_the_journal_makes_itself_one(tmp_path: Path) -> None:

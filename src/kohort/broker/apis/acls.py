@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from kohort.broker.access import AccessControl
-from kohort.broker.logs import DiskErrors
+from kohort.broker.logs import DiskErrors, Leadership
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
 from kohort.security import (
@@ -37,6 +37,7 @@ class Dependencies(Protocol):
 
     access_control: AccessControl | None
     disk_errors: DiskErrors
+    leadership: Leadership
 
 
 _DISABLED = ErrorCode.SECURITY_DISABLED
@@ -96,6 +97,7 @@ def create(broker: Dependencies, call: Call, request: CreateAclsRequest) -> None
         else:
             results.append(AclCreationResult())
     try:
+        broker.leadership.catch_up()
         control.add(added)
     except OSError as error:
         broker.disk_errors.note("store ACLs", error)
@@ -111,6 +113,13 @@ def delete(broker: Dependencies, call: Call, request: DeleteAclsRequest) -> None
     if control is None:
         refused = DeleteAclsFilterResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
         call.reply(DeleteAclsResponse(filter_results=[refused] * len(request.filters)))
+        return
+    try:
+        broker.leadership.catch_up()
+    except OSError as error:
+        broker.disk_errors.note("read ACLs", error)
+        failed = DeleteAclsFilterResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(error))
+        call.reply(DeleteAclsResponse(filter_results=[failed] * len(request.filters)))
         return
     results: list[DeleteAclsFilterResult] = []
     removed: dict[Acl, None] = {}
