@@ -30,6 +30,7 @@ from kohort.broker.config import (
     read_listeners,
     store_defaults,
     warn_of_idle_settings,
+    warn_of_unused_security,
 )
 from kohort.broker.fetch import FetchSessions, FollowerReads, NewPartitions, WaitingFetches
 from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnections, PartitionLoads, Timers, TopicsImage
@@ -157,6 +158,8 @@ class Broker:
             self.store.close()
             raise
         warn_of_idle_settings(self._options.settings)
+        authorizes = self.access_control is not None
+        warn_of_unused_security(self._options.settings, self.listeners, authorizes=authorizes)
         await self.leadership.join()
         if self.inter_broker.problem and (self._options.shared or self._options.postgres is not None):
             log.warning("%s Groups are assigned without the loads of other brokers.", self.inter_broker.problem)

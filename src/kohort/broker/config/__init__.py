@@ -20,6 +20,7 @@ from kohort.broker.config.listeners import DEFAULT_NAME, Address, Listener, read
 from kohort.broker.config.reference import setting_reference
 from kohort.broker.config.setting import Setting
 from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
+from kohort.broker.config.unused_security import warn_of_unused_security
 from kohort.broker.config.without_effect import warn_of_idle_settings
 
 __all__ = [
@@ -51,4 +52,5 @@ __all__ = [
     "store_defaults",
     "topic_entries",
     "warn_of_idle_settings",
+    "warn_of_unused_security",
 ]
