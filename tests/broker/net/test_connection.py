@@ -494,3 +494,16 @@ async def test_a_connection_is_idle_when_nothing_was_received_or_sent_for_a_time
         assert not line.connection.is_idle(10, now + 50), "it is noticed now"
         assert not line.connection.is_idle(10, now + 60)
         assert line.connection.is_idle(10, now + 61)
+
+
+async def test_a_connection_whose_late_answer_is_about_to_be_sent_is_not_idle() -> None:
+    line = Line()
+    opened = line.flushes.loop.time()
+    line.receive(framed(b"waits"))
+    assert not line.connection.is_idle(10, opened)
+    line.calls[0].reply(b"late")
+    assert not line.connection.is_idle(10, opened + 100), "the answer leaves in this turn"
+    assert not line.connection.is_idle(10, opened + 110)
+    await line.sent()
+    assert not line.connection.is_idle(10, opened + 120)
+    assert line.connection.is_idle(10, opened + 131)

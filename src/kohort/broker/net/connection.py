@@ -338,8 +338,11 @@ class ClientConnection(asyncio.BufferedProtocol):
                     self._flushes.loop.call_later(_LINGER_S, transport.abort)
 
     def is_idle(self, seconds: float, now: float) -> bool:
-        """Return whether nothing was received or sent for `seconds`; detected late, by the time between two calls."""
-        if self._is_busy:
+        """Return whether nothing was received or sent for `seconds`; detected late, by the time between two calls.
+
+        An answer that is ready will be sent in this turn of the loop.
+        """
+        if self._is_busy or self._outbox.ready:
             self._is_busy = False
             self._busy_at = now
         return now - self._busy_at > seconds
