@@ -388,6 +388,9 @@ A static member that restarts before it gave up a partition that a cooperative g
 it causes a rebalance. Kafka lets it take over silently, and no member owns that partition until the
 next rebalance.""",
     """\
+A request that arrives between SaslHandshake and SaslAuthenticate closes the connection without an
+answer. Kafka returns ILLEGAL_SASL_STATE before it closes the connection.""",
+    """\
 A classic member that waits in JoinGroup while its group becomes a consumer group gets
 NOT_COORDINATOR, after which every client joins again. Kafka answers REBALANCE_IN_PROGRESS, which
 librdkafka reports to the application as an error.""",
