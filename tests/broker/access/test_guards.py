@@ -518,6 +518,17 @@ async def test_a_fetch_session_loses_a_topic_with_its_acl(secured: Broker) -> No
         assert codes(await peer.ask(changed, 12, FetchResponse)) == {0, TOPIC}
 
 
+async def test_a_client_that_claims_to_be_a_replica_must_be_a_broker(secured: Broker) -> None:
+    allow(secured, Operation.READ, ResourceType.TOPIC, "own")
+    claim = fetch("own")
+    claim.replica_id = 7
+    async with as_user(secured, "alice") as peer:
+        assert codes(await peer.ask(fetch("own"), 12, FetchResponse)) == {0}
+        assert codes(await peer.ask(claim, 12, FetchResponse)) == {0, TOPIC}
+        allow(secured, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+        assert codes(await peer.ask(claim, 12, FetchResponse)) == {0}
+
+
 async def test_a_producer_that_may_write_any_topic_gets_an_id(secured: Broker) -> None:
     async with as_user(secured, "alice") as peer:
         refused = await peer.ask(InitProducerIdRequest(), 4, InitProducerIdResponse)

@@ -155,6 +155,20 @@ def test_a_fetch_that_must_wait_is_not_counted() -> None:
     in_virtual_time(steps)
 
 
+def test_a_client_that_claims_to_be_a_replica_is_throttled_too() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.broker.topics.create("t", 1)
+        for _ in range(4):
+            await produce(peer, 4_000)
+        await set_quota(peer, FETCH, LIMIT, ("client-id", None))
+        assert (await fetch(peer)).throttle_time_ms == 0
+        claim = fetch_request(2)
+        claim.replica_id = 7
+        assert (await peer.ask(claim, 12, FetchResponse)).throttle_time_ms > 0
+
+    in_virtual_time(steps)
+
+
 def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         await pause_of(world, peer)

@@ -4,7 +4,7 @@
 request does not name, such as the partitions of a fetch session.
 """
 
-from kohort.broker.access.access_control import ACLS, AccessControl
+from kohort.broker.access.access_control import ACLS, CLUSTER, AccessControl
 from kohort.broker.access.guards import guarded
 
-__all__ = ["ACLS", "AccessControl", "guarded"]
+__all__ = ["ACLS", "CLUSTER", "AccessControl", "guarded"]

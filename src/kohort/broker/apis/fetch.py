@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, cast
 
-from kohort.broker.access import AccessControl
+from kohort.broker.access import CLUSTER, AccessControl
 from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
 from kohort.broker.fetch import (
@@ -109,7 +109,7 @@ class _Fetch:
         self._room = min(request.max_bytes, broker.fetch_max_bytes)
         self._min_bytes = request.min_bytes
         self._has_quota = False
-        if broker.client_quotas.fetch.enforced and _is_consumer(request):
+        if broker.client_quotas.fetch.enforced:  # also for a client that claims to be a replica: brokers do not fetch
             self._fit_quota()
 
     def begin(self) -> None:
@@ -260,7 +260,8 @@ class _Gathered:
         self._committed_only = request.isolation_level == 1
         """Whether the client expects a list of aborted transactions, which is always empty."""
         # As in Kafka: a consumer that cannot be sent to another replica reads only from the leader.
-        self._may_read_from_followers = version >= _RACKS_FROM and _is_consumer(request)
+        self._is_consumer = _is_consumer(request)
+        self._may_read_from_followers = version >= _RACKS_FROM and self._is_consumer
         self._rack = request.rack_id if self._may_read_from_followers else ""
 
     def add(self, place: FetchedPartition) -> ReadLog | None:
@@ -312,7 +313,12 @@ class _Gathered:
 
     def _may_read(self, name: str) -> bool:
         control = self._broker.access_control
-        if control is None or not name:
+        if control is None:
+            return True
+        # As in Kafka, a replica needs ClusterAction. There it needs no more than that: here, no replica fetches.
+        if not self._is_consumer and not control.may(self._connection, Operation.CLUSTER_ACTION, *CLUSTER):
+            return False
+        if not name:
             return True
         return control.may(self._connection, Operation.READ, ResourceType.TOPIC, name)
 
