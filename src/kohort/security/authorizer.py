@@ -65,14 +65,20 @@ class Authorizer:
     def allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether the principal may do this from the host, an address without a leading slash."""
         if len(name) > _LONGEST_REMEMBERED:
-            return self._decide(principal, host, operation, resource_type, name)
+            return self._judge(principal, host, operation, resource_type, name)
         key = (principal, host, operation, resource_type, name)
         known = self._decided.get(key)
         if known is None:
             if len(self._decided) >= _MOST_DECISIONS:
                 self._decided.clear()
-            known = self._decided[key] = self._decide(principal, host, operation, resource_type, name)
+            known = self._decided[key] = self._judge(principal, host, operation, resource_type, name)
         return known
+
+    def allowed_by_acl(
+        self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Return as `allowed`, but False for a resource without an ACL, unless the principal is a super user."""
+        return self._decide(principal, host, operation, resource_type, name) is True
 
     def allowed_for_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the principal may do this with any resource of the type that could exist (KIP-679)."""
@@ -109,7 +115,14 @@ class Authorizer:
             op for op in sorted(OPERATIONS[resource_type]) if self.allowed(principal, host, op, resource_type, name)
         ]
 
-    def _decide(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def _judge(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        decided = self._decide(principal, host, operation, resource_type, name)
+        return self._allow_if_no_acl if decided is None else decided
+
+    def _decide(
+        self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool | None:
+        """Return the decision by ACLs; None if none applies to the resource."""
         if principal in self._super_users:
             return True
         allowed = found = False
@@ -120,7 +133,7 @@ class Authorizer:
             if acl.permission is Permission.DENY:
                 return False
             allowed = True
-        return allowed if found else self._allow_if_no_acl
+        return allowed if found else None
 
 
 def _concerns(acl: Acl, principal: str, host: str) -> bool:

@@ -424,6 +424,19 @@ async def test_only_on_the_listener_of_brokers_a_client_acts_as_one(start_broker
         assert codes(await peer.ask(request, 12, MetadataResponse)) == {0}
 
 
+async def test_a_denial_hides_a_topic_also_if_everyone_may_do_what_no_acl_is_about(start_broker: MakeBroker) -> None:
+    settings = {**SETTINGS, "allow.everyone.if.no.acl.found": "true"}
+    broker = await start_broker(BrokerOptions(settings=settings))
+    broker.topics.create("own", 1)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="own")])
+    async with as_user(broker, "alice") as peer:
+        assert codes(await peer.ask(request, 12, MetadataResponse)) == {0}
+        assert broker.access_control is not None
+        pattern = ResourcePattern(ResourceType.TOPIC, "own")
+        broker.access_control.add([Acl(pattern, ALICE, "*", Operation.ALL, Permission.DENY)])
+        assert codes(await peer.ask(request, 12, MetadataResponse)) - {0} == {TOPIC}
+
+
 async def test_producers_are_described_to_readers_only(secured: Broker) -> None:
     allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
     topics = [ProducersOfTopic(name="own", partition_indexes=[0])]

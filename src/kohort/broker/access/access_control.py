@@ -112,8 +112,14 @@ class AccessControl:
         return self._authorizer.allowed_for_any(connection.principal, host, operation, resource_type)
 
     def is_broker(self, connection: ClientConnection) -> bool:
-        """Return whether the connection's client acts as a broker of the cluster."""
-        return connection.listener == self._broker_listener and self.may(connection, Operation.CLUSTER_ACTION, *CLUSTER)
+        """Return whether the connection's client acts as a broker of the cluster.
+
+        `allow.everyone.if.no.acl.found` makes nobody a broker: a topic could not be hidden from anyone then.
+        """
+        if connection.listener != self._broker_listener:
+            return False
+        host = connection.host.removeprefix("/")
+        return self._authorizer.allowed_by_acl(connection.principal, host, Operation.CLUSTER_ACTION, *CLUSTER)
 
     def operations(self, connection: ClientConnection, resource_type: ResourceType, name: str) -> list[Operation]:
         """Return what the connection's client may do with the resource."""
