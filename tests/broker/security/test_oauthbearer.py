@@ -162,6 +162,12 @@ async def test_a_token_that_its_issuer_did_not_sign_is_rejected(
     assert (await login(broker, good)).error_code == 0
 
 
+async def test_a_name_is_trimmed(start_broker: MakeBroker, issuer: Issuer) -> None:
+    broker = await start_broker(BrokerOptions(settings=settings(issuer.jwks_url)))
+    assert (await login(broker, token(issuer.keys[0], sub=" \x00alice\n"))).error_code == 0
+    assert (await login(broker, token(issuer.keys[0], sub="\x01"))).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
 async def test_clocks_may_differ_a_little(start_broker: MakeBroker, issuer: Issuer) -> None:
     broker = await start_broker(BrokerOptions(settings=settings(issuer.jwks_url)))
     now = time.time()

@@ -25,6 +25,8 @@ _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("EdDSA", "Ed25519"), "OKP"),
 }
 """Accepted algorithms, each with the kind of its keys."""
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java's trim takes off a name: with a space, alice would be somebody whom no ACL denies anything."""
 _LONGEST_TOKEN = 1 << 16
 _LONGEST_HEADER = 1 << 12
 
@@ -100,8 +102,9 @@ class BearerTokens:
             return InvalidToken(f"the bearer token is for another audience: {_short(claims.get('aud'))}")
         if not isinstance(claims.get(self._scope_claim, ""), str | list):
             return InvalidToken(f"the claim {self._scope_claim} of the bearer token is not a list of scopes")
-        principal = claims.get(self._sub_claim)
-        if not isinstance(principal, str) or not principal.strip():
+        subject = claims.get(self._sub_claim)
+        principal = subject.strip(_TRIMMED) if isinstance(subject, str) else ""
+        if not principal:
             return InvalidToken(f"the bearer token names nobody in the claim {self._sub_claim}")
         return ValidToken(principal, int(expires * 1000))
 
