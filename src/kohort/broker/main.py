@@ -5,6 +5,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 
@@ -82,7 +83,23 @@ async def _serve_cluster(options: ClusterOptions) -> int:
 
 
 def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+class OneLine(logging.Formatter):
+    """Escapes control characters in messages: clients choose many of the names, and could forge lines with them.
+
+    A traceback keeps its lines.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the record's line."""
+        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().formatMessage(record))
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
