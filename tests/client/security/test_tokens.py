@@ -83,6 +83,18 @@ async def test_client_credentials_get_a_token(endpoint: Endpoint) -> None:
     assert len(endpoint.requests) == 1
 
 
+def test_a_secret_that_is_sent_without_tls_is_a_warning(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
+    of(endpoint)
+    assert caplog.text == "", "it does not leave this machine"
+    tokens(
+        sasl_oauth_token_endpoint_url="http://issuer.example.com:8080/token",
+        sasl_oauth_client_id="me",
+        sasl_oauth_client_secret="hunter-2",
+    )
+    assert "sent to the token endpoint issuer.example.com without TLS" in caplog.text
+    assert "hunter-2" not in caplog.text
+
+
 async def test_a_token_is_renewed_before_it_ends(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     source = of(endpoint)
     endpoint.give("first", 1000)

@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_ANSWER = 1 << 20
 _ENDPOINT_TIMEOUT_S = 10.0
+_LOCAL = ("localhost", "127.0.0.1", "::1")
 _REFRESH_AT = 0.8
 """Fraction of a token's life after which the next one is requested (sasl.login.refresh.window.factor)."""
 _AWS_REGION = re.compile(r"\.kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com")
@@ -50,6 +51,12 @@ class Tokens:
         self._token: Token | None = None
         self._refresh_at: float = 0.0
         self._request: asyncio.Task[Token] | None = None
+        endpoint = urlsplit(options.sasl_oauth_token_endpoint_url or "")
+        if endpoint.scheme == "http" and endpoint.hostname not in _LOCAL:
+            _log.warning(
+                "the client secret is sent to the token endpoint %s without TLS, for all to read: use https",
+                endpoint.hostname,
+            )
 
     async def token(self) -> Token:
         """Return a valid token. Raises KafkaError; a retriable one if its source cannot be reached."""
