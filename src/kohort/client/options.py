@@ -286,7 +286,7 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     kinds = get_args(hint) or (hint,)
     if Secret in kinds:
         return _read_secret(name, value)
-    if value is None and type(None) in kinds:
+    if value is None and (type(None) in kinds or Any in kinds):
         return None
     if bool in kinds:
         return _read_bool(name, value)

@@ -207,6 +207,28 @@ def test_the_blocking_consumer_deserializes_in_the_calling_thread(kohort_broker:
     assert set(threads) == {threading.current_thread()}
 
 
+async def test_keys_alone_may_be_deserialized_and_everything_else_is_kept(
+    any_broker: Broker, new_topic: NewTopicName, producer: Producer
+) -> None:
+    topic = await new_topic(message_timestamp_type="LogAppendTime")
+    here = TopicPartition(topic, 0)
+    await producer.send(topic, b"v", key=b"1", headers=[("h", b"x")])
+    await producer.send(topic, b"v", key=b"x")
+    await producer.flush()
+    async with Consumer(**options_of(any_broker, key_deserializer=int)) as consumer:
+        consumer.assign([here])
+        [record] = await poll_some(consumer, 1)
+        with pytest.raises(RecordDeserializationError, match="at offset 1: key_deserializer raised") as found:
+            await poll_some(consumer)
+    assert (record.topic, record.partition, record.offset, record.key, record.value) == (topic, 0, 0, 1, b"v")
+    assert (record.headers, record.timestamp_type, record.leader_epoch) == (
+        [("h", b"x")],
+        TimestampType.LOG_APPEND_TIME,
+        0,
+    )
+    assert found.value.part == "key"
+
+
 async def test_an_interrupted_deserializer_loses_no_record(
     any_broker: Broker, new_topic: NewTopicName, producer: Producer
 ) -> None:
@@ -236,6 +258,7 @@ async def test_an_interrupted_deserializer_loses_no_record(
 
 
 async def test_a_deserializer_must_be_callable(kohort_broker: Broker) -> None:
+    await Consumer(**options_of(kohort_broker, value_deserializer=None)).close()
     with pytest.raises(ConfigError, match="value_deserializer is 'json', but must be a function of bytes"):
         Consumer(**options_of(kohort_broker, value_deserializer="json"))
 

@@ -152,6 +152,7 @@ def test_a_function_chooses_among_all_partitions_and_those_with_a_leader() -> No
     assert [partitioner.choose(key, 1) for key in (b"k", None, b"")] == [2, 2, 2]
     partitioner.resize(4)
     assert partitioner.choose(b"k", 1) == 3
+    assert Partitioner(3, batch_size=1000, choice=lambda key, everything, available: 0).choose(b"k", 1) == 0
     assert calls[:2] == [(b"k", [0, 1, 2], [0, 2]), (None, [0, 1, 2], [0, 2])]
 
 
@@ -184,9 +185,10 @@ async def test_keys_go_where_librdkafka_sends_them(kohort_broker: Broker, fresh:
         assert {key: (await delivery).partition for key, delivery in deliveries.items()} == expected
 
 
-async def test_a_partitioner_that_does_not_exist_is_refused(kohort_broker: Broker) -> None:
-    with pytest.raises(ConfigError, match="partitioner is 'sticky', but must be a function or one of: consistent, "):
-        Producer(bootstrap_servers=kohort_broker.bootstrap, partitioner="sticky")
+@pytest.mark.parametrize("given", ["sticky", ["default"], None])
+async def test_a_partitioner_that_does_not_exist_is_refused(kohort_broker: Broker, given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"partitioner is .*, but must be a function or one of: consistent, "):
+        Producer(bootstrap_servers=kohort_broker.bootstrap, partitioner=given)
 
 
 def test_known_hashes_of_librdkafka() -> None:

@@ -49,9 +49,8 @@ class Partitioner:
 
     __slots__ = (
         "_by_key",
-        "_function",
+        "_choice",
         "_led",
-        "_rule",
         "_spreads_null",
         "_sticky",
         "_sticky_left",
@@ -62,8 +61,7 @@ class Partitioner:
     def __init__(self, count: int, batch_size: int, choice: KeyRule | PartitionerFunction = RULES["default"]) -> None:
         assert count > 0
         self.count = count
-        self._rule = choice if isinstance(choice, KeyRule) else None
-        self._function = None if isinstance(choice, KeyRule) else choice
+        self._choice = choice
         self._spreads_null = isinstance(choice, KeyRule) and not choice.hashes_null
         self._by_key: dict[bytes, int] = {}
         self._led: Sequence[int] = ()
@@ -102,9 +100,9 @@ class Partitioner:
         return self._map(None if key is None else bytes(key), size)
 
     def _map(self, key: bytes | None, size: int) -> int:
-        rule = self._rule
-        if rule is None:
-            return self._by_function(key)
+        rule = self._choice
+        if not isinstance(rule, KeyRule):
+            return self._by_function(rule, key)
         if rule.hash is None or (key == b"" and not rule.hashes_empty):
             return self.choose(None, size)
         if len(self._by_key) >= _CACHED_KEYS:
@@ -113,9 +111,8 @@ class Partitioner:
         partition = self._by_key[data] = rule.hash(data) % self.count
         return partition
 
-    def _by_function(self, key: bytes | None) -> int:
-        assert self._function is not None
-        chosen = self._function(key, list(range(self.count)), list(self._led))
+    def _by_function(self, function: PartitionerFunction, key: bytes | None) -> int:
+        chosen = function(key, list(range(self.count)), list(self._led))
         if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < self.count:
             raise ConfigError(f"the partitioner returned {chosen!r}, but must return 0 to {self.count - 1}.")
         return chosen
