@@ -37,17 +37,27 @@ class Polling:
         cluster, self.news = Cluster(options), asyncio.Event()
         partitions = AssignedPartitions(cluster, options, self.news.set)
         commits = Commits(cluster, options, dict)
+        self.commits_due = 0
+        commits.commit_if_due = self._commit_if_due  # type: ignore[method-assign]
+        self.problem: KohortError | None = None
         self.group = GroupSubscription(cluster, options, partitions, commits, self.news.set)
         driver = Driver(cluster, member_config(options), lambda *_: None, lambda: None)
         self.notified = driver.notified = []
         self.group.driver = driver
-        self.poller = Poller(options, self.group, commits, self.news, lambda: None, self._closed)
+        self.poller = Poller(options, self.group, commits, self.news, self._raise_problem, self._closed)
         self.records: list[str] = []
         self._loop = asyncio.get_running_loop()
         self._began = round(self._loop.time() * 1000)
 
     async def _closed(self) -> bool:
         return False
+
+    def _commit_if_due(self) -> None:
+        self.commits_due += 1
+
+    def _raise_problem(self) -> None:
+        if self.problem is not None:
+            raise self.problem
 
     async def poll(self, timeout: float = 0.0) -> list[str]:  # noqa: ASYNC109
         return await self.poller.poll(lambda: self.records, timeout)
@@ -127,5 +137,64 @@ def test_a_consumer_without_a_group_polls_without_a_member() -> None:
         polling.records = ["record"]
         assert await polling.poll() == ["record"]
         assert polling.notified == []
+
+    played(steps)
+
+
+def test_each_poll_raises_errors_and_commits_what_is_due_whether_or_not_it_waits() -> None:
+    async def steps(polling: Polling) -> None:
+        for records in ([], ["record"], ["record"]):
+            polling.records, polling.commits_due = records, 0
+            assert await polling.poll() == records
+            assert polling.commits_due == 1
+        polling.problem = KohortError("gone")
+        for _ in range(2):
+            with pytest.raises(KohortError, match="gone"):
+                await polling.poll()
+
+    played(steps)
+
+
+def test_a_rebalance_that_waits_for_its_callbacks_is_carried_out_by_a_frequent_poll() -> None:
+    async def steps(polling: Polling) -> None:
+        class Waiting:
+            waiting = False
+            carried_out = 0
+
+            async def run_pending(self) -> None:
+                self.carried_out += self.waiting
+                self.waiting = False
+
+        polling.group.rebalances = waiting = Waiting()  # type: ignore[assignment]
+        polling.records = ["record"]
+        await polling.poll()
+        waiting.waiting = True
+        await polling.poll()
+        assert waiting.carried_out == 1
+
+    played(steps)
+
+
+def test_frequent_polls_let_the_other_tasks_run_once_in_a_millisecond() -> None:
+    async def steps(polling: Polling) -> None:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(other())
+        polling.records = ["record"]
+        for expected in (1, 1, 1):
+            await polling.poll()
+            assert turns == expected
+        task.cancel()
+        await asyncio.sleep(0.002)
+        task, turns = asyncio.ensure_future(other()), 0
+        await polling.poll()
+        assert turns == 1
+        task.cancel()
 
     played(steps)
