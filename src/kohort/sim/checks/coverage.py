@@ -67,6 +67,8 @@ REASONS: Mapping[str, str] = {
     "UNSUPPORTED_SASL_MECHANISM": _BY_THE_BOOK,
     "ILLEGAL_SASL_STATE": _BY_THE_BOOK,
     "JoinGroup INVALID_REQUEST": "Kafka's of an instance id in a version that has none, which no request can contain",
+    "JoinGroup REBALANCE_IN_PROGRESS": "for a join that a client repeats while its first connection is open;"
+    " those of a simulated world close it before",
     "Heartbeat COORDINATOR_LOAD_IN_PROGRESS": "while a group loads, its members' heartbeats are taken, as in Kafka",
     "OffsetCommit INVALID_GROUP_ID": _NAMELESS,
     "OffsetFetch INVALID_GROUP_ID": _NAMELESS,
