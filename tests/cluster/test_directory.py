@@ -201,6 +201,16 @@ def test_a_broker_that_locks_the_image_too_long_does_not_stop_the_others(tmp_pat
     here.close()
 
 
+def test_configs_that_two_brokers_change_at_once_are_both_kept(tmp_path: Path) -> None:
+    one, other = ClusterStore(tmp_path, 1), ClusterStore(tmp_path, 2)
+    one.change_configs("acls", "topic", {"denied": "", "old": ""})
+    other.change_configs("acls", "topic", {"allowed": ""})  # it has not read what the first has changed
+    one.change_configs("acls", "topic", {"old": None})
+    assert one.configs("acls") == {"topic": {"denied": "", "allowed": ""}}
+    one.close()
+    other.close()
+
+
 def test_two_brokers_that_make_a_topic_at_once_make_one(tmp_path: Path) -> None:
     one, other = ClusterStore(tmp_path, 1), ClusterStore(tmp_path, 2)
     one.create_topic(Topic(uuid4(), "t", 1))

@@ -49,3 +49,13 @@ def test_damaged_configs_are_refused_in_a_sentence(tmp_path: Path, content: str)
     (tmp_path / "configs.json").write_text(content)
     with pytest.raises(BadDataDirectory, match=r"configs\.json is damaged"):
         FileStore(tmp_path)
+
+
+def test_a_change_of_configs_keeps_the_others_of_the_resource(store: LogStore) -> None:
+    store.keep_configs("group", "a", {"x": "1", "y": "2", "z": "3"})
+    store.change_configs("group", "a", {"x": None, "y": "4", "new": "5", "unknown": None})
+    assert store.configs("group") == {"a": {"y": "4", "z": "3", "new": "5"}}
+    store.change_configs("group", "a", {"y": None, "z": None, "new": None})
+    assert store.configs("group") == {}
+    store.change_configs("group", "b", {"x": "1"})
+    assert store.configs("group") == {"b": {"x": "1"}}

@@ -226,6 +226,13 @@ class LogStore(Protocol):
         """Replace the configs of a resource; an empty mapping removes the resource. Durable when this returns."""
         ...
 
+    def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set and remove (None) configs of a resource, and keep its others; durable when this returns.
+
+        What another broker of the cluster changes at the same time is kept, too.
+        """
+        ...
+
     def partition(self, topic_id: UUID, partition: int) -> PartitionLog:
         """Return the log of an existing partition, which is opened and recovered at first use. Raises KeyError."""
         ...

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kohort.log.api import Topic
 from kohort.log.directory import DataDirectory, check_topic_name
-from kohort.log.kept_configs import KeptConfigs
+from kohort.log.kept_configs import KeptConfigs, with_changes
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
 
@@ -96,6 +96,9 @@ class FileStore(PartitionFiles):
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self._configs.keep(kind, name, configs)
+
+    def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
+        self.keep_configs(kind, name, with_changes(self.configs(kind).get(name, {}), changes))
 
     # Partitions
 

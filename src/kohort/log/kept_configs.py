@@ -24,3 +24,8 @@ class KeptConfigs:
         changed = {**self._configs, kind: {**others, name: dict(configs)} if configs else others}
         self._write(changed)
         self._configs = changed
+
+
+def with_changes(configs: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the configs with changes; None removes one."""
+    return {name: text for name, text in {**configs, **changes}.items() if text is not None}

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kohort.log.api import Pending, Topic, TornTail
 from kohort.log.config import LogConfig
-from kohort.log.kept_configs import KeptConfigs
+from kohort.log.kept_configs import KeptConfigs, with_changes
 from kohort.log.partition import SegmentedLog
 from kohort.log.queue import AppendQueue, PendingAppends
 from kohort.log.segment import Segment
@@ -141,6 +141,9 @@ class MemoryStore:
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self._configs.keep(kind, name, configs)
+
+    def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
+        self.keep_configs(kind, name, with_changes(self.configs(kind).get(name, {}), changes))
 
     def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
         log = self._logs.get((topic_id, partition))

@@ -71,20 +71,18 @@ class AccessControl:
         assert self._store is not None
         try:
             for pattern in dict.fromkeys(acl.pattern for acl in acls):
-                kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern}
                 added = {_entry(acl): "" for acl in acls if acl.pattern == pattern}
-                self._store.keep_configs(ACLS, _key(pattern), {**kept, **added})
+                self._store.change_configs(ACLS, _key(pattern), added)
         finally:
             self.follow()
 
     def remove(self, acls: Sequence[Acl]) -> None:
         """Remove ACLs, durably. Raise OSError; those before the failure are removed."""
         assert self._store is not None
-        gone = set(acls)
         try:
             for pattern in dict.fromkeys(acl.pattern for acl in acls):
-                kept = {_entry(acl): "" for acl in self.acls.all if acl.pattern == pattern and acl not in gone}
-                self._store.keep_configs(ACLS, _key(pattern), kept)
+                removed = {_entry(acl): None for acl in acls if acl.pattern == pattern}
+                self._store.change_configs(ACLS, _key(pattern), removed)
         finally:
             self.follow()
 

@@ -48,7 +48,8 @@ class ClientQuotas:
         before = self._all.get(entity, {})
         quotas = {name: value for name, value in {**before, **changes}.items() if value is not None}
         if quotas != before:
-            self._store.keep_configs(QUOTAS, _key(entity), {name: repr(value) for name, value in quotas.items()})
+            texts = {name: None if value is None else repr(value) for name, value in changes.items()}
+            self._store.change_configs(QUOTAS, _key(entity), texts)
             self.follow()
 
     def _limits(self, name: str) -> Limits:

@@ -71,12 +71,9 @@ class ScramCredentials:
         self, user: str, deleted: Sequence[ScramMechanism], added: Mapping[ScramMechanism, ScramCredential]
     ) -> None:
         """Delete and set credentials of one user; durable on return. Raise OSError; then nothing has changed."""
-        kept = dict(self._store.configs(SCRAM_CREDENTIALS).get(user, {}))
-        for mechanism in deleted:
-            kept.pop(mechanism.value, None)
-        for mechanism, credential in added.items():
-            kept[mechanism.value] = credential_text(credential)
-        self._store.keep_configs(SCRAM_CREDENTIALS, user, kept)
+        changes: dict[str, str | None] = {mechanism.value: None for mechanism in deleted}
+        changes |= {mechanism.value: credential_text(credential) for mechanism, credential in added.items()}
+        self._store.change_configs(SCRAM_CREDENTIALS, user, changes)
 
 
 def credential_text(credential: ScramCredential) -> str:

@@ -12,6 +12,7 @@ from kohort.log.cluster.image import NOBODY, ClusterImage, PartitionId, Transiti
 from kohort.log.cluster.published_offsets import PublishedOffsetsWriter
 from kohort.log.cluster.replicas import ONE_REPLICA, Placement
 from kohort.log.directory import check_topic_name
+from kohort.log.kept_configs import with_changes
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.model import UUID, TopicPartition
 
@@ -190,6 +191,13 @@ class SharedStore(PartitionFiles):
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self.follow(self.home.change(lambda image: image.configured(kind, name, configs)))
+
+    def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
+        def changed(image: ClusterImage) -> ClusterImage:
+            before = image.configs.get(kind, {}).get(name, {})
+            return image.configured(kind, name, with_changes(before, changes))
+
+        self.follow(self.home.change(changed))
 
     # Partitions
 
