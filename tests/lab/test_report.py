@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from dataclasses import replace
@@ -64,6 +65,19 @@ def test_the_page_is_self_contained_with_a_picture_of_each_kind(tmp_path: Path) 
     assert page.count("data:image/png;base64,") == 4
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "scale-in" in page and "300 ms" in page
+
+
+def test_the_page_explains_its_words_columns_and_triggers(tmp_path: Path) -> None:
+    write_report([_outcome(dark_ms=100), _outcome(dark_ms=300, repetition=2)], tmp_path / "report.html")
+    page = html.unescape((tmp_path / "report.html").read_text())
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", page)
+    explained = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
+    assert len(heads) == len(set(heads)) > 10
+    assert not set(heads) - set(explained)
+    assert "trigger" in explained and not any("the same" in meaning for meaning in explained.values())
+    assert "<p>Stop one member, which leaves the group.</p>" in page
+    assert "<ol><li>m1 leaves, at 0.0 s: settled after 150 ms</li></ol>" in page
+    assert "Triangles are the triggers of the first repetition." in page
 
 
 def test_throughput_around_triggers_has_the_deviation_of_all_of_them() -> None:

@@ -13,7 +13,7 @@ A search over the sRGB colours made them: it maximised the smallest distance of 
 seen with normal sight, and as simulated for deuteranopia, protanopia and tritanopia (Machado et
 al., 2009). The distances include those to `DARK` and to white. tests/charts has the minimum.
 """
-INK, FAINT, DARK = "#222222", "#888888", "#1A1A1A"
+INK, FAINT, DARK = "#222222", "#888888", "#000000"
 _HATCHES = ("", "///", "...", "---", "xxx", "|||")
 _DEEP = frozenset(("#4444BB", "#770066", "#008899", "#996622", "#444400"))
 """Colours on which a hatch is white."""

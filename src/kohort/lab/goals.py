@@ -16,9 +16,9 @@ from kohort.lab.trial import Trial
 Figure = Literal["first_p50", "first_max", "dark_p50", "dark_max", "dark_sum", "pause", "after_join_max", "wall_max"]
 MEANING: dict[Figure, str] = {
     "first_p50": "first partition after the first request, median",
-    "first_max": "the same, worst",
+    "first_max": "first partition after the first request, longest",
     "dark_p50": "dark while a partition moves, median",
-    "dark_max": "dark, worst",
+    "dark_max": "dark, longest",
     "dark_sum": "dark, total",
     "pause": "pause of all members, total",
     "after_join_max": "from the first request of the last member that joins until the group has settled",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich.table import Table
 
@@ -11,30 +11,44 @@ from kohort.lab.goals import MEANING, GoalResult, Row
 from kohort.lab.queries import Answered
 from kohort.lab.summary import Summary
 
+
+class Column(NamedTuple):
+    """A column: its heading in a terminal, its heading on a page, and what it means."""
+
+    short: str
+    name: str
+    meaning: str
+
+
+_DARK = "time in which no member processed a partition, from its owner's stop to the next owner's first record"
+_FIRST = "time from a started member's first request to its first partition"
+_WALL = "time from a trigger until the group has settled, including the end and the start of processes"
+_JOIN = "time from the first request of the last member that a trigger starts until the group has settled"
 COLUMNS = (
-    ("dark p50", "time in which no member processed a partition, median"),
-    ("p99", "the same, 99th percentile"),
-    ("max", "the same, worst"),
-    ("dark sum", "over all partitions and triggers, mean of the repetitions"),
-    ("pause", "total time in which members could not process any partition, mean of the repetitions"),
-    (
-        "first p50",
-        "time from a started member's first request to its first partition, median",
-    ),
-    ("worst", "the same, worst"),
-    ("wall p50", "time from a trigger until the group has settled, including the start of processes, median"),
-    ("worst", "the same, worst"),
-    ("join p50", "time from the join of the last started member until the group has settled, median"),
-    ("worst", "the same, worst"),
-    ("restored", "changelog records read before new partitions could be processed, mean of the repetitions"),
-    ("owner/copy/none", "queries for the count of a key: answered by its owner, by a copy (stale), not answered"),
-    ("unanswered", "longest time without an answer for a partition"),
-    ("reb.", "rebalances per trigger, as the member with the most saw them"),
-    ("again/committed/skip/order", "records read twice, read twice although committed, skipped, read out of order"),
-    ("CPU s", "CPU time of the broker from the first trigger to the end"),
-    ("busy", "used part of the machine's CPU time; near 100 % all processes wait for a core"),
-)
-"""Heading and meaning of each column."""
+    Column("dark p50", "dark, median", f"{_DARK}: the median of all partitions and triggers"),
+    Column("p99", "dark, 99th percentile", f"{_DARK}: 99 of 100 were dark for at most this long"),
+    Column("max", "dark, longest", f"{_DARK}: the longest"),
+    Column("dark sum", "dark, sum", "dark time of all partitions after all triggers, mean of the repetitions"),
+    Column("pause", "pause, sum", "time in which members could process no partition, sum over the members, mean of"
+           " the repetitions"),
+    Column("first p50", "first partition, median", f"{_FIRST}: the median of all started members"),
+    Column("worst", "first partition, longest", f"{_FIRST}: the longest"),
+    Column("wall p50", "settled, median", f"{_WALL}: the median of all triggers"),
+    Column("worst", "settled, longest", f"{_WALL}: the longest"),
+    Column("join p50", "settled after the last join, median", f"{_JOIN}: the median of all triggers"),
+    Column("worst", "settled after the last join, longest", f"{_JOIN}: the longest"),
+    Column("restored", "records restored", "changelog records read before new partitions could be processed, mean of"
+           " the repetitions"),
+    Column("owner/copy/none", "queries: owner / copy / none", "queries for the count of a key: answered by its owner,"
+           " by a copy (stale), not answered"),
+    Column("unanswered", "longest time without an answer", "longest time without an answer for a partition"),
+    Column("reb.", "rebalances per trigger", "rebalances per trigger, as the member with the most saw them"),
+    Column("again/committed/skip/order", "records: twice / committed / skipped / disordered", "records read twice, read"
+           " twice although a commit had covered them, not read, and read out of order"),
+    Column("CPU s", "CPU time of the broker, s", "CPU time of the broker from the first trigger to the end"),
+    Column("busy", "load of the machine", "used part of the machine's CPU time; near 100 % all processes wait for a"
+           " core, and the figures depend more on that than on the broker"),
+)  # fmt: skip
 
 
 WIDE = 200
@@ -53,7 +67,7 @@ def summary_table(summaries: Sequence[Summary], width: int = WIDE) -> Table:
     for name in ("scenario", "client", "protocol", "broker"):
         table.add_column(name, no_wrap=True)
     for number in shown:
-        table.add_column(COLUMNS[number][0], justify="right", no_wrap=True)
+        table.add_column(COLUMNS[number].short, justify="right", no_wrap=True)
     before: tuple[str, str, str] | None = None
     for summary in summaries:
         kind = summary.scenario, summary.client, summary.protocol
@@ -86,7 +100,7 @@ def goals_table(found: Sequence[GoalResult]) -> Table:
     return table
 
 
-GOAL_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "at most", "Kohort", "")
+GOAL_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "goal: at most", "Kohort", "goal")
 _GOAL_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left")
 
 
