@@ -67,6 +67,17 @@ def test_a_group_without_members_is_empty_and_not_dark() -> None:
     assert gaps(spans(records, 0, 200), 200, empties(records, 200)) == [Gap(ONE, 50, 60), Gap(ONE, 105, 110)]
 
 
+def test_a_partition_that_was_free_has_no_owner_in_between() -> None:
+    records = [
+        record(1, 10, PartitionChange(*ONE, None, "a", None, 10, 20)),
+        record(2, 30, PartitionChange(*ONE, "a", "b", 25, 30, 35)),
+        record(3, 60, PartitionChange(*ONE, "b", None, 50)),
+        # The last owner before the group was empty is the previous one.
+        record(4, 90, PartitionChange(*ONE, "b", "c", 50, 92, 95)),
+    ]
+    assert spans(records, 0, 100) == [Span(ONE, "a", 20, 25), Span(ONE, "b", 35, 50), Span(ONE, "c", 95, 100)]
+
+
 def test_owners_from_before_the_journal_are_drawn_from_its_beginning() -> None:
     records = [record(8, 60, PartitionChange(*ONE, "a", "b", 50, 60, 70))]
     assert spans(records, 0, 100) == [Span(ONE, "a", 0, 50), Span(ONE, "b", 70, 100)]

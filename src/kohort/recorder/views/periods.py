@@ -41,9 +41,14 @@ def spans(records: Sequence[RebalanceRecord], begin: Millis, end: Millis) -> lis
     """
     finished: list[Span] = []
     running: dict[TopicPartition, tuple[str, Millis]] = {}
+    seen: set[TopicPartition] = set()
     for record in records:
         for change in record.partitions:
-            _apply(change, record, begin, running, finished)
+            partition = TopicPartition(change.topic, change.partition)
+            if partition not in seen and change.previous_owner is not None:
+                running[partition] = change.previous_owner, begin  # the group is older than the journal
+            seen.add(partition)
+            _apply(change, partition, record, running, finished)
     finished += [Span(partition, owner, since, end) for partition, (owner, since) in running.items()]
     clipped = [Span(s.partition, s.owner, max(s.begin, begin), min(s.end, end)) for s in finished]
     return [span for span in clipped if span.end > span.begin]
@@ -51,17 +56,14 @@ def spans(records: Sequence[RebalanceRecord], begin: Millis, end: Millis) -> lis
 
 def _apply(
     change: PartitionChange,
+    partition: TopicPartition,
     record: RebalanceRecord,
-    begin: Millis,
     running: dict[TopicPartition, tuple[str, Millis]],
     finished: list[Span],
 ) -> None:
-    partition = TopicPartition(change.topic, change.partition)
     stopped_at = change.revoked_at
     if stopped_at is None and change.owner is None:
         return  # taken by a cooperative assignor, and still processed until the follow-up
-    if partition not in running and change.previous_owner is not None:
-        running[partition] = change.previous_owner, begin  # the group is older than the journal
     if partition in running:
         owner, since = running.pop(partition)
         finished.append(Span(partition, owner, since, record.ended_at if stopped_at is None else stopped_at))
