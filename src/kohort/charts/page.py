@@ -98,6 +98,17 @@ def fill(paint: Paint) -> dict[str, Any]:
     }
 
 
+def draw_bars(axes: Axes, bars: Sequence[tuple[int, float, float]], height: float, paint: Paint) -> None:
+    """Draw horizontal bars, given as row, begin and end, as one object: a large group has tens of thousands."""
+    from matplotlib.collections import PolyCollection
+
+    half = height / 2
+    corners = [
+        [(begin, row - half), (end, row - half), (end, row + half), (begin, row + half)] for row, begin, end in bars
+    ]
+    axes.add_collection(PolyCollection(corners, **fill(paint)), autolim=False)
+
+
 def draw_numbers(axes: Axes, positions: Sequence[float], wide: float) -> None:
     """Number the marks at these positions above a chart, from 1; positions are from 0 to 1, in ascending order.
 

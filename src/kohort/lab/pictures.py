@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.charts import DARK, FAINT, INK, SMALL, Page, Paint, draw_numbers, fill, legend_height, paints
+from kohort.charts import DARK, FAINT, INK, SMALL, Page, Paint, draw_bars, draw_numbers, fill, legend_height, paints
 from kohort.lab.lab_group import Trigger
 from kohort.lab.measure import Measures
 from kohort.lab.series import Series, pauses_ms
@@ -113,13 +113,11 @@ def partitions_figure(title: str, measured: Measures, triggers: Sequence[Trigger
     row = {partition: number for number, partition in enumerate(rows)}
     for name, paint in painted.items():
         mine = [span for span in shown if span.member == name]
-        axes.barh(
-            [row[span.partition] for span in mine],
-            [(span.end - max(begin, span.begin)) / 1e9 for span in mine],
-            left=[(max(begin, span.begin) - triggers[0].at) / 1e9 for span in mine],
-            height=0.86,
-            **fill(paint),
-        )
+        places = [
+            (row[span.partition], (max(begin, span.begin) - triggers[0].at) / 1e9, (span.end - triggers[0].at) / 1e9)
+            for span in mine
+        ]
+        draw_bars(axes, places, 0.86, paint)
     for trigger in triggers:
         axes.axvline((trigger.at - triggers[0].at) / 1e9, color=INK, linewidth=0.7, alpha=0.7)
     draw_numbers(axes, [(trigger.at - begin) / max(1, end - begin) for trigger in triggers], _WIDE)

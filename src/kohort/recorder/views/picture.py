@@ -5,7 +5,7 @@ dark time: the group has members, and none of them processes the partition. A se
 number of dark partitions. Lines mark rebalances; their numbers refer to the explanations below.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -21,6 +21,7 @@ from kohort.charts import (
     Page,
     Paint,
     clock_ticks,
+    draw_bars,
     draw_numbers,
     fill,
     legend_height,
@@ -165,16 +166,14 @@ def _draw_bars(
     row = {partition: index for index, partition in enumerate(partitions)}
 
     def bars(periods: Sequence[Span | Gap], paint: Paint) -> None:
-        axes.barh(
-            [row[period.partition] for period in periods],
-            [(period.end - period.begin) / 1000 for period in periods],
-            left=[(period.begin - begin) / 1000 for period in periods],
-            height=0.74 if len(partitions) <= 40 else 0.92,
-            **fill(paint),
-        )
+        places = [(row[p.partition], (p.begin - begin) / 1000, (p.end - begin) / 1000) for p in periods]
+        draw_bars(axes, places, 0.74 if len(partitions) <= 40 else 0.92, paint)
 
+    of_name = defaultdict(list)
+    for span in drawn:
+        of_name[known.get(span.owner, span.owner)].append(span)
     for name, paint in painted.items():
-        bars([span for span in drawn if known.get(span.owner, span.owner) == name], paint)
+        bars(of_name[name], paint)
     bars(dark, Paint(DARK))
     axes.set_ylim(len(partitions) - 0.45, -0.55)
     step = 1 + len(partitions) // 40
