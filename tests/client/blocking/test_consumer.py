@@ -249,3 +249,16 @@ def test_a_consumer_that_cannot_be_made_leaves_no_thread_and_no_warning(wrong: d
             Consumer(*topics, **given)
         gc.collect()
     assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_closing_without_a_commit_leaves_the_committed_offsets() -> None:
+    async with reading("t", enable_auto_commit=True) as (_, link, consumer):
+        assert len(await in_thread(lambda: read(consumer, 10))) == 10
+        await in_thread(lambda: consumer.close(commit=False))
+        options: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{link.port}", "group_id": "g"}
+
+        def committed() -> object:
+            with Consumer(**options) as other:
+                return other.committed([ZERO])[ZERO]
+
+        assert await in_thread(committed) is None

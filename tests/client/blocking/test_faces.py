@@ -21,7 +21,7 @@ ASYNC_ONLY = {
     "Producer": {"ready", "send_nowait", "send_all", "send_values"},
     "Admin": set(),
 }
-BLOCKING_ONLY = {"Consumer": set(), "Producer": {"wait_for"}, "Admin": set()}
+BLOCKING_ONLY = {"Consumer": set(), "Producer": {"wait_for", "when_done"}, "Admin": set()}
 
 
 def public(kind: type) -> dict[str, object]:

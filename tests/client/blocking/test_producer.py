@@ -200,3 +200,31 @@ async def test_a_producer_that_is_dropped_warns_writes_what_it_has_and_ends_its_
         await in_thread(drop)
         await eventually(lambda: [record.value for _, record in here.records] == [b"x", b"y"])
         await eventually(lambda: "kohort-producer" not in [thread.name for thread in threading.enumerate()])
+
+
+async def test_callbacks_run_when_the_record_is_written_and_at_once_after_that() -> None:
+    async with sending() as (here, producer):
+        here.link.held[METADATA] = asyncio.Event()
+        seen: list[tuple[str, int]] = []
+        sent = producer.send("t", b"v", partition=1)
+        for name in ("first", "second"):  # while the record waits for metadata
+            sent.add_done_callback(lambda delivery, name=name: seen.append((name, delivery.result().offset)))  # type: ignore[misc]
+        await eventually(lambda: len(producer._records) == 1)
+        assert not seen
+        here.link.held.pop(METADATA).set()
+        await in_thread(producer.flush)
+        assert seen == [("first", 0), ("second", 0)] and not sent.failed()
+        sent.add_done_callback(lambda delivery: seen.append(("late", threading.get_ident())))
+        assert seen[2] == ("late", threading.get_ident())
+
+
+async def test_a_callback_that_asks_whether_a_record_failed_does_not_hide_the_failure() -> None:
+    async with sending(max_block_ms=50) as (here, producer):
+        here.link.held[METADATA] = asyncio.Event()
+        seen: list[bool] = []
+        sent = producer.send("t", b"v")
+        sent.add_done_callback(lambda delivery: seen.append(delivery.failed()))
+        await eventually(lambda: sent.done() and bool(seen))
+        assert seen == [True] and sent.failed()
+        with pytest.raises(DeliveryFailedError):
+            await in_thread(producer.flush)

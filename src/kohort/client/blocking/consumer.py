@@ -276,7 +276,7 @@ class Consumer(BlockingClient):
         self._check_process()
         return self._consumer.generation
 
-    def close(self, *, timeout: float = _CLOSE_S) -> None:
+    def close(self, *, timeout: float = _CLOSE_S, commit: bool = True) -> None:
         """See `kohort.Consumer.close`. Closing twice is allowed.
 
         If a signal handler calls it while its thread waits in another method, it only asks that
@@ -295,12 +295,12 @@ class Consumer(BlockingClient):
                 if self._thread.current is not None:
                     self._thread.current.cancel()
             else:
-                self._close_now(timeout)
+                self._close_now(timeout, commit=commit)
 
-    def _close_now(self, timeout: float) -> None:
+    def _close_now(self, timeout: float, *, commit: bool = True) -> None:
         self._close_asked = False
         try:
-            self._pump(self._consumer.close(timeout=timeout))
+            self._pump(self._consumer.close(timeout=timeout, commit=commit))
         finally:
             self._stop()
 

@@ -1,7 +1,7 @@
 """`kohort.Producer` for plain threads. Records are passed to the event loop in bulk, not one call each."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from kohort.client.arguments import names_of, seconds
@@ -41,6 +41,17 @@ class BlockingDelivery:
     def done(self) -> bool:
         """Return whether the record is written or has failed."""
         return self._pending.done()
+
+    def failed(self) -> bool:
+        """Return whether the record has failed. The failure still counts as unchecked."""
+        return self._pending.failed()
+
+    def add_done_callback(self, callback: "Callable[[BlockingDelivery], object]") -> None:
+        """Call `callback` with this delivery once the record is written or has failed.
+
+        It runs in the producer's thread, where it must not block, or at once if the result is known.
+        """
+        self._producer.when_done(self._pending, lambda: callback(self))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record's metadata.
@@ -140,6 +151,13 @@ class Producer(BlockingClient):
             self._call(self._records.close(timeout_s))
         finally:
             self._stop()
+
+    def when_done(self, pending: PendingDelivery, call: Callable[[], object]) -> None:
+        """Call `call` once the record is written or has failed."""
+        if pending.done():
+            call()
+        else:
+            self._records.loop.call_soon_threadsafe(pending.when_done, call)
 
     def wait_for(self, pending: PendingDelivery, timeout_s: float | None) -> RecordMetadata:
         """Wait until the record is written or has failed. Raises REQUEST_TIMED_OUT after `timeout_s` seconds."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Union
 
 from kohort.client.failures import BufferFullError
@@ -15,11 +15,13 @@ from kohort.wire.batches import Header
 class PendingDelivery:
     """Result of one record: not queued yet, queued in the event loop, or rejected."""
 
-    __slots__ = ("delivery", "failure", "place")
+    __slots__ = ("calls", "delivery", "failure", "place")
 
     def __init__(self) -> None:
         self.delivery: Delivery | None = None
         self.failure: Failure | None = None
+        self.calls: list[Callable[[], object]] | None = None
+        """Functions that wait for the record to be queued in the event loop or rejected."""
         self.place: int
         """Index of this record among those of `failure`."""
 
@@ -27,9 +29,33 @@ class PendingDelivery:
         """Return whether the record is written or has failed."""
         return self.failure is not None or (self.delivery is not None and self.delivery.done())
 
+    def failed(self) -> bool:
+        """Return whether the record has failed."""
+        return self.failure is not None or (self.delivery is not None and self.delivery.failed())
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Call `call` once the record is written or has failed. Belongs to the event loop."""
+        if self.failure is not None:
+            call()
+        elif self.delivery is not None:
+            self.delivery.add_done_callback(lambda _: call())
+        elif self.calls is None:
+            self.calls = [call]
+        else:
+            self.calls.append(call)
+
+    def settle(self) -> None:
+        """Pass on the functions that waited, now that the record is queued or rejected."""
+        calls, self.calls = self.calls or [], None
+        for call in calls:
+            self.when_done(call)
+
     def refuse(self, failure: Failure, place: int) -> None:
         """Record that the event loop could not queue the record."""
-        self.failure, self.place = failure, place
+        self.place = place
+        self.failure = failure
+        if self.calls is not None:
+            self.settle()
 
     def outcome(self) -> RecordMetadata:
         """Return the metadata or raise the error. Requires `done`."""
@@ -149,6 +175,8 @@ class SendQueue:
                 pending, topic, value, key, timestamp, headers, partition, size = item
                 try:
                     pending.delivery = append(topic, value, key, timestamp, headers, partition, size)
+                    if pending.calls is not None:
+                        pending.settle()
                 except BufferFullError:
                     try:
                         await self._core.ready(topic)

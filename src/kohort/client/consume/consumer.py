@@ -427,8 +427,10 @@ class Consumer:
 
     # -- closing
 
-    async def close(self, *, timeout: float = _LEAVE_TIMEOUT) -> None:  # noqa: ASYNC109
+    async def close(self, *, timeout: float = _LEAVE_TIMEOUT, commit: bool = True) -> None:  # noqa: ASYNC109
         """Commit if auto commit is enabled, release all partitions, leave the group and disconnect.
+
+        With `commit=False` there is no automatic commit.
 
         Requests that the coordinator does not answer within `timeout` seconds are abandoned. If a
         callback calls it, the poll that runs the callback closes the consumer once the callback has
@@ -441,6 +443,7 @@ class Consumer:
             self.close_after_callback()
             return
         self._closed = True
+        self._commits.automatic &= commit
         self._news.set()
         self._group.stop_matching()
         try:

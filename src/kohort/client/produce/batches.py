@@ -128,6 +128,10 @@ class Delivery:
         """Return whether the record is written or has failed."""
         return self._batch.done.done()
 
+    def failed(self) -> bool:
+        """Return whether the record has failed. The failure still counts as unchecked."""
+        return self._batch.failure is not None
+
     def result(self) -> RecordMetadata:
         """Return the RecordMetadata or raise the error, as awaiting does. Requires `done`."""
         batch = self._batch
