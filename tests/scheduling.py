@@ -22,6 +22,7 @@ LONGEST_FIRST: tuple[str, ...] = (
     "tests/cluster/test_bad_input.py",
     "tests/sim/worlds/test_worlds.py",
     "tests/lab/test_clients.py",
+    "tests/examples/test_only_the_import.py",
     "tests/cli/test_interruption.py",
     "tests/client/test_error_table.py",
     "tests/lab/test_command.py",

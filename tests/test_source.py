@@ -63,7 +63,9 @@ IMPURE = frozenset(
 )
 # Names that say nothing about what a thing is.
 HOLLOW = re.compile(r"(Manager|Helper|Util|Utils|Base|Impl)$")
-KNOWN_HOSTS = re.compile(r"(^|\.)(apache\.org|w3\.org|python\.org|rfc-editor\.org|wikipedia\.org|example\.com)$")
+KNOWN_HOSTS = re.compile(
+    r"(^|\.)(apache\.org|w3\.org|python\.org|readthedocs\.io|rfc-editor\.org|wikipedia\.org|example\.com)$"
+)
 DOCUMENTATION = [ipaddress.IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
 # Made-up members of tests live at these.
 INVENTED = "10.0.0."
@@ -189,6 +191,9 @@ CLOSED_ROOMS = frozenset(
         "kohort.client.produce",
         "kohort.client.security",
         "kohort.columns",
+        "kohort.compat",
+        "kohort.compat.aiokafka",
+        "kohort.compat.kafka_python",
         "kohort.coordinator",
         "kohort.coordinator.classic",
         "kohort.coordinator.consumer",

@@ -1,10 +1,11 @@
 """Programs as the other clients' documentation has them, run as they are and with only the import changed.
 
-Which ones do so is told in docs/coming-from.md; confluent-kafka's take their options as a dictionary, so none does.
+`docs/coming-from.md` names what differs. Many programs also run with Kohort's own classes; the first test has some.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import uuid
@@ -14,12 +15,14 @@ import pytest
 
 from kohort import NewTopic
 from kohort.blocking import Admin
+from tests.examples import admin_programs, aiokafka_programs, kafka_python_programs
+from tests.examples.programs import Program
 from tests.interop.broker import Broker
 
 
 @dataclass(frozen=True)
-class Program:
-    """Program from the other client's documentation; it prints its results."""
+class DirectProgram:
+    """Program that runs with Kohort's own classes; it prints its results."""
 
     name: str
     theirs: str
@@ -38,7 +41,7 @@ AIOKAFKA = (
 )
 
 PROGRAMS = [
-    Program(
+    DirectProgram(
         "kafka-python-loop",
         *KAFKA_PYTHON,
         """
@@ -58,7 +61,7 @@ consumer.commit()
 consumer.close()
 """,
     ),
-    Program(
+    DirectProgram(
         "kafka-python-by-hand",
         *KAFKA_PYTHON,
         """
@@ -78,7 +81,7 @@ print(consumer.beginning_offsets([partition])[partition], consumer.end_offsets([
 consumer.close()
 """,
     ),
-    Program(
+    DirectProgram(
         "aiokafka-loop",
         *AIOKAFKA,
         """
@@ -106,7 +109,7 @@ async def main():
 asyncio.run(main())
 """,
     ),
-    Program(
+    DirectProgram(
         "aiokafka-by-hand",
         *AIOKAFKA,
         """
@@ -136,21 +139,42 @@ asyncio.run(main())
     ),
 ]
 
+OF_KAFKA_PYTHON = [*kafka_python_programs.PROGRAMS, *admin_programs.OF_KAFKA_PYTHON]
+OF_AIOKAFKA = [*aiokafka_programs.PROGRAMS, *admin_programs.OF_AIOKAFKA]
 
-def output(program: Program, line: str, broker: Broker) -> str:
-    """Return the output with its own topic and group, without their names."""
+
+def output(text: str, broker: Broker, partitions: int = 1) -> str:
+    """Return what a program prints with its own topic and group, without their names."""
     topic = uuid.uuid4().hex
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
-        admin.create_topics([NewTopic(topic, 1)])
+        admin.create_topics([NewTopic(topic, partitions)])
     head = f"BOOTSTRAP, TOPIC, GROUP = {broker.bootstrap!r}, {topic!r}, {topic!r}"
-    command = [sys.executable, "-c", f"{line}\n{head}\n{program.text}"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", f"{head}\n{text}"], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout.replace(topic, "TOPIC")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_a_program_does_the_same_with_another_import(program: Program, any_broker: Broker) -> None:
-    theirs = output(program, program.theirs, any_broker)
+def test_a_program_does_the_same_with_our_own_classes(program: DirectProgram, any_broker: Broker) -> None:
+    theirs = output(program.theirs + program.text, any_broker)
     assert len(theirs.splitlines()) >= 3
-    assert output(program, program.ours, any_broker) == theirs
+    assert output(program.ours + program.text, any_broker) == theirs
+
+
+@pytest.mark.parametrize("program", OF_KAFKA_PYTHON, ids=lambda program: program.name)
+def test_a_program_for_kafka_python_does_the_same(program: Program, any_broker: Broker) -> None:
+    compare(program, "kafka", "kohort.compat.kafka_python", any_broker)
+
+
+@pytest.mark.parametrize("program", OF_AIOKAFKA, ids=lambda program: program.name)
+def test_a_program_for_aiokafka_does_the_same(program: Program, any_broker: Broker) -> None:
+    compare(program, "aiokafka", "kohort.compat.aiokafka", any_broker)
+
+
+def compare(program: Program, library: str, adapter: str, broker: Broker) -> None:
+    """Run the program with the library and, with changed imports, with the adapter."""
+    ours, changed = re.subn(rf"^from {library}\b", f"from {adapter}", program.text, flags=re.MULTILINE)
+    assert changed
+    theirs = output(program.text, broker, program.partitions)
+    assert len(theirs.splitlines()) >= 1
+    assert output(ours, broker, program.partitions) == theirs

@@ -1,0 +1,392 @@
+"""Programs after the examples in aiokafka's documentation."""
+
+from __future__ import annotations
+
+from tests.examples.programs import Program
+
+DOCS = "https://aiokafka.readthedocs.io/en/stable"
+
+PROGRAMS = [
+    Program(
+        "readme",
+        f"{DOCS}/index.html#getting-started",
+        """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+
+async def send_one():
+    producer = AIOKafkaProducer(bootstrap_servers=BOOTSTRAP)
+    await producer.start()
+    try:
+        metadata = await producer.send_and_wait(TOPIC, b"Super message")
+        print(metadata.topic, metadata.partition, metadata.topic_partition, metadata.offset, metadata.timestamp_type)
+        await producer.send_and_wait(TOPIC, b"with all", b"key", 0, 1_700_000_000_000, [("h", b"1")])
+    finally:
+        await producer.stop()
+
+
+async def consume():
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, group_id=GROUP, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        async for msg in consumer:
+            print("consumed:", msg.topic, msg.partition, msg.offset, msg.key, msg.value, msg.headers)
+            if msg.key:
+                print(msg)
+                break
+    finally:
+        await consumer.stop()
+
+
+asyncio.run(send_one())
+asyncio.run(consume())
+""",
+    ),
+    Program(
+        "producer",
+        f"{DOCS}/producer.html",
+        """
+import asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+
+
+async def main():
+    producer = AIOKafkaProducer(bootstrap_servers=[BOOTSTRAP], acks="all", enable_idempotence=True)
+    await producer.start()
+    fut = await producer.send(TOPIC, b"first")
+    done, _ = await asyncio.wait([fut])
+    print(len(done), fut.done(), (await fut).offset)
+    futures = [await producer.send(TOPIC, b"%d" % number) for number in range(10)]
+    print([metadata.offset for metadata in await asyncio.gather(*futures)])
+    fut = await producer.send(TOPIC, b"flushed")
+    await producer.flush()
+    print(fut.done(), await producer.partitions_for(TOPIC))
+    try:
+        await producer.send_and_wait(TOPIC, b"x" * 2_000_000)
+    except MessageSizeTooLargeError as error:
+        print(isinstance(error, KafkaError), error.errno, error.retriable)
+    await producer.stop()
+    for options in ({"acks": 1, "enable_idempotence": True}, {"compression_type": "other"}):
+        try:
+            AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, **options)
+        except ValueError:
+            print("ValueError")
+
+
+asyncio.run(main())
+""",
+    ),
+    Program(
+        "serialize-and-compress",
+        f"{DOCS}/examples/serialize_and_compress.html",
+        """
+import asyncio
+import json
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+
+def serializer(value):
+    return json.dumps(value).encode()
+
+
+def deserializer(serialized):
+    return json.loads(serialized)
+
+
+async def main():
+    producer = AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, value_serializer=serializer, compression_type="gzip")
+    await producer.start()
+    for data in ({"a": 123.4, "b": "some string"}, [1, 2, 3]):
+        await producer.send(TOPIC, data)
+    await producer.stop()
+
+    consumer = AIOKafkaConsumer(
+        TOPIC, bootstrap_servers=BOOTSTRAP, value_deserializer=deserializer, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    seen = []
+    while len(seen) < 2:
+        for messages in (await consumer.getmany(timeout_ms=1000)).values():
+            seen.extend(messages)
+    print([(message.value, message.serialized_value_size, message.key) for message in seen])
+    await consumer.stop()
+
+
+asyncio.run(main())
+""",
+    ),
+    Program(
+        "manual-commit",
+        f"{DOCS}/examples/manual_commit.html",
+        """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import IllegalOperation, IllegalStateError
+
+
+async def consumer_of(**options):
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, auto_offset_reset="earliest", **options)
+    await consumer.start()
+    return consumer
+
+
+async def main():
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for number in range(6):
+            await producer.send(TOPIC, b"%d" % number)
+        await producer.flush()
+
+    partition = TopicPartition(TOPIC, 0)
+    consumer = await consumer_of(group_id=GROUP, enable_auto_commit=False)
+    batch = []
+    async for message in consumer:
+        batch.append(message)
+        if len(batch) == 3:
+            await consumer.commit()
+            break
+    print([message.value for message in batch], await consumer.committed(partition))
+    message = await consumer.getone()
+    await consumer.commit({partition: message.offset + 1})
+    print(await consumer.committed(partition))
+    await consumer.commit({partition: (message.offset, "Some utf-8 metadata")})
+    print(await consumer.committed(partition), await consumer.seek_to_committed(), await consumer.position(partition))
+    try:
+        await consumer.commit({TopicPartition(TOPIC, 5): 1})
+    except IllegalStateError:
+        print("IllegalStateError")
+    await consumer.stop()
+
+    consumer = await consumer_of(group_id=GROUP)
+    print((await consumer.getone()).value)
+    await consumer.stop()
+
+    consumer = await consumer_of()
+    try:
+        await consumer.commit()
+    except IllegalOperation:
+        print("IllegalOperation")
+    await consumer.stop()
+
+
+asyncio.run(main())
+""",
+    ),
+    Program(
+        "group-consumer",
+        f"{DOCS}/examples/group_consumer.html",
+        """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+
+async def produce():
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for number in range(20):
+            await producer.send(TOPIC, b"%d" % number, partition=number % 4)
+
+
+async def read(consumer, seen, enough):
+    async for message in consumer:
+        seen.append((message.partition, message.offset))
+        if len(seen) == 20:
+            enough.set()
+
+
+async def main():
+    consumers = [
+        AIOKafkaConsumer(
+            TOPIC, bootstrap_servers=BOOTSTRAP, group_id=GROUP, auto_offset_reset="earliest", heartbeat_interval_ms=200
+        )
+        for _ in range(2)
+    ]
+    await asyncio.gather(*(consumer.start() for consumer in consumers))
+    seen, enough = [], asyncio.Event()
+    tasks = [asyncio.create_task(read(consumer, seen, enough)) for consumer in consumers]
+    while any(len(consumer.assignment()) != 2 for consumer in consumers):
+        await asyncio.sleep(0.05)
+    await produce()
+    await enough.wait()
+    print(sorted(seen))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for consumer in consumers:
+        await consumer.stop()
+
+
+asyncio.run(main())
+""",
+        partitions=4,
+    ),
+    Program(
+        "custom-partitioner",
+        f"{DOCS}/examples/custom_partitioner.html",
+        """
+import asyncio
+import random
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+
+def my_partitioner(key, all_partitions, available_partitions):
+    if key == b"first":
+        return all_partitions[0]
+    if key == b"last":
+        return all_partitions[-1]
+    return random.choice(all_partitions)
+
+
+async def main():
+    producer = AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, partitioner=my_partitioner)
+    await producer.start()
+    await producer.send(TOPIC, b"1", key=b"last")
+    await producer.send(TOPIC, b"2", key=b"first")
+    await producer.stop()
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=BOOTSTRAP, auto_offset_reset="earliest")
+    partitions = [TopicPartition(TOPIC, number) for number in range(3)]
+    consumer.assign(partitions)
+    await consumer.start()
+    for partition in (partitions[2], partitions[0]):
+        message = await consumer.getone(partition)
+        print(message.partition, message.key, message.value)
+    print(sorted((await consumer.end_offsets(partitions)).items()), consumer.assignment() == {*partitions})
+    await consumer.stop()
+
+
+asyncio.run(main())
+""",
+        partitions=3,
+    ),
+    Program(
+        "local-state-consumer",
+        f"{DOCS}/examples/local_state_consumer.html",
+        """
+import asyncio
+from collections import Counter
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+
+offsets, counts = {}, Counter()
+
+
+class Rebalancer(ConsumerRebalanceListener):
+    def __init__(self, consumer):
+        self.consumer = consumer
+
+    async def on_partitions_revoked(self, revoked):
+        for partition in sorted(revoked):
+            offsets[partition] = await self.consumer.position(partition)
+            print("saved", partition, offsets[partition])
+
+    async def on_partitions_assigned(self, assigned):
+        for partition in sorted(assigned):
+            if partition in offsets:
+                self.consumer.seek(partition, offsets[partition])
+            else:
+                await self.consumer.seek_to_beginning(partition)
+
+
+async def run(until):
+    consumer = AIOKafkaConsumer(bootstrap_servers=BOOTSTRAP, group_id=GROUP, enable_auto_commit=False)
+    consumer.subscribe([TOPIC], listener=Rebalancer(consumer))
+    await consumer.start()
+    print("started", consumer.assignment() == {TopicPartition(TOPIC, 0)}, consumer.subscription() == {TOPIC})
+    while counts.total() < until:
+        for messages in (await consumer.getmany(timeout_ms=1000, max_records=1)).values():
+            counts.update(message.key for message in messages)
+    for partition in consumer.assignment():
+        offsets[partition] = await consumer.position(partition)
+    await consumer.stop()
+
+
+async def main():
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for number in range(6):
+            await producer.send(TOPIC, b"x", key=b"%d" % (number % 2))
+    await run(2)
+    print(dict(counts), offsets)
+    await run(6)
+    print(dict(counts), offsets)
+
+
+asyncio.run(main())
+""",
+    ),
+    Program(
+        "consumer-offsets-and-positions",
+        f"{DOCS}/consumer.html#offsets-and-consumer-position",
+        """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+
+
+async def main():
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for number in range(10):
+            await producer.send(TOPIC, b"%d" % number, partition=number % 2, timestamp_ms=1_700_000_000_000 + number)
+
+    zero, one = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP)
+    await consumer.start()
+    print(sorted(consumer.assignment()), await consumer.seek_to_beginning())
+    print((await consumer.getone(one)).value, await consumer.position(one), consumer.highwater(one))
+    consumer.seek(zero, 3)
+    print((await consumer.getone(zero)).value, await consumer.position(zero))
+    consumer.pause(zero)
+    records = await consumer.getmany(timeout_ms=10_000, max_records=2)
+    print({partition: [record.value for record in found] for partition, found in records.items()}, consumer.paused())
+    consumer.resume(zero)
+    print(await consumer.seek_to_end(zero, one), await consumer.position(zero), await consumer.getmany())
+    found = await consumer.offsets_for_times({zero: 1_700_000_000_003, one: 1_800_000_000_000})
+    print(found)
+    print(await consumer.beginning_offsets([zero]), await consumer.end_offsets([zero, one]))
+    print(consumer.partitions_for_topic(TOPIC), consumer.partitions_for_topic("other"))
+    print(TOPIC in await consumer.topics(), "__consumer_offsets" in await consumer.topics())
+    try:
+        await consumer.position(TopicPartition(TOPIC, 7))
+    except IllegalStateError:
+        print("IllegalStateError")
+    await consumer.stop()
+    try:
+        await consumer.getone()
+    except ConsumerStoppedError:
+        print("ConsumerStoppedError")
+
+
+asyncio.run(main())
+""",
+        partitions=2,
+    ),
+    Program(
+        "consumer-patterns",
+        f"{DOCS}/consumer.html#topic-subscription-by-pattern",
+        """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+
+async def main():
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        await producer.send_and_wait(TOPIC, b"found")
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=BOOTSTRAP, group_id=GROUP, auto_offset_reset="earliest", metadata_max_age_ms=30000
+    )
+    consumer.subscribe(pattern="^" + TOPIC[:20])
+    async with consumer:
+        async for message in consumer:
+            print(message.topic, message.value)
+            break
+        consumer.unsubscribe()
+        print(set(consumer.assignment()), set(consumer.subscription()))
+        consumer.assign([TopicPartition(TOPIC, 0)])
+        await consumer.seek_to_beginning(TopicPartition(TOPIC, 0))
+        print((await consumer.getone()).value)
+
+
+asyncio.run(main())
+""",
+    ),
+]
