@@ -199,6 +199,31 @@ async def test_memory_that_is_given_back_wakes_a_task_that_waits_for_room(all_at
         lost.result()
 
 
+async def test_a_record_of_more_than_a_quarter_of_the_buffer_waits_for_its_room() -> None:
+    # With room for any smaller record, the wait would end at once, and the producer would try again forever.
+    case = Case(max_request_size=_FREE)
+    case.append(size=_FREE // 2)
+    with pytest.raises(BufferFullError):
+        case.append(size=_FREE - 80)
+    waiting = asyncio.create_task(case.gathered.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    case.gathered.fail_all(case.queue, _GONE)
+    async with asyncio.timeout(5):
+        await waiting
+    case.append(size=_FREE - 80)
+    assert case.taken == _FREE - 80
+
+
+async def test_a_record_that_never_fits_delays_no_other() -> None:
+    case = Case(max_request_size=_FREE)
+    case.append()
+    with pytest.raises(KafkaError):
+        case.append(size=_FREE + 1)
+    async with asyncio.timeout(5):
+        await case.gathered.room()
+
+
 async def test_closing_fails_everything_and_takes_no_more() -> None:
     case = Case()
     for _ in range(3):

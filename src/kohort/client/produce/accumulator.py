@@ -85,6 +85,7 @@ class Accumulator:
     def _batch_with_room(self, queue: PartitionQueue, size: int) -> Batch:
         if size > self._memory.free:
             self.check_size(size)
+            self._memory.want(size)
             raise BufferFullError("the buffer is full: await ready(topic) before sending more.")
         batch = queue.open
         if batch is not None and batch.builder.size + size > self._request_size:
@@ -116,7 +117,7 @@ class Accumulator:
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
 
     async def room(self) -> None:
-        """Wait until a quarter of the buffer is free."""
+        """Wait until a quarter of the buffer is free, or enough for the largest record that was refused."""
         await self._memory.room()
 
     def pending(self) -> "list[asyncio.Future[None]]":

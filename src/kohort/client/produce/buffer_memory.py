@@ -12,12 +12,21 @@ class BufferMemory:
     def __init__(self, size: int) -> None:
         self.free = size
         self._enough = size // 4
+        self._wanted = self._enough
+        """Free memory that ends the wait for room."""
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
+    def want(self, size: int) -> None:
+        """Let `room` wait for at least `size` bytes, which must not be more than the buffer has.
+
+        Otherwise a record of more than a quarter of the buffer would be tried again without a wait.
+        """
+        self._wanted = max(self._wanted, size)
+
     async def room(self) -> None:
-        """Wait until a quarter of the buffer is free. Raises ClosedError."""
-        while self.free < self._enough:
+        """Wait until a quarter of the buffer is free, or what `want` was called with. Raises ClosedError."""
+        while self.free < self._wanted:
             if self._closed:
                 raise ClosedError("the producer is closed.")
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -26,7 +35,8 @@ class BufferMemory:
 
     def wake(self) -> None:
         """Resume all waiting tasks if enough memory is free."""
-        if self._waiters and (self._closed or self.free >= self._enough):
+        if self._waiters and (self._closed or self.free >= self._wanted):
+            self._wanted = self._enough
             waiters, self._waiters = self._waiters, deque()
             for waiter in waiters:
                 if not waiter.done():
