@@ -41,9 +41,10 @@ def test_the_first_session_of_the_readme_runs(tmp_path: Path) -> None:
     # Installed already; and 9092 may be somebody's.
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
-    session = block_with("README.md", "sh", "kohort broker").replace("127.0.0.1:9092", address)
+    session = block_with("README.md", "sh", "kohort broker") + block_with("README.md", "sh", "kohort rebalances")
+    session = session.replace("127.0.0.1:9092", address)
     lines = [line for line in session.splitlines() if not line.startswith(("python3 -m venv", "pip install"))]
-    # A person types more slowly than the broker starts; a script has to wait for `ready`.
+    # The text between the two blocks says to wait for `ready`.
     lines = [line.replace(" &", " > ready & until grep -q ready ready; do sleep 0.05; done") for line in lines]
     # Before the end of the script, the broker that it left in the background.
     script = "\n".join(["set -euo pipefail", "trap 'kill $(jobs -p)' EXIT", *lines])
