@@ -17,6 +17,7 @@ class JoinNotice:
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
+        self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._done = False
 
@@ -24,7 +25,7 @@ class JoinNotice:
         """Handle the member's next phase: wait in the first JOINING, and end when it has its assignment."""
         self.close()
         if phase is Phase.JOINING and not self._done:
-            self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._notify)
+            self._timer = self._loop.call_later(_WAIT_S, self._notify)
         self._done = self._done or phase is Phase.STABLE
 
     def close(self) -> None:
