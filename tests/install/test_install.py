@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -153,3 +155,20 @@ def test_an_installation_runs_the_first_session(
         assert broker.stop() == 0, broker.output()
     finally:
         broker.kill()
+
+
+@pytest.mark.long("installs Kohort once more for each line, 10 s each")
+@pytest.mark.parametrize("line", ["uv pip install .", "uv tool install .", "pipx install ."])
+def test_a_line_of_the_readme_installs_the_command(line: str, tmp_path: Path) -> None:
+    assert re.search(rf"^{re.escape(line)}  ", (ROOT / "README.md").read_text(), re.MULTILINE)
+    tool = line.partition(" ")[0]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    Environment.create(sys.executable, tmp_path)
+    env = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "PIPX_HOME": "pipx", "PIPX_BIN_DIR": "bin"}
+    env |= {"VIRTUAL_ENV": "venv", "PIPX_MAN_DIR": "man", "PIPX_COMPLETION_DIR": "completions"}
+    env = {name: str(tmp_path / folder) for name, folder in env.items()}
+    ran = subprocess.run(line.split(), capture_output=True, text=True, cwd=ROOT, env=os.environ | env, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    command = tmp_path / ("venv/bin" if line == "uv pip install ." else "bin") / "kohort"
+    assert subprocess.run([command, "--version"], capture_output=True, text=True).stdout == f"kohort {VERSION}\n"
