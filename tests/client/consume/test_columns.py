@@ -101,6 +101,23 @@ async def test_values_and_records_may_be_asked_for_in_turns(any_broker: Broker, 
         assert [int(value or b"") for value in values] == list(range(50, 60))
 
 
+async def test_records_that_were_read_ahead_remain_the_first_when_more_is_read_ahead(
+    any_broker: Broker, new_topic: NewTopicName
+) -> None:
+    topic = await new_topic()
+    await fill(any_broker.bootstrap, topic, 60, 1)
+    async with consumer_of(any_broker, max_poll_records=7) as consumer, asyncio.timeout(30):
+        consumer.assign([TopicPartition(topic, 0)])
+        seen: list[int] = []
+        while len(seen) < 60:
+            assert await consumer.read_ahead(5.0)
+            assert await consumer.read_ahead(0.0)
+            for _ in range(3):
+                if (record := consumer.next_unread()) is not None:
+                    seen.append(record.offset)
+        assert seen == list(range(60))
+
+
 async def test_records_and_columns_may_be_asked_for_in_turns(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic()
     async with Producer(bootstrap_servers=any_broker.bootstrap, compression_type="lz4") as producer:

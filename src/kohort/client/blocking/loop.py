@@ -90,6 +90,8 @@ class BlockingClient(ABC):
     _stopped = True
     _made = False
     """Whether the attributes that `_abandon` needs exist."""
+    _warns_unclosed = True
+    """Whether a client that is garbage-collected before it is closed emits a ResourceWarning."""
 
     def __init__(self, name: str) -> None:
         self._stopped = False
@@ -109,7 +111,8 @@ class BlockingClient(ABC):
             return
         self._stopped = True
         if self._made:
-            warn_unclosed(self)
+            if self._warns_unclosed:
+                warn_unclosed(self)
             self._abandon()
         elif (thread := getattr(self, "_thread", None)) is not None:
             thread.stop_soon()

@@ -408,13 +408,19 @@ class Consumer:
                 raise StopAsyncIteration
         return record
 
-    async def read_ahead(self) -> bool:
-        """Poll for the records that `next_unread` returns. Return whether iteration continues."""
+    async def read_ahead(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
+        """Poll for the records that `next_unread` returns. Return whether iteration continues.
+
+        It may be called while there are such records, which then remain the first. `timeout`
+        replaces consumer_timeout_ms.
+        """
         if self._closed:
             return False
         limit_ms = self._options.consumer_timeout_ms
-        records = await self.poll_bytes(None, _READ_AHEAD_S if limit_ms is None else limit_ms / 1000)
-        self._partitions.unread.extend(records)
+        if timeout is None:
+            timeout = _READ_AHEAD_S if limit_ms is None else limit_ms / 1000
+        records = await self.poll_bytes(None, timeout)
+        self.put_back(records)
         return bool(records) or (limit_ms is None and not self._closed)
 
     def next_unread(self) -> ConsumerRecord | None:
