@@ -193,6 +193,8 @@ CLOSED_ROOMS = frozenset(
         "kohort.columns",
         "kohort.compat",
         "kohort.compat.aiokafka",
+        "kohort.compat.confluent",
+        "kohort.compat.confluent.admin",
         "kohort.compat.kafka_python",
         "kohort.coordinator",
         "kohort.coordinator.classic",

@@ -1,7 +1,7 @@
-"""Classes of other Python libraries for Kafka over Kohort's client: `kafka_python` and `aiokafka`.
+"""Classes of other Python libraries for Kafka over Kohort's client: `kafka_python`, `aiokafka`, `confluent`.
 
 A program changes only its imports. The adapters do not use the libraries. `docs/coming-from.md`
-lists the differences. This package has the parts that the adapters share.
+lists the differences. This package has the parts that the first two share.
 """
 
 from kohort.compat.error_names import ErrorNames

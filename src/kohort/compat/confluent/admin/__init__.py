@@ -1,0 +1,67 @@
+"""`confluent_kafka.admin` over `kohort.blocking.Admin`."""
+
+from kohort.compat.confluent.admin.client import AdminClient
+from kohort.compat.confluent.admin.descriptions import (
+    ConsumerGroupDescription,
+    ConsumerGroupListing,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    DeletedRecords,
+    DescribeClusterResult,
+    GroupMember,
+    GroupMetadata,
+    IsolationLevel,
+    ListConsumerGroupsResult,
+    ListOffsetsResultInfo,
+    MemberAssignment,
+    MemberDescription,
+    Node,
+    OffsetSpec,
+)
+from kohort.compat.confluent.admin.values import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+from kohort.compat.confluent.cluster_metadata import (
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
+)
+
+__all__ = [
+    "AdminClient",
+    "AlterConfigOpType",
+    "BrokerMetadata",
+    "ClusterMetadata",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigSource",
+    "ConsumerGroupDescription",
+    "ConsumerGroupListing",
+    "ConsumerGroupState",
+    "ConsumerGroupTopicPartitions",
+    "ConsumerGroupType",
+    "DeletedRecords",
+    "DescribeClusterResult",
+    "GroupMember",
+    "GroupMetadata",
+    "IsolationLevel",
+    "ListConsumerGroupsResult",
+    "ListOffsetsResultInfo",
+    "MemberAssignment",
+    "MemberDescription",
+    "NewPartitions",
+    "NewTopic",
+    "Node",
+    "OffsetSpec",
+    "PartitionMetadata",
+    "ResourceType",
+    "TopicMetadata",
+]

@@ -1,0 +1,208 @@
+"""Producer with the methods of confluent-kafka's, over `kohort.blocking.Producer`."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kohort.client import ClosedError, DeliveryFailedError, ErrorCode, InvalidRecordError, KohortError
+from kohort.client import KafkaError as ProtocolError
+from kohort.compat.confluent.clients import QuietProducer
+from kohort.compat.confluent.cluster_metadata import ClusterClient
+from kohort.compat.confluent.configuration import read_configuration
+from kohort.compat.confluent.deliveries import Deliveries, OnDelivery, Sent
+from kohort.compat.confluent.errors import KafkaError, KafkaException, cluster_error, error_of, not_supported, raising
+from kohort.compat.confluent.statistics import Statistics
+from kohort.compat.confluent.values import Headers
+
+_CLOSED = "Producer has been closed"
+_FULL = "Local: Queue full"
+
+
+class Producer(ClusterClient):
+    """Producer whose callbacks run in `poll` and `flush`. Any number of threads may use it."""
+
+    def __init__(self, *configuration: Any, **options: Any) -> None:
+        super().__init__(read_configuration(configuration, options, "producer"))
+        with raising():
+            self._client = QuietProducer(**self._configuration.kohort)
+        self._deliveries = Deliveries(only_failed=self._configuration.only_failed_deliveries)
+        self._statistics = Statistics(
+            self._configuration, lambda: {"type": "producer", "msg_cnt": len(self._deliveries), "topics": {}}
+        )
+        self._closed = False
+        self._last_problem = ""
+
+    def __len__(self) -> int:
+        return len(self._deliveries)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        """Queue a message. Raises BufferError while queue.buffering.max.messages wait: call `poll`.
+
+        `callback` (or `on_delivery`) gets an error or None, and the message.
+        """
+        self._check_open()
+        most = self._configuration.most_messages
+        if most and len(self._deliveries) >= most:
+            raise BufferError(_FULL)
+        told = callback or on_delivery or self._configuration.on_delivery
+        if told is not None and not callable(told):
+            raise TypeError("the delivery callback is not callable")
+        stamp = timestamp or time.time_ns() // 1_000_000
+        key, value = _bytes(key), _bytes(value)
+        number = None if partition < 0 else partition
+        try:
+            delivery = self._client.send(
+                topic, value, key=key, timestamp=stamp, headers=_pairs(headers), partition=number
+            )
+        except ClosedError:
+            raise RuntimeError(_CLOSED) from None
+        except InvalidRecordError as problem:
+            raise TypeError(str(problem)) from None
+        except ProtocolError as problem:
+            raise KafkaException(_produce_error(problem)) from problem
+        except KohortError as problem:
+            raise KafkaException(error_of(problem)) from problem
+        self._deliveries.add(Sent(delivery, told, topic, number, key, value, stamp))
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> int:
+        """Queue messages and return the number of those that were queued. The others get an `_error`."""
+        if not isinstance(messages, list):
+            raise TypeError("messages must be a list")
+        queued = 0
+        for message in messages:
+            told = message.get("callback") or callback or on_delivery
+            where = message.get("partition", partition)
+            try:
+                self.produce(
+                    topic, message.get("value"), message.get("key"), where, told, timestamp=message.get("timestamp", 0)
+                )
+            except BufferError:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+            except KafkaException as problem:
+                message["_error"] = problem.args[0]
+            else:
+                queued += 1
+        return queued
+
+    def poll(self, timeout: float | None = -1) -> int:
+        """Call the callbacks that are due, waiting up to `timeout` seconds for one. Return their number."""
+        self._check_open()
+        deadline = None if timeout is None or timeout < 0 else time.monotonic() + timeout
+        while True:
+            self._serve()
+            if called := self._deliveries.serve():
+                return called
+            left = 1.0 if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return 0
+            self._deliveries.wait(left)
+
+    def flush(self, timeout: float | None = -1) -> int:
+        """Send all messages and call their callbacks. Return the number of messages left after `timeout` seconds."""
+        self._check_open()
+        deadline = None if timeout is None or timeout < 0 else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                self._client.flush(timeout=left)
+            except DeliveryFailedError as problem:
+                if self._deliveries.without_callback:
+                    self._configuration.log.error("%s", problem)
+            except ProtocolError as problem:
+                if problem.code is not ErrorCode.REQUEST_TIMED_OUT:
+                    raise KafkaException(error_of(problem)) from problem
+            self._serve()
+            self._deliveries.serve(everything=True)
+            # A callback may have produced further messages.
+            if not len(self._deliveries) or (deadline is not None and time.monotonic() >= deadline):
+                return len(self._deliveries)
+
+    def _serve(self) -> None:
+        self._statistics.serve()
+        problem = self._client.problem
+        if problem is not None and self._configuration.error_cb is not None and self._last_problem != str(problem):
+            self._last_problem = str(problem)
+            self._configuration.error_cb(cluster_error(problem))
+
+    def close(self) -> bool:
+        """Flush and disconnect. Closing twice is allowed."""
+        if not self._closed:
+            self.flush()
+            self._closed = True
+            with raising(_CLOSED):
+                self._client.close()
+                self._close_admin()
+        return True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
+
+    # -- left out
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Raise KafkaException: messages cannot be taken back."""
+        raise not_supported("purge")
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """Raise KafkaException: there are no transactions."""
+        raise not_supported("transactions")
+
+    def begin_transaction(self) -> None:
+        """Raise KafkaException: there are no transactions."""
+        raise not_supported("transactions")
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Raise KafkaException: there are no transactions."""
+        raise not_supported("transactions")
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Raise KafkaException: there are no transactions."""
+        raise not_supported("transactions")
+
+    def send_offsets_to_transaction(self, positions: object, group_metadata: object, timeout: float = -1) -> None:
+        """Raise KafkaException: there are no transactions."""
+        raise not_supported("transactions")
+
+
+def _bytes(given: Any) -> bytes | None:
+    if given is None or type(given) is bytes:
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    raise TypeError(f"a bytes-like object is required, not '{type(given).__name__}'")
+
+
+def _pairs(headers: Headers | None) -> Sequence[tuple[str, bytes | None]]:
+    if not headers:
+        return ()
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return [(name, _bytes(value)) for name, value in pairs]
+
+
+def _produce_error(problem: ProtocolError) -> KafkaError:
+    if problem.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return KafkaError(KafkaError._UNKNOWN_PARTITION, problem.sentence)
+    return error_of(problem)
