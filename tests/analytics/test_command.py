@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from kohort.recorder import RebalanceRecord
 from tests.analytics.generate.history import Scale, write
 from tests.analytics.lives import PARTITIONS, RECORDS, live_twice
 from tests.cli.conftest import Ran, Run
@@ -58,17 +60,17 @@ def rows(table: Path, group: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.interop
-def test_a_running_brokers_groups_are_analysed(any_broker: Broker, analyse: Run, tmp_path: Path) -> None:
-    every_table_has_its_rows(any_broker, analyse, tmp_path / "analysis")
+def test_a_running_brokers_groups_are_analysed(any_broker: Broker, analyse: Run, run: Run, tmp_path: Path) -> None:
+    every_table_has_its_rows(any_broker, analyse, run, tmp_path / "analysis")
 
 
 @pytest.mark.interop
 @pytest.mark.long("starts Spark once more")
-def test_the_command_does_so_in_a_process_of_its_own(any_broker: Broker, tmp_path: Path) -> None:
-    every_table_has_its_rows(any_broker, as_a_process, tmp_path / "analysis")
+def test_the_command_does_so_in_a_process_of_its_own(any_broker: Broker, run: Run, tmp_path: Path) -> None:
+    every_table_has_its_rows(any_broker, as_a_process, run, tmp_path / "analysis")
 
 
-def every_table_has_its_rows(broker: Broker, analyse: Run, out: Path) -> None:
+def every_table_has_its_rows(broker: Broker, analyse: Run, run: Run, out: Path) -> None:
     lived = {protocol: live_twice(broker.bootstrap, protocol) for protocol in ("classic", "consumer")}
     done = analyse("--bootstrap", broker.bootstrap, "--out", str(out), "--window-minutes", "1")
     assert done.code == 0, done.err
@@ -87,7 +89,23 @@ def every_table_has_its_rows(broker: Broker, analyse: Run, out: Path) -> None:
         assert {row["lag"] for row in behind} == {0}
         assert {row["end_offset"] for row in behind} == {RECORDS // PARTITIONS}
         if isinstance(broker, KohortBroker):
-            assert rows(out / "journal", history.group), "it keeps a journal of rebalances, and Apache Kafka does not"
+            # It keeps a journal of rebalances, and Apache Kafka does not.
+            assert len(rows(out / "journal", history.group)) == 4, "two members joined and left"
+            assert _counts_of_page(page, history.group) == _counts_of_journal(run, broker, history.group)
+
+
+def _counts_of_page(page: str, group: str) -> tuple[int, int]:
+    """Rebalances and moves in the group's row of the first table; further ones have its rebalances."""
+    row, *_ = re.findall(rf"<tr><td>{group}</td>(.*?)</tr>", page)
+    _, _, rebalances, moves, *_ = re.findall(r"<td>(.*?)</td>", row)
+    return int(rebalances), int(moves)
+
+
+def _counts_of_journal(run: Run, broker: Broker, group: str) -> tuple[int, int]:
+    """The same as `kohort rebalances` has them."""
+    lines = run("rebalances", group, "--json", bootstrap=broker.bootstrap).lines
+    records = [RebalanceRecord.from_json(line) for line in lines]
+    return len(records), sum(len(record.moved) for record in records)
 
 
 def test_a_broker_that_does_not_answer_is_a_sentence(run: Run, tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from kohort.analytics.findings import gather
+from kohort.analytics.findings import COUNTED_WITH_JOURNAL, gather
 from kohort.analytics.job import Settings, analyse_journal, journal_of_segments
 from kohort.analytics.report import headline, page
 from kohort.analytics.stores import ParquetStore
 from kohort.group_events import MemberFacts
 from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord, Trigger
+from kohort.recorder.views import summary
 from kohort.wire.batches import encode_pairs
 
 if TYPE_CHECKING:
@@ -63,12 +65,46 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     journal = journal_of_segments(spark, str(home / "data"))
     analyse_journal(journal, ParquetStore(str(home / "out")), Settings())
     found = gather(spark)
-    assert headline(found) == (
-        "Rebalances kept partitions waiting for 0.0 partition-hours; delays, one of 1 groups, accounts for 100%"
-    )
+    assert headline(found) == "Rebalances of delays kept its partitions waiting for 800 partition-milliseconds"
     assert "session expired" in page(found)
     assert "1 record of __kohort_rebalances, damaged or of a newer version, could not be read." in page(found)
     return home / "out"
+
+
+def test_a_group_that_began_again_counts_as_in_the_journal(spark: SparkSession, tmp_path: Path) -> None:
+    # It was deleted, so that generations exist twice.
+    records = [*_records(), *(replace(record, ended_at=record.ended_at + 60 * MINUTE) for record in _records())]
+    shard = tmp_path / "data" / f"{JOURNAL_TOPIC}-0"
+    shard.mkdir(parents=True)
+    pairs = [(record.group_id.encode(), record.to_json()) for record in records]
+    (shard / f"{0:020d}.log").write_bytes(encode_pairs(pairs, AT))
+    analyse_journal(journal_of_segments(spark, str(tmp_path / "data")), ParquetStore(str(tmp_path / "out")), Settings())
+    (group,) = gather(spark).groups
+    assert summary(records).startswith("16 rebalances, 16 partitions moved; partitions were dark for 1.60 s in all")
+    assert (group["rebalances"], group["moved"], group["excess_ms"]) == (16, 16, 1_600)
+
+
+def test_rebalances_before_the_journal_are_those_of_the_log(spark: SparkSession) -> None:
+    log: list[tuple[Any, ...]] = [
+        *(("old", AT, 1, "member joined"), ("old", AT + 60_000, 2, "member joined")),  # both have the second one
+        *(("consumer", AT + 1, 1, "member joined"), ("consumer", AT + 20, 1, "member joined")),  # one rebalance
+        *(("unrecorded", AT, 3, "first member"), ("unrecorded", AT + 1, 0, "group deleted")),
+    ]
+    journal: list[tuple[Any, ...]] = [
+        ("old", AT + 60_010, AT + 60_020, 2),
+        ("consumer", AT, AT + 30, 2),
+        ("compacted", AT, AT + 10, 5),
+    ]
+    views: dict[str, tuple[list[tuple[Any, ...]], str]] = {
+        "rebalances": (log, "group_id STRING, at BIGINT, moved BIGINT, cause STRING"),
+        "journal": (journal, "group_id STRING, started_at BIGINT, ended_at BIGINT, moved INT"),
+    }
+    for name, (found, ddl) in views.items():
+        spark.createDataFrame(found, ddl).createOrReplaceTempView(name)
+    counted = [(row["group_id"], row["moved"]) for row in spark.sql(COUNTED_WITH_JOURNAL).collect()]
+    for name in views:
+        spark.catalog.dropTempView(name)
+    assert sorted(counted) == [("compacted", 5), ("consumer", 2), ("old", 1), ("old", 2), ("unrecorded", 3)]
 
 
 def _rows(table: Path) -> list[dict[str, Any]]:

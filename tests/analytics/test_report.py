@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kohort.analytics.findings import Findings, Row
-from kohort.analytics.report import day, duration, headline, left_out, page, span
+from kohort.analytics.report import day, duration, headline, left_out, page, partition_time, span
 
 HOUR = 3_600_000
 AT = 1_767_225_600_000
@@ -48,7 +50,46 @@ def test_the_first_sentence_names_the_total_and_the_groups() -> None:
     assert headline(found) == (
         "Rebalances kept partitions waiting for 10.0 partition-hours; orders, one of 2 groups, accounts for 90%"
     )
-    assert span(found) == "2026-01-01 00:00 to 2026-01-01 01:00: 2 groups, 8 partitions, 1,000 commits, 6 rebalances."
+    assert (
+        span(found) == "2026-01-01 00:00 to 2026-01-01 01:00 UTC: 2 groups, 8 partitions, 1,000 commits, 6 rebalances."
+    )
+
+
+def test_a_short_wait_is_no_headline_of_zero() -> None:
+    assert headline(_findings(_group("orders", 800))) == (
+        "Rebalances of orders kept its partitions waiting for 800 partition-milliseconds"
+    )
+    html = page(_findings(_group("clicks", 90_000), _group("orders", 800)))
+    assert "waiting for 1.5 partition-minutes; clicks, one of 2 groups, accounts for 99%" in html
+    assert "<td>800 ms</td>" in html
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (999, "999 partition-milliseconds"),
+        (1_500, "1.5 partition-seconds"),
+        (90_000, "1.5 partition-minutes"),
+        (36_000 * HOUR, "36,000.0 partition-hours"),
+    ],
+)
+def test_the_sum_of_waiting_times_has_a_suitable_unit(ms: int, said: str) -> None:
+    assert partition_time(ms) == said
+
+
+def test_every_column_of_the_groups_is_explained() -> None:
+    html = page(_findings(_group("orders", HOUR)))
+    heads = re.findall(r"<th>(.*?)</th>", html)
+    explained = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html))
+    assert len(heads) == 10
+    assert list(explained) == heads
+
+
+def test_a_group_that_only_the_journal_knows_is_on_the_page() -> None:
+    found = _findings(_group("orders", HOUR))
+    found.groups.append({**_group("clicks", 0), "group_type": None, "assignor": None, "longest_dark_ms": None})
+    found.recorded = {"clicks": [{"cause": "session expired", "times": 3}]}
+    assert "A recorder saw: 3 times session expired." in page(found)
 
 
 def test_a_quiet_cluster_gets_a_page_too() -> None:

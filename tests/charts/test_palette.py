@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from kohort.charts import COLOURS, DARK, paints
+from kohort.charts import COLOURS, DARK, LINE_COLOURS, paints
 from tests.charts.sight import SIGHTS, distance
 
 LEAST = {"normal": 0.18, "deuteranopia": 0.13, "protanopia": 0.13, "tritanopia": 0.09}
@@ -35,3 +35,8 @@ def test_more_members_have_hatches() -> None:
     assert [paint.hatch for paint in paints(10)] == [""] * 10
     assert len(set(paints(60))) == 60
     assert len(paints(150)) == 150
+
+
+def test_a_thin_line_is_seen_on_white() -> None:
+    assert len(LINE_COLOURS) == 8
+    assert min(distance(colour, "#FFFFFF") for colour in LINE_COLOURS) > 0.25

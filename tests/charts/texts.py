@@ -15,8 +15,20 @@ def texts(figure: Figure) -> list[Text]:
     """All texts that a reader sees."""
     from matplotlib.text import Text as Kind
 
+    figure.draw_without_rendering()
     found = [text for text in figure.findobj(Kind) if isinstance(text, Kind)]
-    return [text for text in found if text.get_visible() and text.get_text().strip()]
+    hidden = set(map(id, _beyond(figure)))
+    return [text for text in found if text.get_visible() and text.get_text().strip() and id(text) not in hidden]
+
+
+def _beyond(figure: Figure) -> Iterator[Text]:
+    """Labels of ticks beyond the ends of their axis, which matplotlib has but does not draw."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in axis.get_major_ticks():
+                if not low <= float(tick.get_loc()) <= high:
+                    yield from (tick.label1, tick.label2)
 
 
 def strings(figure: Figure) -> list[str]:
@@ -29,7 +41,6 @@ def misplaced(figure: Figure) -> list[str]:
 
 
 def _overlapping(figure: Figure) -> Iterator[str]:
-    figure.draw_without_rendering()
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
     for (one, here), (other, there) in combinations(boxes, 2):
         apart = here.x1 <= there.x0 or there.x1 <= here.x0 or here.y1 <= there.y0 or there.y1 <= here.y0

@@ -20,11 +20,32 @@ MOST_GROUPS = 20
 _MOST_LINES = 6
 _AT_ONCE = 4
 
+_COUNTED = "SELECT group_id, at, CAST(moved AS BIGINT) AS moved FROM rebalances WHERE cause <> 'group deleted'"
+"""Rebalances that the page counts. The end of an empty group is none."""
+COUNTED_WITH_JOURNAL = """
+    SELECT group_id, ended_at AS at, CAST(coalesce(moved, 0) AS BIGINT) AS moved FROM journal
+    UNION ALL
+    SELECT r.group_id, r.at, CAST(r.moved AS BIGINT) FROM rebalances r
+    LEFT JOIN (SELECT group_id, min(coalesce(started_at, ended_at)) AS first_at FROM journal GROUP BY group_id) j
+      ON r.group_id = j.group_id
+    WHERE r.cause <> 'group deleted' AND (j.first_at IS NULL OR r.at < j.first_at - 1000)"""
+"""The same if there is a journal: its rebalances, as `kohort rebalances` counts them, and the older ones of the log.
+
+A consumer group may raise its epoch several times in one rebalance; the log does not show where a
+rebalance ends. The clocks of a record of the log and of the journal differ by less than a second.
+"""
 _GROUPS = """
-    SELECT r.group_id, mode(r.group_type) AS group_type, mode(r.assignor) AS assignor, max(r.members) AS members,
-      count(*) AS rebalances, sum(r.moved) AS moved, sum(r.needless) AS needless, sum(r.stopped) AS stopped,
-      sum(r.excess_ms) AS excess_ms, max(r.longest_dark_ms) AS longest_dark_ms, sum(r.missing) AS missing
-    FROM rebalances r GROUP BY r.group_id"""
+    SELECT group_id, r.group_type, r.assignor, r.members, coalesce(c.rebalances, 0) AS rebalances,
+      coalesce(c.moved, 0) AS moved, coalesce(r.needless, 0) AS needless, coalesce(r.stopped, 0) AS stopped,
+      coalesce(r.excess_ms, 0) AS excess_ms, r.longest_dark_ms, coalesce(r.missing, 0) AS missing
+    FROM (
+      SELECT group_id, mode(group_type) AS group_type, mode(assignor) AS assignor, max(members) AS members,
+        sum(needless) AS needless, sum(stopped) AS stopped, sum(excess_ms) AS excess_ms,
+        max(longest_dark_ms) AS longest_dark_ms, sum(missing) AS missing
+      FROM rebalances GROUP BY group_id) r
+    FULL OUTER JOIN (
+      SELECT group_id, count(*) AS rebalances, sum(moved) AS moved FROM _counted GROUP BY group_id) c
+      USING (group_id)"""
 _CAUSES = (
     "SELECT group_id, cause, count(*) AS times, sum(excess_ms) AS excess_ms FROM rebalances GROUP BY group_id, cause"
 )
@@ -78,6 +99,8 @@ class Findings:
 
 def gather(spark: SparkSession, points: int = 300) -> Findings:
     """Query the tables, which are views of the session."""
+    recorded_too = spark.catalog.tableExists("journal")
+    spark.sql(COUNTED_WITH_JOURNAL if recorded_too else _COUNTED).createOrReplaceTempView("_counted")
     # The queries run concurrently: a small query is mostly planning, which keeps one core busy.
     with ThreadPoolExecutor(_AT_ONCE, "findings") as threads:
 
@@ -93,14 +116,14 @@ def gather(spark: SparkSession, points: int = 300) -> Findings:
         savings = asked("SELECT * FROM savings")
         unreadable = asked("SELECT topic, records, first.shard, first.position FROM unreadable WHERE records > 0")
         journal = recorded = None
-        if spark.catalog.tableExists("journal"):
+        if recorded_too:
             journal, recorded = asked(_most("journal", "dark_ms")), asked(_RECORDED)
 
         (whole,) = whole_asked.result()
         step = max(1, ((whole["end_at"] or 0) - (whole["begin_at"] or 0)) // points)
         rate = asked(_RATE.format(step=step))
         groups = groups_asked.result()
-        times = asked(_counted(_of(spark, "rebalances", [row["group_id"] for row in groups[:MOST_GROUPS]]), 3 * step))
+        times = asked(_counted(_of(spark, "_counted", [row["group_id"] for row in groups[:MOST_GROUPS]]), 3 * step))
         worst_lag = {row["group_id"]: row for row in worst_asked.result()}
         behind = sorted(worst_lag, key=lambda group: -(worst_lag[group]["lag_ms"] or 0))[:_MOST_LINES]
         lags = asked(_ages(_of(spark, "lag", behind), step))

@@ -12,12 +12,27 @@ from kohort.analytics import plots
 from kohort.analytics.findings import MOST_GROUPS, Findings, Row, gather
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
 
     from kohort.analytics.places import Destination
 
 HOUR_MS = 3_600_000
 _MOST_RECORDED = 3
+_COLUMNS = (
+    ("group", "the group id"),
+    ("protocol", "the group protocol, classic or consumer (KIP-848), and the assignor"),
+    ("members", "the largest number of members at a time"),
+    ("rebalances", "the number of generations or group epochs; if the cluster has a journal, the number that"
+     " kohort rebalances shows"),
+    ("moves", "the number of times that a partition went from one member to another"),
+    ("waited, all partitions", "the sum of the times for which partitions waited because of rebalances"),
+    ("longest dark", "the longest time between two commits of a partition around a rebalance"),
+    ("worst lag", "the age of the oldest unprocessed record, at its worst"),
+    ("could be saved", "the part of the waiting time that the cooperative or the consumer protocol would have saved"),
+    ("why", "the most frequent cause, and what would help"),
+)  # fmt: skip
+"""Columns of the groups' table, and what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +57,21 @@ def page(found: Findings) -> str:
         f"<h1>{escape(headline(found))}</h1>",
         f"<p class=lead>{escape(span(found))}</p>",
         *(f"<p class=warning>{escape(sentence)}</p>" for sentence in left_out(found)),
-        _picture("Where the time went", plots.costs(found.groups[:MOST_GROUPS], found.causes)),
+        _picture(
+            "Where the time went: waiting time of each group, by the cause of the rebalance",
+            plots.costs(found.groups[:MOST_GROUPS], found.causes),
+        ),
         "<h2>Groups with the most waiting time</h2>",
         _groups_table(found),
-        _picture("When they rebalanced", plots.rebalances(found.times, [row["group_id"] for row in found.groups])),
+        _meanings(),
+        _picture(
+            "When they rebalanced",
+            plots.rebalances(found.times, [row["group_id"] for row in found.groups]),
+            f"The area of a dot is the number of rebalances; the largest is {count(plots.largest_dot(found.times))}.",
+        ),
         _flapping_table(found.flapping),
         _thrashing_table(found.thrashing),
-        _picture("Lag of the groups, in time", plots.lag(found.lags)) if found.lags else "",
+        _picture("How old the oldest unprocessed record was, in the groups with the most lag", plots.lag(found.lags)),
         _picture("Commits per second, all groups", plots.rate(found.rate)),
         _journal_table(found.journal),
         _FOOT,
@@ -61,17 +84,19 @@ def headline(found: Findings) -> str:
     total = sum(row["excess_ms"] or 0 for row in found.groups)
     rebalances = sum(row["rebalances"] for row in found.groups)
     if not total:
-        return f"{rebalances:,} rebalances, and no partition waited longer than usual between commits"
+        return f"{count(rebalances)}, and no partition waited longer than usual between commits"
     share, names = 0, []
     for row in found.groups:
         names.append(row["group_id"])
         share += row["excess_ms"] or 0
         if share >= total * 0.8 or len(names) == 5:
             break
+    if len(found.groups) == 1:
+        return f"Rebalances of {names[0]} kept its partitions waiting for {partition_time(total)}"
     few = f"{len(names)} of {len(found.groups)} groups account for"
     if len(names) == 1:
         few = f"{names[0]}, one of {len(found.groups)} groups, accounts for"
-    return f"Rebalances kept partitions waiting for {hours(total)} partition-hours; {few} {share / total:.0%}"
+    return f"Rebalances kept partitions waiting for {partition_time(total)}; {few} {share / total:.0%}"
 
 
 def span(found: Findings) -> str:
@@ -79,8 +104,8 @@ def span(found: Findings) -> str:
     whole = found.whole
     rebalances = sum(row["rebalances"] for row in found.groups)
     return (
-        f"{day(whole['begin_at'])} to {day(whole['end_at'])}: {whole['groups']:,} groups,"
-        f" {whole['partitions']:,} partitions, {whole['commits'] or 0:,} commits, {rebalances:,} rebalances."
+        f"{day(whole['begin_at'])} to {day(whole['end_at'])} UTC: {whole['groups']:,} groups,"
+        f" {whole['partitions']:,} partitions, {whole['commits'] or 0:,} commits, {count(rebalances)}."
     )
 
 
@@ -99,10 +124,9 @@ def left_out(found: Findings) -> list[str]:
 
 def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
     """Return one or two sentences on why this group has problems and what would help."""
-    first = causes[0]
-    sentences = [f"{first['times']:,} times: {first['cause']}."]
+    sentences = [f"{causes[0]['times']:,} times: {causes[0]['cause']}."] if causes else []
     recorded = found.recorded.get(row["group_id"], ())
-    if recorded and recorded[0]["cause"] != first["cause"]:
+    if recorded and (not causes or recorded[0]["cause"] != causes[0]["cause"]):
         causes_seen = (f"{row['times']:,} times {row['cause']}" for row in recorded[:_MOST_RECORDED])
         sentences.append(f"A recorder saw: {', '.join(causes_seen)}.")
     saved = found.savings.get(row["group_id"])
@@ -129,27 +153,29 @@ def _groups_table(found: Findings) -> str:
         rows.append(
             (
                 name,
-                f"{row['group_type']}, {row['assignor'] or 'default'}",
+                ", ".join((row["group_type"] or "unknown", row["assignor"] or "default")),
                 f"{row['members'] or 0:,}",
                 f"{row['rebalances']:,}",
                 f"{row['moved']:,}",
-                hours(row["excess_ms"]),
+                duration(row["excess_ms"] or 0),
                 duration(row["longest_dark_ms"]),
                 "-" if lag is None else duration(lag["lag_ms"]),
-                "-" if saved is None else hours(max(saved["cooperative_saves_ms"], saved["consumer_saves_ms"])),
-                why(row, found.causes[name], found),
+                "-" if saved is None else duration(max(saved["cooperative_saves_ms"], saved["consumer_saves_ms"])),
+                why(row, found.causes.get(name, ()), found),
             )
         )
-    head = (
-        *("group", "protocol", "members", "rebalances", "moves", "waited (partition-hours)", "longest dark"),
-        *("worst lag", "could be saved (h)", "why"),
-    )
-    return table(head, rows)
+    return table([name for name, _ in _COLUMNS], rows)
+
+
+def _meanings() -> str:
+    """Return what the columns of the groups' table mean."""
+    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}.</dd>" for name, meaning in _COLUMNS)
+    return f"<details><summary>What the columns mean</summary><dl>{told}</dl></details>"
 
 
 def _flapping_table(rows: Sequence[Row]) -> str:
     if not rows:
-        return "<h2>No member flaps</h2>"
+        return "<h2>Members that join and leave repeatedly</h2><p>There are none.</p>"
     found = [
         (row["group_id"], row["member_name"], row["client_host"], f"{row['episodes']:,}", f"{row['returns']:,}",
          f"{day(row['begin_at'])} to {day(row['end_at'])}", duration(row["mean_away_ms"]))
@@ -161,13 +187,13 @@ def _flapping_table(rows: Sequence[Row]) -> str:
 
 def _thrashing_table(rows: Sequence[Row]) -> str:
     if not rows:
-        return "<h2>No group thrashes</h2>"
+        return "<h2>Groups that mostly rebalanced</h2><p>There are none.</p>"
     found = [
         (row["group_id"], day(row["begin_at"]), duration(row["end_at"] - row["begin_at"]), f"{row['rebalances']:,}",
-         hours(row["excess_ms"]), row["mostly"])
+         duration(row["excess_ms"] or 0), row["mostly"])
         for row in rows
     ]  # fmt: skip
-    head = ("group", "from", "for", "rebalances", "waited (partition-hours)", "mostly")
+    head = ("group", "from", "for", "rebalances", "waited, all partitions", "most frequent cause")
     return f"<h2>Groups that mostly rebalanced</h2>{table(head, found)}"
 
 
@@ -190,13 +216,22 @@ def table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _picture(title: str, svg: str) -> str:
-    return f"<h2>{escape(title)}</h2><figure>{svg}</figure>" if svg else ""
+def _picture(title: str, figure: Figure | None, caption: str = "") -> str:
+    if figure is None:
+        return ""
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<h2>{escape(title)}</h2><figure>{plots.svg(figure)}{below}</figure>"
 
 
-def hours(ms: int | None) -> str:
-    """Format milliseconds as (partition-)hours."""
-    return f"{(ms or 0) / HOUR_MS:,.1f}"
+def partition_time(ms: int) -> str:
+    """Format the sum of times for which partitions waited, in the largest unit of which there is at least one."""
+    size, name = plots.unit(ms)
+    return f"{ms / size:,.1f} partition-{name}" if size > 1 else f"{ms} partition-{name}"
+
+
+def count(rebalances: int) -> str:
+    """Return a number of rebalances in words."""
+    return "1 rebalance" if rebalances == 1 else f"{rebalances:,} rebalances"
 
 
 def duration(ms: float | None) -> str:
@@ -217,14 +252,16 @@ def day(at: int | None) -> str:
 _HEAD = """<meta charset=utf-8><title>Consumer groups</title><style>
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2.5em auto; padding: 0 1.5em }
 h1 { font-size: 1.7em; line-height: 1.25; margin-bottom: .3em } h2 { font-size: 1.2em; margin-top: 2.2em }
-.lead { color: #555 } .warning { background: #fff3cd; padding: .5em .8em }
-figure { margin: 0 } svg { width: 100%; height: auto }
+.lead, figcaption { color: #555 } figcaption, dl { font-size: .87em } dt { font-weight: 600 }
+.warning { background: #fff3cd; padding: .5em .8em }
+figure { margin: 0 } svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; width: 100%; font-size: .87em }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid #ccc; padding: .35em .6em; vertical-align: bottom }
 td { border-bottom: 1px solid #e6e6e6; padding: .35em .6em; vertical-align: top; font-variant-numeric: tabular-nums }
 .foot { color: #555; font-size: .87em; margin-top: 3em }
 </style>"""
-_FOOT = """<p class=foot>A partition waits from the last commit before a rebalance to the first one behind it; what
+_FOOT = """<p class=foot>A partition-hour is one partition that waits for one hour, or two that wait for half
+an hour. A partition waits from the last commit before a rebalance to the first one behind it; what
 usually lies between two of its commits is left out. A commit tells when something was done, not when it was begun, so
 times are as coarse as the group commits. The log does not say whether a member left or its session ran out. It is
 compacted: of what lies before the part that was not cleaned yet it holds only the last record of each key, and the

@@ -13,6 +13,8 @@ A search over the sRGB colours made them: it maximised the smallest distance of 
 seen with normal sight, and as simulated for deuteranopia, protanopia and tritanopia (Machado et
 al., 2009). The distances include those to `DARK` and to white. tests/charts has the minimum.
 """
+LINE_COLOURS = tuple(colour for colour in COLOURS if colour not in ("#FFDD11", "#BBCCFF"))
+"""Colours that a thin line on white may have: those of `COLOURS` that are dark enough."""
 INK, FAINT, DARK = "#222222", "#888888", "#000000"
 _HATCHES = ("", "///", "...", "---", "xxx", "|||")
 _DEEP = frozenset(("#4444BB", "#770066", "#008899", "#996622", "#444400"))

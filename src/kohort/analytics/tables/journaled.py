@@ -34,10 +34,7 @@ VIEWS: dict[str, str | ArrowView] = {
         FROM journal LATERAL VIEW explode(partitions) AS p
         WHERE p.previous_owner IS NOT NULL AND p.owner IS NOT NULL""",
     "moves": owners.VIEWS["moves"],
-    "_stops": """
-        SELECT group_id, epoch, count_if(moved) AS moved, count(*) AS stopped, sum(excess_ms) AS excess_ms,
-          max(dark_ms) AS longest_dark_ms
-        FROM dark GROUP BY group_id, epoch""",
+    # A group that was deleted begins with generation 1 again, so these are not joined by generation.
     "rebalances": """
         SELECT j.group_id, CAST(NULL AS STRING) AS group_type, CAST(j.generation AS BIGINT) AS position,
           j.ended_at AS at, j.generation AS epoch, j.protocol AS assignor, coalesce(j.size, size(j.after)) AS members,
@@ -45,9 +42,13 @@ VIEWS: dict[str, str | ArrowView] = {
           greatest(coalesce(j.generation - lag(j.generation) OVER (PARTITION BY j.group_id ORDER BY j.ended_at) - 1, 0),
             0) AS missing,
           if(j.follow_up_of IS NOT NULL, 'cooperative follow-up', coalesce(j.cause, 'unknown')) AS cause,
-          coalesce(s.moved, 0L) AS moved, coalesce(s.stopped, 0L) AS stopped, 0L AS needless,
-          coalesce(s.excess_ms, 0L) AS excess_ms, s.longest_dark_ms
-        FROM journal j LEFT JOIN _stops s ON j.group_id = s.group_id AND j.generation = s.epoch""",
+          CAST(size(filter(_changes, p -> coalesce(p.previous_owner <> p.owner, false))) AS BIGINT) AS moved,
+          CAST(size(_changes) AS BIGINT) AS stopped, 0L AS needless,
+          coalesce(j.dark_ms, 0L) AS excess_ms, j.longest_dark_ms
+        FROM (
+          SELECT *, filter(coalesce(partitions, array()), p -> p.previous_owner IS NOT NULL AND p.owner IS NOT NULL)
+            AS _changes
+          FROM journal) j""",
     "thrashing": rebalancing.VIEWS["thrashing"],
     # Rows that the page counts.
     "_history": """
