@@ -27,6 +27,7 @@ PARTS = {
     "kohort.broker.cluster.database": {"postgres"},
     "kohort.broker.security.bearer_tokens": {"oauth"},
     "kohort.broker.security.key_set": {"oauth"},
+    "kohort.charts": {"pictures"},
     "kohort.cli.analyse": {"analytics"},
     "kohort.cli.local_spark": {"analytics"},
     "kohort.client.blocking.consumer": {"fast"},
