@@ -318,29 +318,35 @@ asyncio.run(main())
         f"{DOCS}/consumer.html#offsets-and-consumer-position",
         """
 import asyncio
+import time
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 
 
 async def main():
+    began = int(time.time() * 1000)
     async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
         for number in range(10):
-            await producer.send(TOPIC, b"%d" % number, partition=number % 2, timestamp_ms=1_700_000_000_000 + number)
+            await producer.send(TOPIC, b"%d" % number, partition=number % 2, timestamp_ms=began + number)
 
     zero, one = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
-    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP)
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, auto_offset_reset="earliest")
     await consumer.start()
     print(sorted(consumer.assignment()), await consumer.seek_to_beginning())
-    print((await consumer.getone(one)).value, await consumer.position(one), consumer.highwater(one))
+    count = 0
+    while count < 10:
+        count += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+    print(await consumer.position(one), consumer.highwater(one))
     consumer.seek(zero, 3)
     print((await consumer.getone(zero)).value, await consumer.position(zero))
     consumer.pause(zero)
+    consumer.seek(one, 1)
     records = await consumer.getmany(timeout_ms=10_000, max_records=2)
     print({partition: [record.value for record in found] for partition, found in records.items()}, consumer.paused())
     consumer.resume(zero)
     print(await consumer.seek_to_end(zero, one), await consumer.position(zero), await consumer.getmany())
-    found = await consumer.offsets_for_times({zero: 1_700_000_000_003, one: 1_800_000_000_000})
-    print(found)
+    found = await consumer.offsets_for_times({zero: began + 3, one: began + 3_600_000})
+    print(found[zero].offset, found[zero].timestamp - began, found[one])
     print(await consumer.beginning_offsets([zero]), await consumer.end_offsets([zero, one]))
     print(consumer.partitions_for_topic(TOPIC), consumer.partitions_for_topic("other"))
     print(TOPIC in await consumer.topics(), "__consumer_offsets" in await consumer.topics())

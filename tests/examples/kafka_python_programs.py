@@ -267,11 +267,13 @@ print(consumer.seen)
         "consumer-poll-and-seek",
         f"{CONSUMER}#kafka.KafkaConsumer.poll",
         """
+import time
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 producer = KafkaProducer(bootstrap_servers=BOOTSTRAP)
+began = int(time.time() * 1000)
 for number in range(6):
-    producer.send(TOPIC, b"%d" % number, partition=number % 2, timestamp_ms=1_700_000_000_000 + number)
+    producer.send(TOPIC, b"%d" % number, partition=number % 2, timestamp_ms=began + number)
 producer.close()
 
 zero, one = partitions = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]
@@ -285,7 +287,8 @@ while sum(map(len, found.values())) < 6:
 print(found[zero], found[one], consumer.poll())
 print([consumer.position(partition) for partition in partitions], consumer.highwater(zero))
 print(consumer.beginning_offsets(partitions) == {zero: 0, one: 0}, consumer.end_offsets(partitions)[one])
-print(consumer.offsets_for_times({zero: 1_700_000_000_001, one: 1_800_000_000_000}))
+found = consumer.offsets_for_times({zero: began + 1, one: began + 3_600_000})
+print(found[zero].offset, found[zero].timestamp - began, found[one])
 consumer.seek(zero, 2)
 consumer.pause(one)
 print(consumer.poll(timeout_ms=10_000, max_records=1)[zero][0].value, consumer.paused())
@@ -330,9 +333,11 @@ while len(seen) < 4:
 print(len(seen), consumer.committed(partition))
 consumer.commit({partition: OffsetAndMetadata(2, "half", -1)})
 print(consumer.committed(partition), consumer.committed(partition, metadata=True))
-future = consumer.commit_async(callback=lambda offsets, response: print(offsets[partition].offset, response))
-while not future.is_done:
+answers = []
+future = consumer.commit_async(callback=lambda *answer: answers.append(answer))
+while not (future.is_done and answers):
     consumer.poll(timeout_ms=100)
+print(answers[0][0][partition].offset, answers[0][1])
 print(future.succeeded(), consumer.committed(partition))
 print(consumer.subscription() == {TOPIC}, consumer.group_metadata().group_id == GROUP)
 consumer.unsubscribe()
