@@ -347,7 +347,7 @@ async def main():
     print(await consumer.seek_to_end(zero, one), await consumer.position(zero), await consumer.getmany())
     found = await consumer.offsets_for_times({zero: began + 3, one: began + 3_600_000})
     print(found[zero].offset, found[zero].timestamp - began, found[one])
-    print(await consumer.beginning_offsets([zero]), await consumer.end_offsets([zero, one]))
+    print(await consumer.beginning_offsets([zero]), sorted((await consumer.end_offsets([zero, one])).items()))
     print(consumer.partitions_for_topic(TOPIC), consumer.partitions_for_topic("other"))
     print(TOPIC in await consumer.topics(), "__consumer_offsets" in await consumer.topics())
     try:
