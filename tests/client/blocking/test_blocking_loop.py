@@ -109,6 +109,33 @@ def test_the_end_of_the_loop_cancels_what_threads_wait_for() -> None:
     thread.stop()
 
 
+def test_the_end_of_the_loop_cancels_tasks_also_those_that_have_not_begun() -> None:
+    thread, began, ended = LoopThread("test"), threading.Event(), []
+
+    async def wait() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+
+    thread.submit(wait())
+    assert began.wait(5)
+
+    def stop_and_begin() -> None:
+        thread.loop.stop()
+        thread.loop.create_task(answer(1))
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        thread.loop.call_soon_threadsafe(stop_and_begin)
+        thread._thread.join(5)
+        gc.collect()
+    assert not alive(thread)
+    assert ended == ["cancelled"]
+    assert [str(warning.message) for warning in caught] == []
+
+
 def test_a_loop_stops_after_its_last_work() -> None:
     thread, ran = LoopThread("test"), threading.Event()
 

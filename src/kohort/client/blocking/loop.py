@@ -17,6 +17,9 @@ from kohort.errors import KohortError
 
 T = TypeVar("T")
 
+_CANCEL_S = 1.0
+"""Time that cancelled tasks have to end when their loop stops, in seconds."""
+
 
 class LoopThread:
     """Event loop in a daemon thread."""
@@ -37,7 +40,16 @@ class LoopThread:
             # Cancel the futures of tasks that no longer run, so that no thread waits for them.
             for future in list(self._awaited):
                 future.cancel()
+            self._cancel_tasks()
             self.loop.close()
+
+    def _cancel_tasks(self) -> None:
+        """Cancel the tasks that are left: one that has not begun would warn that it was never awaited."""
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=_CANCEL_S))
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run `work` in the loop and return its future."""
