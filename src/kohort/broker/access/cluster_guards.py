@@ -1,6 +1,7 @@
 """Guards of requests about the cluster, its configs, its ACLs and its users."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from kohort.broker.access.request_access import Guard, RequestAccess
@@ -32,7 +33,6 @@ from kohort.wire.messages.describe_client_quotas import DescribeClientQuotasRequ
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
@@ -59,6 +59,7 @@ _TOPIC, _GROUP = 2, 32
 """Types of resources with configs; configs of any other type belong to the cluster."""
 
 _M = TypeVar("_M", bound=Message)
+_R = TypeVar("_R")
 
 
 def cluster(operation: Operation, refused: Callable[[Any], Message]) -> Guard:
@@ -88,20 +89,11 @@ def describe_cluster(access: RequestAccess, request: DescribeClusterRequest) -> 
 def describe_configs(access: RequestAccess, request: DescribeConfigsRequest) -> DescribeConfigsRequest | None:
     """Describe the configs that the client may describe."""
 
-    def refused(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-        code = _config_code(resource.resource_type)
-        return DescribeConfigsResult(
-            error_code=code,
-            error_message=code.sentence,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-
     return access.keep_allowed(
         request,
         "resources",
         lambda resource: _may_config(access, Operation.DESCRIBE_CONFIGS, resource),
-        refused,
+        partial(_refused_config, DescribeConfigsResult),
         DescribeConfigsResponse(),
         "results",
     )
@@ -110,20 +102,11 @@ def describe_configs(access: RequestAccess, request: DescribeConfigsRequest) -> 
 def alter_configs(access: RequestAccess, request: replacing.AlterConfigsRequest) -> Message | None:
     """Replace the configs that the client may alter."""
 
-    def refused(resource: replacing.AlterConfigsResource) -> replacing.AlterConfigsResourceResponse:
-        code = _config_code(resource.resource_type)
-        return replacing.AlterConfigsResourceResponse(
-            error_code=code,
-            error_message=code.sentence,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-
     return access.keep_allowed(
         request,
         "resources",
         lambda resource: _may_config(access, Operation.ALTER_CONFIGS, resource),
-        refused,
+        partial(_refused_config, replacing.AlterConfigsResourceResponse),
         replacing.AlterConfigsResponse(),
         "responses",
         refused_first=True,
@@ -135,20 +118,11 @@ def incremental_alter_configs(
 ) -> Message | None:
     """Change the configs that the client may alter."""
 
-    def refused(resource: incremental.AlterConfigsResource) -> incremental.AlterConfigsResourceResponse:
-        code = _config_code(resource.resource_type)
-        return incremental.AlterConfigsResourceResponse(
-            error_code=code,
-            error_message=code.sentence,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-
     return access.keep_allowed(
         request,
         "resources",
         lambda resource: _may_config(access, Operation.ALTER_CONFIGS, resource),
-        refused,
+        partial(_refused_config, incremental.AlterConfigsResourceResponse),
         incremental.IncrementalAlterConfigsResponse(),
         "responses",
     )
@@ -182,6 +156,16 @@ def _may_config(access: RequestAccess, operation: Operation, resource: Any) -> b
     if resource.resource_type == _GROUP:
         return access.group(operation, resource.resource_name)
     return access.cluster(operation)
+
+
+def _refused_config(result: Callable[..., _R], resource: Any) -> _R:
+    code = _config_code(resource.resource_type)
+    return result(
+        error_code=code,
+        error_message=code.sentence,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _config_code(resource_type: int) -> ErrorCode:
