@@ -99,7 +99,7 @@ def rebalances(counts: Sequence[tuple[str, int, int]], groups: Sequence[str]) ->
 
 
 def largest_dot(counts: Iterable[tuple[str, int, int]]) -> int:
-    """Return the number of rebalances that the largest dot of `rebalances` stands for."""
+    """Return the number of rebalances that the largest dot of `rebalances` represents."""
     return max((times for _, _, times in counts), default=0)
 
 

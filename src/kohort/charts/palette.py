@@ -1,4 +1,4 @@
-"""Colours that readers tell apart, also readers who are colour-blind."""
+"""Colours that are easy to distinguish, also for colour-blind readers."""
 
 from __future__ import annotations
 

@@ -425,7 +425,7 @@ class BrokerConnection(asyncio.Protocol):
         return not self.closed.done()
 
     def _wait_longer(self, seconds: float) -> None:
-        """Give the broker more time for each request: it reads none for so long, because of a quota (KIP-219)."""
+        """Extend the time limit of each request: because of a quota, the broker reads none for this time (KIP-219)."""
         self._throttled_until = max(self._throttled_until, self._loop.time() + seconds)
         for waiting_request in self._waiting:
             waiting_request.deadline_at += seconds

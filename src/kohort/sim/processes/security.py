@@ -145,7 +145,7 @@ class Security:
             self._apply(user)
 
     def withheld(self) -> str:
-        """Return the name of a user who has not got everything back yet, or ""."""
+        """Return the name of a user whose rights or passwords are not restored yet, or ""."""
         users = {*self.rejected, *self._waiting, *self.lost}
         return min(filter(self._is_unwell, users), default="")
 
