@@ -224,6 +224,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.sim.processes",
         "kohort.sim.runs",
         "kohort.sim.world",
+        "kohort.testing",
         "kohort.wire",
         "kohort.wire.api",
         "kohort.wire.batches",
