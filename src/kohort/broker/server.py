@@ -74,6 +74,7 @@ class Broker:
     """One broker node on the running event loop: `async with Broker(options) as broker: broker.port`."""
 
     served: Served = SERVED
+    """The requests that this broker announces. It serves no others. Change it only before `start`."""
 
     def __init__(self, options: BrokerOptions, store: LogStore | None = None) -> None:
         """Check the settings; raise ConfigError if one is invalid. Nothing is opened yet.

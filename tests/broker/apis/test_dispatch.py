@@ -6,16 +6,18 @@ import struct
 
 import pytest
 
+from kohort.broker import Broker, BrokerOptions
 from kohort.broker.net.repeated_heartbeats import LARGEST
 from kohort.errors import ErrorCode
 from kohort.wire.api import API_VERSIONS, read_response_header, request_header
 from kohort.wire.codec import encode
+from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.metadata import MetadataRequest
-from tests.broker.peer import Peer, connected
+from tests.broker.peer import Peer, connected, talking_to
 from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
 
 
@@ -46,6 +48,22 @@ def test_a_version_of_api_versions_that_does_not_exist_is_answered_in_version_0(
         assert len(frame) == 10 + 6 * count, "a later version has more fields"
 
     in_virtual_time(steps)
+
+
+async def test_a_broker_serves_only_what_it_announces(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(BrokerOptions(port=0))
+    broker.served = [(API_VERSIONS, 0, 2), (int(ApiKey.LIST_GROUPS), 0, 2)]
+    async with broker, Broker(BrokerOptions(port=0)) as other:
+        async with talking_to(broker) as peer, talking_to(other) as peer_of_other:
+            told = await peer.ask(ApiVersionsRequest(), 2, ApiVersionsResponse)
+            assert [(each.api_key, each.min_version, each.max_version) for each in told.api_keys] == broker.served
+            assert (await peer.ask(ListGroupsRequest(), 2, ListGroupsResponse)).error_code == ErrorCode.NONE
+            assert (await peer_of_other.ask(ListGroupsRequest(), 4, ListGroupsResponse)).error_code == ErrorCode.NONE
+            peer.send_frame(struct.pack(">hhih", API_VERSIONS, 3, 7, -1))
+            assert struct.unpack_from(">ih", await peer.receive_frame()) == (7, ErrorCode.UNSUPPORTED_VERSION)
+            peer.send(ListGroupsRequest(), 4)
+            assert await peer.closed()
+    assert f"request {ApiKey.LIST_GROUPS:d} version 4 is not supported" in caplog.text
 
 
 def test_a_broker_without_a_lease_serves_nothing(caplog: pytest.LogCaptureFixture) -> None:

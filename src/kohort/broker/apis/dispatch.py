@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from kohort.broker.access import AccessControl, guarded
 from kohort.broker.apis import api_versions
 from kohort.broker.apis.routes import Dependencies as HandlerParts
-from kohort.broker.apis.routes import route, routes
+from kohort.broker.apis.routes import Routes
 from kohort.broker.groups import GroupCoordinator
 from kohort.broker.net import BadFrame, Call, ClientConnection, PendingAnswer, Route
 from kohort.coordinator import WaitingRequest
@@ -39,6 +39,8 @@ class Dispatch:
 
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
+        self._routes = Routes(broker.served)
+        self._used = self._routes.used
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
         """Handle one request until it is complete or must wait. Raise BadFrame or DecodeError."""
@@ -49,7 +51,7 @@ class Dispatch:
             api_key, version, correlation_id, length = _head(frame)
         except struct.error:
             raise BadFrame("a request is too short for its header") from None
-        found = routes.get((api_key, version)) or route(api_key, version)
+        found = self._used.get((api_key, version)) or self._routes.find(api_key, version)
         if found is None:
             self._unsupported_request(connection, api_key, version, correlation_id)
             return
@@ -106,7 +108,7 @@ class Dispatch:
         if api_key != API_VERSIONS:
             raise BadFrame(f"request {api_key} version {version} is not supported")
         # KIP-511: answered in version 0, so that any client can read which versions it may use instead.
-        found = route(API_VERSIONS, 0)
+        found = self._routes.find(API_VERSIONS, 0)
         assert found is not None
         call = Call(connection, correlation_id, found, ApiVersionsRequest())
         call.reply(api_versions.served(self._broker, ErrorCode.UNSUPPORTED_VERSION))

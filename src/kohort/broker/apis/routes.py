@@ -130,8 +130,6 @@ SERVED: Served = [
     for key, (_, highest) in sorted(_HANDLERS.items())
 ]
 
-_VERSIONS = {key: (low, high) for key, low, high in SERVED}
-
 
 def _compile(api_key: int, version: int) -> Route:
     api = APIS[api_key]
@@ -150,15 +148,25 @@ def _compile(api_key: int, version: int) -> Route:
     )
 
 
-routes: dict[tuple[int, int], Route] = {}
-"""Routes used so far; the dispatcher looks here first."""
+_compiled: dict[tuple[int, int], Route] = {}
+"""Routes used so far by any broker of this process."""
 
 
-def route(api_key: int, version: int) -> Route | None:
-    """Return the route of a request, compiled on first use; None if it is not served."""
-    found = routes.get((api_key, version))
-    if found is None:
-        low, high = _VERSIONS.get(api_key, (0, -1))
-        if low <= version <= high:
-            found = routes[api_key, version] = _compile(api_key, version)
-    return found
+class Routes:
+    """The routes of one broker: those of the versions that it announces."""
+
+    def __init__(self, served: Served) -> None:
+        self._versions = {key: (low, high) for key, low, high in served}
+        self.used: dict[tuple[int, int], Route] = {}
+        """By key and version, the routes used so far; the dispatcher looks here first."""
+
+    def find(self, api_key: int, version: int) -> Route | None:
+        """Return the route of a request, compiled on first use; None if it is not served."""
+        low, high = self._versions.get(api_key, (0, -1))
+        if not low <= version <= high:
+            return None
+        found = _compiled.get((api_key, version))
+        if found is None:
+            found = _compiled[api_key, version] = _compile(api_key, version)
+        self.used[api_key, version] = found
+        return found
