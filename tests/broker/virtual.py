@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from kohort.broker import Broker, BrokerOptions
+from kohort.broker import Broker, BrokerOptions, Clock
 from kohort.log import LogStore
 from kohort.model import Millis
 from kohort.sim.environment.loop import Agenda, VirtualLoop
@@ -35,9 +35,12 @@ class VirtualBroker:
         self.agenda = Agenda(START_S)
         self.network = network(self.agenda, Random(1), lambda end, data: None)
         self.loop = VirtualLoop(self.agenda, "broker", self.network)
-        self.broker = Broker(BrokerOptions(host=host, port=PORT, settings=settings or {}), store)
-        self.broker.now = lambda: Millis(self.loop.time() * 1000)
+        self.broker = Broker(BrokerOptions(host=host, port=PORT, settings=settings or {}), store, Clock(self.now))
         self.play(self.broker.start())
+
+    def now(self) -> Millis:
+        """Return the time of the loop."""
+        return Millis(self.loop.time() * 1000)
 
     def play(self, steps: Coroutine[Any, Any, _T]) -> _T:
         """Run the coroutine to its end, in as many virtual seconds as it takes."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker import Broker, BrokerOptions
+from kohort.broker import Broker, BrokerOptions, Clock
 from kohort.broker.clock import now_ms
 from kohort.broker.net.connection import ClientConnection
 from kohort.lab.apache_kafka import Unavailable
@@ -52,12 +52,11 @@ class SeeingBroker(Broker):
     ahead_ms: Millis = 0
 
     def __init__(self) -> None:
-        super().__init__(BrokerOptions(port=0, settings=SETTINGS))
+        super().__init__(BrokerOptions(port=0, settings=SETTINGS), clock=Clock(lambda: now_ms() + self.ahead_ms))
         self.requests: Counter[tuple[str, int]] = Counter()
         """By client id and api key."""
         self.came: set[ClientConnection] = set()
         """The connections on which something came."""
-        self.now = lambda: now_ms() + self.ahead_ms
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         dispatch = super().new_dispatch()

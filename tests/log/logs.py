@@ -1,10 +1,10 @@
 """Shared parts of the log's tests: stores with one topic, small batches, and the contents of a log."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from kohort.log import LogStore, PartitionLog, Topic
-from kohort.model import UUID
+from kohort.model import UUID, Millis
 from kohort.wire.batches import Record, batches, decode_records, encode_batch
 
 NOW = 1_700_000_000_000
@@ -33,6 +33,11 @@ def flush(store: LogStore) -> None:
     while pending := store.take():
         store.sync(pending)
         store.settle(pending)
+
+
+def at(now: Millis) -> Callable[[Millis], Millis]:
+    """What retention needs to know of the time: when a record of some age was written."""
+    return lambda age: now - age
 
 
 def records(log: PartitionLog, offset: int | None = None, max_bytes: int = 1 << 20) -> list[Record]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kohort.log import Accepted, Duplicate, FileStore, LogStore, MemoryStore, PartitionLog
 from kohort.log.sidecar import decode_sidecar
 from kohort.wire.batches import Codec, Record, batches, decode_records, encode_batch, read_header
-from tests.log.logs import NOW, flush, records, topic_in
+from tests.log.logs import NOW, at, flush, records, topic_in
 
 DAY = 86_400_000
 TABLE = {"cleanup.policy": "compact", "segment.bytes": "600", "min.cleanable.dirty.ratio": "0.01"}
@@ -285,12 +285,12 @@ def test_compaction_and_retention_together(store: LogStore) -> None:
     for _ in compaction.work():
         # Retention would take the segments away from under it.
         assert log.delete_before(3) == 3
-        assert log.apply_retention(NOW + 30 * DAY) == 3
+        assert log.apply_retention(at(NOW + 30 * DAY)) == 3
     assert compaction.swap()
     compaction.close()
     assert log.start_offset == 3
     assert {record.key for record in records(log)} == {b"k0", b"k1", b"k2", b"k3", b"filler"}
-    assert log.apply_retention(NOW + 30 * DAY) == log.end_offset
+    assert log.apply_retention(at(NOW + 30 * DAY)) == log.end_offset
     assert records(log) == []
 
 
@@ -300,7 +300,7 @@ def test_an_emptied_segment_does_not_block_reads(store: LogStore) -> None:
     fill(store, log, [(b"k", b"v" * 500), (b"k", b"v" * 500)])
     compact(store, log)
     assert next(record.offset for record in records(log)) > 3
-    assert log.apply_retention(NOW + 30 * DAY) == log.end_offset
+    assert log.apply_retention(at(NOW + 30 * DAY)) == log.end_offset
 
 
 def test_a_deleted_topic_is_let_go(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.log import FileStore, PartitionLog, PartitionStopped, SyncFailed
 from kohort.log.sync_choice import SyncChoice
-from tests.log.logs import append, flush, topic_in, values
+from tests.log.logs import append, at, flush, topic_in, values
 
 
 class Disk:
@@ -167,7 +167,7 @@ def test_a_full_disk_is_made_room_on_while_appends_fail(tmp_path: Path, monkeypa
     for number in range(10):
         append(log, b"%d" % number * 50)
     flush(store)
-    log.apply_retention(0)
+    log.apply_retention(at(0))
     assert list((tmp_path / "orders-0").glob("*.deleted"))
 
     def full(descriptor: int, buffers: list[bytes], offset: int) -> int:

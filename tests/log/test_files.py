@@ -16,7 +16,7 @@ import pytest
 
 from kohort.log import BadDataDirectory, DataDirectoryInUse, Duplicate, FileStore, PartitionLog
 from kohort.wire.batches import read_header
-from tests.log.logs import NOW, append, batch, flush, records, topic_in, values
+from tests.log.logs import NOW, append, at, batch, flush, records, topic_in, values
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_the_writer_thread_and_the_event_loop_do_not_disturb_each_other(data: Pa
             # Meanwhile the event loop continues.
             number = chance.randrange(8)
             log = logs[number]
-            start = log.apply_retention(NOW) if round_number % 5 == 0 else log.start_offset
+            start = log.apply_retention(at(NOW)) if round_number % 5 == 0 else log.start_offset
             assert values(log) == expected[number][start : log.stable_offset]
             if round_number % 10 == 0:
                 store.delete_topic(topic_in(store, f"passing-{round_number}"))
@@ -385,7 +385,7 @@ def test_dropped_segments_leave_no_files(data: Path) -> None:
         log.truncate(15)
         log.delete_before(5)
         flush(store)
-        log.apply_retention(NOW + 100_000)
+        log.apply_retention(at(NOW + 100_000))
         flush(store)
         assert [path.name for path in (data / "orders-0").glob("*.log")] == [f"{15:020}.log"]
         assert list((data / "orders-0").glob("*.deleted")) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kohort.log import FileStore, LogStore, MemoryStore, OffsetOutOfRange, PartitionLog, Pending
-from tests.log.logs import NOW, append, flush, topic_in, values
+from tests.log.logs import NOW, append, at, flush, topic_in, values
 
 PARTITIONS = 2
 CONFIGS = {"segment.bytes": "700", "retention.bytes": "2500"}
@@ -129,7 +129,7 @@ class MemoryHistory(RuleBasedStateMachine):
     @rule(partition=partitions)
     def retention(self, partition: int) -> None:
         model = self.models[partition]
-        start = self.log(partition).apply_retention(NOW)
+        start = self.log(partition).apply_retention(at(NOW))
         assert model.start <= start <= model.stable
         model.start = start
         assert self.log(partition).size <= 2500 + 2500

@@ -8,7 +8,7 @@ import pytest
 from kohort.errors import ConfigError
 from kohort.log import Duplicate, LogStore, OffsetAndTime, OffsetOutOfRange, StaleLeaderEpoch, Topic
 from kohort.wire.batches import Codec, Record, batches, crc_matches, encode_batch, read_header
-from tests.log.logs import NOW, append, batch, flush, records, topic_in, values
+from tests.log.logs import NOW, append, at, batch, flush, records, topic_in, values
 
 HOUR = 3_600_000
 
@@ -254,7 +254,7 @@ def test_retention_by_size_drops_the_oldest_segments(store: LogStore) -> None:
     for number in range(100):
         append(log, b"%03d" % number * 30)
     flush(store)
-    start = log.apply_retention(NOW)
+    start = log.apply_retention(at(NOW))
     assert 3000 <= log.size < 4000
     assert start == log.start_offset > 0
     assert [record.offset for record in records(log)] == list(range(start, 100))
@@ -265,11 +265,11 @@ def test_retention_by_time_can_empty_a_log_but_keeps_its_end(store: LogStore) ->
     for number in range(100):
         append(log, b"%03d" % number * 30, time=NOW + number * 60_000)
     flush(store)
-    log.apply_retention(NOW + HOUR)
+    log.apply_retention(at(NOW + HOUR))
     assert log.start_offset == 0
-    log.apply_retention(NOW + 2 * HOUR)
+    log.apply_retention(at(NOW + 2 * HOUR))
     assert 45 <= log.start_offset <= 60
-    log.apply_retention(NOW + 10 * HOUR)
+    log.apply_retention(at(NOW + 10 * HOUR))
     assert (log.start_offset, log.end_offset, log.size) == (100, 100, 0)
     assert append(log, b"next", time=NOW + 10 * HOUR) == 100
     flush(store)
@@ -281,7 +281,7 @@ def test_retention_leaves_alone_what_waits(store: LogStore) -> None:
     append(log, b"a" * 100)
     flush(store)
     append(log, b"b" * 100)
-    log.apply_retention(NOW + HOUR)
+    log.apply_retention(at(NOW + HOUR))
     flush(store)
     assert values(log) == [b"b" * 100]
 
@@ -292,7 +292,7 @@ def test_compacted_and_unlimited_topics_keep_everything(store: LogStore) -> None
         for _ in range(5):
             append(log, b"a" * 60)
         flush(store)
-        assert log.apply_retention(NOW + 1000 * HOUR) == 0
+        assert log.apply_retention(at(NOW + 1000 * HOUR)) == 0
 
 
 def test_old_segments_roll_by_time_so_that_retention_can_drop_them(store: LogStore) -> None:
@@ -300,7 +300,7 @@ def test_old_segments_roll_by_time_so_that_retention_can_drop_them(store: LogSto
     append(log, b"old")
     append(log, b"new", time=NOW + 2000)
     flush(store)
-    assert log.apply_retention(NOW + 6000) == 1
+    assert log.apply_retention(at(NOW + 6000)) == 1
 
 
 def test_new_configs_hold_for_open_logs(store: LogStore) -> None:
@@ -309,7 +309,7 @@ def test_new_configs_hold_for_open_logs(store: LogStore) -> None:
     store.alter_topic(replace(store.topics()["orders"], configs={"retention.ms": "10"}))
     append(log, b"a")
     flush(store)
-    assert log.apply_retention(NOW + 20) == 1
+    assert log.apply_retention(at(NOW + 20)) == 1
 
 
 def test_new_defaults_hold_for_open_logs_and_for_new_ones_but_not_against_a_topics_own(store: LogStore) -> None:
@@ -320,11 +320,11 @@ def test_new_defaults_hold_for_open_logs_and_for_new_ones_but_not_against_a_topi
     for log in logs:
         append(log, b"a")
     flush(store)
-    assert [log.apply_retention(NOW + 20) for log in logs] == [1, 0, 1]
+    assert [log.apply_retention(at(NOW + 20)) for log in logs] == [1, 0, 1]
     store.change_defaults({})
     append(logs[0], b"b")
     flush(store)
-    assert logs[0].apply_retention(NOW + 20) == 1
+    assert logs[0].apply_retention(at(NOW + 20)) == 1
 
 
 def test_appends_that_failed_to_sync_do_not_exist(store: LogStore) -> None:
@@ -381,9 +381,9 @@ def test_producers_that_were_silent_for_a_day_are_forgotten(store: LogStore) -> 
     log = store.partition(topic_in(store), 0)
     append(log, b"a", producer_id=9, producer_epoch=0, base_sequence=0)
     flush(store)
-    log.apply_retention(NOW + 24 * HOUR)
+    log.apply_retention(at(NOW + 24 * HOUR))
     assert log.producers.get(9) is not None
-    log.apply_retention(NOW + 24 * HOUR + 1)
+    log.apply_retention(at(NOW + 24 * HOUR + 1))
     assert log.producers.get(9) is None
 
 

@@ -4,9 +4,10 @@
 `run_cluster` starts several of these processes. `stored_credentials` opens the users of a stopped one.
 """
 
+from kohort.broker.clock import Clock
 from kohort.broker.config import read_settings
 from kohort.broker.main import run, run_cluster
 from kohort.broker.offline import stored_credentials
 from kohort.broker.server import Broker, BrokerOptions
 
-__all__ = ["Broker", "BrokerOptions", "read_settings", "run", "run_cluster", "stored_credentials"]
+__all__ = ["Broker", "BrokerOptions", "Clock", "read_settings", "run", "run_cluster", "stored_credentials"]

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from kohort.assignor.server import find_server_assignors
 from kohort.broker.access import AccessControl
 from kohort.broker.apis import SERVED, Dispatch
-from kohort.broker.clock import now_ms
+from kohort.broker.clock import Clock
 from kohort.broker.cluster import new_leadership, open_store
 from kohort.broker.config import (
     DEFAULT_NAME,
@@ -43,7 +43,6 @@ from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import AllConfigs, LogStore, PartitionLog, Topic
 from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Node, Placement
-from kohort.model import Millis
 
 log = logging.getLogger("kohort.broker")
 
@@ -76,12 +75,16 @@ class Broker:
     served: Served = SERVED
     """The requests that this broker announces. It serves no others. Change it only before `start`."""
 
-    def __init__(self, options: BrokerOptions, store: LogStore | None = None) -> None:
+    def __init__(self, options: BrokerOptions, store: LogStore | None = None, clock: Clock | None = None) -> None:
         """Check the settings; raise ConfigError if one is invalid. Nothing is opened yet.
 
         If `store` is given, it replaces the store that `options.data` names, and the broker closes it when it stops.
+        A `clock` replaces the machine's.
         """
         self._given_store = store
+        self.clock = Clock() if clock is None else clock
+        self.now, self.wall = self.clock.now, self.clock.wall
+        """The time of the broker's timers, and real time; see `kohort.broker.clock`."""
         self.dynamic_config = DynamicConfig(options.settings)
         self._follow_config()
         self.node_id = options.node_id
@@ -115,7 +118,7 @@ class Broker:
         """The port on which each listener listens."""
         self._stopped = False
         self.new_partitions = NewPartitions()
-        self.disk_errors = DiskErrors(lambda: self.now())
+        self.disk_errors = DiskErrors(self.wall)
 
     # Start and stop
 
@@ -130,7 +133,7 @@ class Broker:
             if self.access_control is not None:
                 self.access_control.open(self.store)
             self.scram_credentials = ScramCredentials(self.store)
-            self.client_quotas = ClientQuotas(self.store, self.config, lambda: self.now())
+            self.client_quotas = ClientQuotas(self.store, self.config, self.wall)
             self.group_configs = GroupConfigs(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
@@ -141,7 +144,7 @@ class Broker:
             self.topics_image = TopicsImage(self, loop)
             self.topics.changed = self.topics_image.changed
             self.writer = Writer(self.store, loop, self._settled)
-            self.timers = Timers(loop, self.now)
+            self.timers = Timers(loop, self.clock)
             self.waiting_fetches = WaitingFetches(ends_early=self.config.number("group.heartbeat.hold.ms") > 0)
             self.fetch_sessions = FetchSessions(
                 self.config.number("max.incremental.fetch.session.cache.slots"), self.waiting_fetches, self.fresh_id
@@ -176,7 +179,7 @@ class Broker:
             secured = ListenerSecurity(
                 listener,
                 credentials=lambda: self.scram_credentials,
-                now=self.now,
+                now=self.wall,
                 time=loop.time,
                 fresh_id=self.fresh_id,
                 failed_delay_s=self.config.number("connection.failed.authentication.delay.ms") / 1000,
@@ -294,9 +297,8 @@ class Broker:
 
     # Used by request handlers
 
-    now: Callable[[], Millis] = staticmethod(now_ms)
     fresh_id: Callable[[], UUID] = staticmethod(uuid4)
-    """Returns unguessable IDs. `now`, `fresh_id`, the loop and the store are all that a broker takes from outside."""
+    """Returns unguessable IDs. Clock, loop, store and this are all that a broker takes from outside."""
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         """Return the function that handles every received frame."""
@@ -376,7 +378,7 @@ class Broker:
     def _follow_config(self) -> None:
         self.config: BrokerConfig = self.dynamic_config.current
         self.max_elements = self.config.number("max.request.elements")
-        self.rules = TopicRules(self.config, lambda: self.now())
+        self.rules = TopicRules(self.config, self.wall)
 
     def throttle_if_full(self, connection: ClientConnection) -> None:
         """Stop reading from a producer until the log has caught up."""

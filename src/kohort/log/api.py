@@ -5,7 +5,7 @@ syncs them in its single writer thread, and settles them on the event loop: one 
 appends of the meantime.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -147,8 +147,11 @@ class PartitionLog(Protocol):
         """Advance the start offset to `offset`, durably; return the new start offset."""
         ...
 
-    def apply_retention(self, now: Millis) -> int:
-        """Remove segments that retention.ms and retention.bytes do not retain; return the start offset."""
+    def apply_retention(self, written_before: Callable[[Millis], Millis]) -> int:
+        """Remove segments that retention.ms and retention.bytes do not retain; return the start offset.
+
+        `written_before` returns the timestamp at which a record now has a given age, in milliseconds.
+        """
         ...
 
     @property

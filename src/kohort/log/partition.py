@@ -262,9 +262,9 @@ class SegmentedLog:
             self.drop_segments_below_start()
         return self._start_offset
 
-    def apply_retention(self, now: Millis) -> int:
-        self.producers.expire(now - self.config.producer_expiration_ms)
-        if self.config.deletes and not self.compacting and (count := self._expired(now)):
+    def apply_retention(self, written_before: Callable[[Millis], Millis]) -> int:
+        self.producers.expire(written_before(self.config.producer_expiration_ms))
+        if self.config.deletes and not self.compacting and (count := self._expired(written_before)):
             if count == len(self._segments):
                 self._settled_in = self._roll()
                 self._settled_in.medium.create()  # so that the end offset survives after all other segments are removed
@@ -272,9 +272,9 @@ class SegmentedLog:
             self.drop_segments_below_start()
         return self._start_offset
 
-    def _expired(self, now: Millis) -> int:
+    def _expired(self, written_before: Callable[[Millis], Millis]) -> int:
         """Return the number of the oldest segments that retention does not retain."""
-        oldest_kept = now - self.config.retention_ms if self.config.retention_ms >= 0 else None
+        oldest_kept = written_before(self.config.retention_ms) if self.config.retention_ms >= 0 else None
         excess = self.size - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
         count = 0
         for segment in self._segments:

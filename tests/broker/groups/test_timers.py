@@ -6,13 +6,14 @@ from random import Random
 
 import pytest
 
+from kohort.broker import Clock
 from kohort.broker.groups.timers import Timers
 from kohort.model import Millis
 from kohort.sim.environment.loop import Agenda, VirtualLoop
 from kohort.sim.environment.network import Network
 
 
-class Clock:
+class Time:
     """A clock that the test sets; the loop's own delays are kept at nothing by setting it past what is due."""
 
     def __init__(self) -> None:
@@ -23,8 +24,8 @@ class Clock:
 
 
 async def test_the_last_time_wins_and_each_key_fires_once() -> None:
-    clock, fired, all_fired = Clock(), list[tuple[str, Millis]](), asyncio.Event()
-    timers = Timers(asyncio.get_running_loop(), clock)
+    clock, fired, all_fired = Time(), list[tuple[str, Millis]](), asyncio.Event()
+    timers = Timers(asyncio.get_running_loop(), Clock(clock))
 
     def fire(name: str) -> None:
         fired.append((name, clock.now))
@@ -46,8 +47,8 @@ async def test_the_last_time_wins_and_each_key_fires_once() -> None:
 
 
 async def test_a_timer_may_set_another_while_it_fires() -> None:
-    clock, done = Clock(), asyncio.Event()
-    timers = Timers(asyncio.get_running_loop(), clock)
+    clock, done = Time(), asyncio.Event()
+    timers = Timers(asyncio.get_running_loop(), Clock(clock))
     clock.now = 10
     timers.set("first", 5, lambda now: timers.set("second", now - 1, lambda now: done.set()))
     async with asyncio.timeout(10):
@@ -56,7 +57,7 @@ async def test_a_timer_may_set_another_while_it_fires() -> None:
 
 
 async def test_setting_a_timer_repeatedly_keeps_one_entry() -> None:
-    timers = Timers(asyncio.get_running_loop(), lambda: 0)
+    timers = Timers(asyncio.get_running_loop(), Clock(lambda: 0))
     for round_ in range(1_000):
         for key in range(10):
             timers.set(key, 1_000_000 + round_, lambda now: None)
@@ -71,7 +72,7 @@ class Virtual:
         self.agenda = Agenda(1_000.0)
         network = Network(self.agenda, Random(1), lambda end, data: None)
         self.loop = VirtualLoop(self.agenda, "timers", network)
-        self.timers = kind(self.loop, self.now)
+        self.timers = kind(self.loop, Clock(self.now))
         self.fired: list[tuple[str, Millis]] = []
 
     def now(self) -> Millis:
@@ -200,3 +201,29 @@ def test_overdue_timers_fire_at_once() -> None:
     world.set("before", -1_000)
     world.let_pass(0)
     assert world.fired == [("before", 0), ("now", 0)]
+
+
+def test_timers_that_a_jump_of_the_clock_makes_due_fire_at_once_in_order_of_time() -> None:
+    world = Virtual()
+    ahead = 0
+    timers = Timers(world.loop, Clock(lambda: world.now() + ahead))
+    fired: list[tuple[str, Millis]] = []
+    for name, after in (("late", 60_000), ("early", 10_000), ("after it", 100_000)):
+        timers.set(name, world.now() + after, lambda now, name=name: fired.append((name, now)))  # type: ignore[misc]
+    ahead = 70_000
+    timers.clock_changed()
+    assert fired == [("early", 1_070_000), ("late", 1_070_000)]
+    world.let_pass(29_999)
+    assert len(fired) == 2
+    world.let_pass(1)
+    assert fired[2:] == [("after it", 1_100_000)]
+
+
+def test_postponed_timers_fire_later_and_the_others_do_not() -> None:
+    world = Virtual()
+    for name, after in (("a", 10), ("b", 20), ("c", 30), ("a", 15)):
+        world.set(name, after)
+    world.timers.set("c", None, lambda now: None)
+    world.timers.postpone({"a", "c", "never set"}, 100)
+    world.let_pass(1_000)
+    assert world.fired == [("b", 20), ("a", 115)]

@@ -7,7 +7,7 @@ from types import BuiltinFunctionType, FrameType
 
 import pytest
 
-from kohort.broker import Broker, BrokerOptions
+from kohort.broker import Broker, BrokerOptions, Clock
 from kohort.errors import ConfigError, ErrorCode
 from kohort.security import Secret
 from kohort.security.sasl import (
@@ -198,7 +198,7 @@ async def test_clients_that_never_authenticate_are_bounded_in_number_and_time(
     assert "within authentication.timeout.ms" in caplog.text
 
 
-class Clock:
+class Time:
     """Time in milliseconds that a test moves."""
 
     def __init__(self) -> None:
@@ -209,9 +209,8 @@ class Clock:
 
 
 async def test_a_session_expires_unless_the_client_authenticates_again() -> None:
-    clock = Clock()
-    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}))
-    broker.now = clock
+    clock = Time()
+    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}), clock=Clock(clock))
     async with broker:
         add_bob(broker)
         async with talking_to(broker) as peer:
@@ -248,9 +247,8 @@ async def test_a_request_before_authentication_is_small(secured: Broker, caplog:
 
 
 async def test_a_client_cannot_become_another_one_on_its_connection(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}))
-    broker.now = clock
+    clock = Time()
+    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}), clock=Clock(clock))
     async with broker:
         add_user(broker, "bob", "builder")
         add_user(broker, "carol", "singer")
@@ -268,9 +266,8 @@ async def test_a_client_cannot_become_another_one_on_its_connection(caplog: pyte
 
 async def test_a_client_cannot_go_on_with_another_mechanism(caplog: pytest.LogCaptureFixture) -> None:
     # As in Apache Kafka, whose SaslServerAuthenticator answers the handshake and closes after what follows it.
-    clock = Clock()
-    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}))
-    broker.now = clock
+    clock = Time()
+    broker = Broker(BrokerOptions(settings={**SETTINGS, "connections.max.reauth.ms": "60000"}), clock=Clock(clock))
     async with broker:
         add_user(broker, "alice", "wonderland")
         async with talking_to(broker) as peer:

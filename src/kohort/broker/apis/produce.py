@@ -35,7 +35,7 @@ class Dependencies(LeaderParts, Protocol):
 
     def no_log(self, topic: Topic | None, partition: int) -> ErrorCode: ...
 
-    def now(self) -> Millis: ...
+    def wall(self) -> Millis: ...
 
     def throttle_if_full(self, connection: ClientConnection) -> None: ...
 
@@ -127,7 +127,7 @@ def _append(broker: Dependencies, topic: Topic, data: PartitionProduceData, acks
             assert data.records is not None
             records = _writable(data.records)
             if broker.rules.stamps(topic):
-                append_time = broker.now()
+                append_time = broker.wall()
                 stamp(records, append_time)
             try:
                 base_offset = log.append(records, log.leader_epoch)

@@ -24,6 +24,8 @@ class Dependencies(Protocol):
 
     def now(self) -> Millis: ...
 
+    def wall(self) -> Millis: ...
+
 
 log = logging.getLogger("kohort.broker")
 
@@ -91,7 +93,7 @@ class BrokerJournal:
             if partition is None:
                 self._keep(records)
             else:
-                partition.append(_encoded(records, self._broker.now()), partition.leader_epoch)
+                partition.append(_encoded(records, self._broker.wall()), partition.leader_epoch)
                 self._broker.writer.current()
         except (OSError, KafkaError) as error:  # the group that raised the event must go on
             log.error("the journal of rebalances cannot be written: %s", error)

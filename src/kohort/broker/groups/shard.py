@@ -52,6 +52,8 @@ class Dependencies(Protocol):
 
     def now(self) -> Millis: ...
 
+    def wall(self) -> Millis: ...
+
     @property
     def stopping(self) -> bool: ...
 
@@ -285,7 +287,7 @@ class Shard:
     def _flush(self) -> None:
         if self._pairs:
             pairs, self._pairs = self._pairs, []
-            self._log.append(encode_pairs(pairs, self._broker.now()), self._log.leader_epoch)
+            self._log.append(encode_pairs(pairs, self._broker.wall()), self._log.leader_epoch)
 
     def _lost(self, commit: GroupCommit) -> None:
         """Discard the machine's state after `commit` failed: the log has nothing that was replayed since."""

@@ -2,16 +2,17 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from itertools import count
 
+from kohort.broker.clock import Clock
 from kohort.model import Millis
 
 
 class Timers:
     """Timers by key, each of which fires once; setting a key again replaces its time, and None cancels it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], Millis]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
         self._heap: list[tuple[Millis, int, Hashable, Callable[[Millis], None]]] = []
@@ -33,6 +34,20 @@ class Timers:
         elif len(self._heap) > 64 and len(self._heap) > 4 * len(self._due):
             self._drop_stale()
 
+    def clock_changed(self) -> None:
+        """Fire at once, in order of time, what is due after a change of the clock, and await the rest anew."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._fire_due()
+
+    def postpone(self, keys: Collection[Hashable], by: Millis) -> None:
+        """Let the timers of these keys, if they are set, fire later by `by`."""
+        heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[1]]
+        self._heap = [(at + (by if key in keys else 0), serial, key, fire) for at, serial, key, fire in heap]
+        heapq.heapify(self._heap)
+        if self._heap:
+            self._arm()
+
     def close(self) -> None:
         """Cancel all timers."""
         self._heap.clear()
@@ -46,12 +61,14 @@ class Timers:
     def _arm(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        delay = max(0, self._heap[0][0] - self._clock())
-        self._handle = self._loop.call_later(delay / 1000, self._fire_due)
+            self._handle = None
+        delay_s = self._clock.seconds_until(self._heap[0][0])
+        if delay_s is not None:
+            self._handle = self._loop.call_later(delay_s, self._fire_due)
 
     def _fire_due(self) -> None:
         self._handle = None
-        now = self._clock()
+        now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             _, serial, key, fire = heapq.heappop(self._heap)
             if self._due.get(key) == serial:

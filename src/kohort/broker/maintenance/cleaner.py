@@ -23,7 +23,7 @@ class Dependencies(Protocol):
     topics: Topics
     writer: Writer
 
-    def now(self) -> Millis: ...
+    def wall(self) -> Millis: ...
 
 
 log = logging.getLogger("kohort.broker")
@@ -75,7 +75,7 @@ class Cleaner:
         best: tuple[float, str, PartitionLog] | None = None
         for name, partition_log in self._compacted():
             if partition_log not in failed and partition_log not in self._uncleanable:
-                ratio = partition_log.cleanable_ratio(self._broker.now())
+                ratio = partition_log.cleanable_ratio(self._broker.wall())
                 if ratio > (0 if best is None else best[0]):
                     best = ratio, name, partition_log
             await asyncio.sleep(0)
@@ -101,7 +101,7 @@ class Cleaner:
         began = time.monotonic()
         memory = self._broker.config.number("log.cleaner.dedupe.buffer.size")
         try:
-            compaction = partition_log.compact(self._broker.now(), memory)
+            compaction = partition_log.compact(self._broker.wall(), memory)
         except OSError as error:
             log.warning("compaction of %s cannot begin: %s", name, error)
             return False

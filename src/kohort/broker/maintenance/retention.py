@@ -4,11 +4,11 @@ import asyncio
 import logging
 from typing import Protocol
 
+from kohort.broker.clock import Clock
 from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch import WaitingFetches
 from kohort.broker.logs import Topics, Writer
 from kohort.errors import KohortError
-from kohort.model import Millis
 
 
 class Dependencies(Protocol):
@@ -18,8 +18,7 @@ class Dependencies(Protocol):
     waiting_fetches: WaitingFetches
     topics: Topics
     writer: Writer
-
-    def now(self) -> Millis: ...
+    clock: Clock
 
 
 log = logging.getLogger("kohort.broker")
@@ -44,7 +43,7 @@ class Retention:
                 try:
                     if (found := topics.log(topic, partition)) is not None:  # None once the topic is deleted
                         start = found.start_offset
-                        found.apply_retention(self._broker.now())
+                        found.apply_retention(self._broker.clock.written_before)
                         if found.start_offset != start:
                             self._broker.waiting_fetches.moved((found,))
                 except (OSError, KohortError) as error:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kohort.broker import Broker, BrokerOptions
+from kohort.broker import Broker, BrokerOptions, Clock
 from kohort.broker.cluster import DirectoryCluster
 from kohort.broker.logs import Leadership
 from kohort.coordinator import GroupShard
@@ -162,14 +162,15 @@ class Brokers:
         store = self._stores[number] = self.disk.open(self._rng, number + 1, loop.time)
         wrong = self.clocks[number]
         broker = SimulatedBroker(
-            BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings), store
+            BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings),
+            store,
+            Clock(lambda: Millis((loop.time() + wrong) * 1000)),
         )
         broker.owns = partial(self._owns, number, store)
         if not isinstance(store, DatabaseStore):  # that one checks its own lease
             # A broker that has lost its lease must not answer, because its state may be outdated.
             broker.fenced = lambda: not self._owns(number, store)
         broker.kill = lambda process: self.kill(process.process_id - 1)
-        broker.now = lambda: Millis((loop.time() + wrong) * 1000)
         broker.fresh_id = lambda: UUID(int=self._rng.getrandbits(128))
         broker.observations = self._observations
         if isinstance(store, DatabaseStore):
