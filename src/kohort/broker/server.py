@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
@@ -74,6 +75,10 @@ class Broker:
 
     served: Served = SERVED
     """The requests that this broker announces. It serves no others. Change it only before `start`."""
+    # A test kit replaces these by types that also report what they do.
+    sockets_type: type[Sockets] = Sockets
+    coordinator_type: type[GroupCoordinator] = GroupCoordinator
+    journal_type: type[BrokerJournal] = BrokerJournal
 
     def __init__(self, options: BrokerOptions, store: LogStore | None = None, clock: Clock | None = None) -> None:
         """Check the settings; raise ConfigError if one is invalid. Nothing is opened yet.
@@ -150,12 +155,12 @@ class Broker:
                 self.config.number("max.incremental.fetch.session.cache.slots"), self.waiting_fetches, self.fresh_id
             )
             self.follower_reads = FollowerReads(self)
-            self.journal = BrokerJournal(self)
-            self.groups = GroupCoordinator(self)
+            self.journal = self.journal_type(self)
+            self.groups = self.coordinator_type(self)
             if self.access_control is not None:
                 self.access_control.on_change = self.groups.acls_changed
             self.member_connections = MemberConnections(self)
-            self.sockets = Sockets(self, self.new_dispatch())
+            self.sockets = self.sockets_type(self, self.new_dispatch())
             await self._listen(loop)
         except BaseException:
             self._close_listeners()
@@ -268,7 +273,7 @@ class Broker:
         log.error("%s", why)
         self.over.set()
 
-    async def __aenter__(self) -> "Broker":
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

@@ -29,6 +29,9 @@ class Dependencies(HandlerParts, Protocol):
     max_elements: int
 
 
+NewCall = Callable[[ClientConnection, int, Route, Message, int], Call]
+"""Makes the call of a request from its connection, correlation ID, route, message and size."""
+
 log = logging.getLogger("kohort.broker")
 
 _head = struct.Struct(">hhih").unpack_from
@@ -41,6 +44,8 @@ class Dispatch:
         self._broker = broker
         self._routes = Routes(broker.served)
         self._used = self._routes.used
+        self._new_call: NewCall = Call
+        """A test kit replaces it, so that a broker without one does no more for a request."""
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
         """Handle one request until it is complete or must wait. Raise BadFrame or DecodeError."""
@@ -63,7 +68,7 @@ class Dispatch:
             request = last.request
         else:
             request = self._decode(connection, found, frame, length)
-        call = Call(connection, correlation_id, found, request, len(frame))
+        call = self._new_call(connection, correlation_id, found, request, len(frame))
         try:
             held, connection.held_heartbeat = connection.held_heartbeat, None
             if held is not None and held.open:
@@ -110,7 +115,7 @@ class Dispatch:
         # KIP-511: answered in version 0, so that any client can read which versions it may use instead.
         found = self._routes.find(API_VERSIONS, 0)
         assert found is not None
-        call = Call(connection, correlation_id, found, ApiVersionsRequest())
+        call = self._new_call(connection, correlation_id, found, ApiVersionsRequest(), 0)
         call.reply(api_versions.served(self._broker, ErrorCode.UNSUPPORTED_VERSION))
         connection.place(call)
 

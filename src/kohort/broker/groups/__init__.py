@@ -9,6 +9,7 @@ from kohort.broker.groups.journal import BrokerJournal
 from kohort.broker.groups.loading import load
 from kohort.broker.groups.member_connections import MemberConnections
 from kohort.broker.groups.partition_loads import PartitionLoads
+from kohort.broker.groups.shard import Shard
 from kohort.broker.groups.timers import Timers
 from kohort.broker.groups.topics_image import TopicsImage
 
@@ -17,6 +18,7 @@ __all__ = [
     "GroupCoordinator",
     "MemberConnections",
     "PartitionLoads",
+    "Shard",
     "Timers",
     "TopicsImage",
     "group_partition",

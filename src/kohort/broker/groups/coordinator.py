@@ -40,12 +40,14 @@ def group_partition(group_id: str, partitions: int) -> int:
 class GroupCoordinator:
     """All shards of this broker. Iteration yields those that it leads."""
 
+    shard_type: type[Shard] = Shard
+
     def __init__(self, broker: Dependencies) -> None:
         topic = broker.topics.named(OFFSETS_TOPIC)
         assert topic is not None
         self._topic = topic
         self._broker = broker
-        self._shards = [Shard(broker, partition) for partition in range(topic.partitions)]
+        self._shards = [self.shard_type(broker, partition) for partition in range(topic.partitions)]
         self._of_group: dict[str, Shard] = {}
 
     def __iter__(self) -> Iterator[Shard]:

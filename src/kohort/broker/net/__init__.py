@@ -7,7 +7,17 @@ one version of a request is decoded, handled and answered.
 from kohort.broker.net.call import Call
 from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
 from kohort.broker.net.route import Route, Served
-from kohort.broker.net.sockets import Sockets
+from kohort.broker.net.sockets import Secured, Sockets
 from kohort.broker.net.tls import ListenerTls
 
-__all__ = ["BadFrame", "Call", "ClientConnection", "ListenerTls", "PendingAnswer", "Route", "Served", "Sockets"]
+__all__ = [
+    "BadFrame",
+    "Call",
+    "ClientConnection",
+    "ListenerTls",
+    "PendingAnswer",
+    "Route",
+    "Secured",
+    "Served",
+    "Sockets",
+]

@@ -63,6 +63,8 @@ _LOOKS = 8
 class Sockets:
     """The sockets of one broker, from `listen` on."""
 
+    connection_type: type[ClientConnection] = ClientConnection
+
     def __init__(self, broker: Dependencies, dispatch: Callable[[ClientConnection, bytes], None]) -> None:
         self._broker = broker
         self._dispatch = dispatch
@@ -150,7 +152,7 @@ class Sockets:
 
     def _new_connection(self, listener: Listener, secured: Secured) -> ClientConnection:
         config = self._broker.config
-        connection = ClientConnection(
+        connection = self.connection_type(
             self._dispatch,
             partial(self._opened, secured),
             self._closed,
