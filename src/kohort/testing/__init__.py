@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from kohort.on_demand import on_demand
 
 if TYPE_CHECKING:
+    from kohort.testing.broker import Broker, Cluster
     from kohort.testing.events import (
         AnswerLost,
         AnswerSent,
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
         RecordsAppended,
         RequestReceived,
     )
+    from kohort.testing.taps import TappedBroker
 else:
     __getattr__ = on_demand(
         __name__,
         {
+            "broker": ("Broker", "Cluster"),
             "events": (
                 "AnswerLost",
                 "AnswerSent",
@@ -32,13 +35,16 @@ else:
                 "Observer",
                 "RecordsAppended",
                 "RequestReceived",
-            )
+            ),
+            "taps": ("TappedBroker",),
         },
     )
 
 __all__ = [
     "AnswerLost",
     "AnswerSent",
+    "Broker",
+    "Cluster",
     "ConnectionClosed",
     "ConnectionOpened",
     "Event",
@@ -47,4 +53,5 @@ __all__ = [
     "Observer",
     "RecordsAppended",
     "RequestReceived",
+    "TappedBroker",
 ]

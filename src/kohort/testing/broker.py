@@ -1,0 +1,422 @@
+"""Brokers for tests: `Broker` is one, `Cluster` are several, each kit in one thread with an event loop of its own.
+
+    with kohort.testing.Broker(topics={"orders": 3}) as broker:
+        consumer = Consumer(bootstrap_servers=broker.bootstrap_servers, ...)
+
+`async with` does the same. A client may block in the test's thread, or run on the test's event loop: neither is the
+broker's. Every method may be called from any thread.
+
+    bootstrap_servers               addresses for clients, as HOST:PORT,...
+    host, port                      of the first broker
+    start(), stop()                 what `with` does
+    create_topic(name, partitions)  returns when clients can use it
+    observe(observer)               call it with each event (`kohort.testing.Event`) from now on
+    unobserve(observer)             no longer
+    journal                         the rebalances that are complete, as `kohort rebalances` shows them
+
+For other parts of the kit:
+
+    nodes, node                     the brokers (`TappedBroker`); use them only inside `_run` and `_await`
+    _run(function)                  call a function on the event loop and return its result
+    _await(coroutine)               run a coroutine there and return its result
+
+The first error of an observer, or of the event loop, is raised by the next of these calls, at the latest by `stop`.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+from kohort.broker import BrokerOptions
+from kohort.errors import KohortError
+from kohort.log import ClusterStore, LogStore
+from kohort.log.cluster import Placement
+from kohort.recorder import RebalanceRecord
+from kohort.security import Secret
+from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from kohort.testing.events import Observer
+from kohort.testing.loop_thread import LoopThread
+from kohort.testing.taps import TappedBroker
+
+_T = TypeVar("_T")
+
+QUICK: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "connection.failed.authentication.delay.ms": "0",
+}
+"""Settings of every kit: groups do not wait for further members, and tests may choose short timeouts."""
+
+_READY_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.002
+_LINGER_S = 1.0
+"""Time that clients have to take the last answers when the brokers stop."""
+_SALT = b"of the users of kohort.testing"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+class _Brokers:
+    """What `Broker` and `Cluster` have in common."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None,
+        settings: Mapping[str, str] | None,
+        users: Mapping[str, str] | None,
+        observers: Sequence[Observer],
+    ) -> None:
+        self._first_topics = dict(topics or {})
+        self._settings = {**QUICK, **(settings or {})}
+        self._users = dict(users or {})
+        self._observers = list(observers)
+        self._thread: LoopThread | None = None
+        self.nodes: list[TappedBroker] = []
+        """The brokers. They belong to the kit's event loop: use them inside `_run` and `_await` only."""
+
+    def _new_nodes(self) -> list[TappedBroker]:
+        raise NotImplementedError
+
+    # Start and stop
+
+    def start(self) -> Self:
+        """Start the brokers. On return they answer clients, and have their topics."""
+        thread = self._new_thread()
+        try:
+            thread.begin(self._begin()).result()
+        except BaseException:
+            self._end_thread()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Answer or refuse all waiting requests, and close all connections. A second call does nothing.
+
+        Raise the first error of an observer or of the event loop that no other call has raised.
+        """
+        if self._thread is not None:
+            try:
+                self._thread.begin(self._end()).result()
+            finally:
+                self._end_thread()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        with _unless_failed(exc):
+            self.stop()
+
+    async def __aenter__(self) -> Self:
+        thread = self._new_thread()
+        try:
+            await asyncio.wrap_future(thread.begin(self._begin()))
+        except BaseException:
+            self._end_thread()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._thread is not None
+        with _unless_failed(exc):
+            try:
+                await asyncio.wrap_future(self._thread.begin(self._end()))
+            finally:
+                self._end_thread()
+
+    def _new_thread(self) -> LoopThread:
+        if self._thread is not None:
+            raise KohortError("The broker runs already.")
+        self._thread = LoopThread("kohort-testing", self._end)
+        return self._thread
+
+    def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
+            self._raise_failure(thread)
+
+    async def _begin(self) -> None:
+        self.nodes = self._new_nodes()
+        for node in self.nodes:
+            node.observers.extend(self._observers)
+        started: list[TappedBroker] = []
+        try:
+            for node in self.nodes:
+                await node.start()
+                started.append(node)
+            self._add_users()
+            await self._settle()
+            for name, partitions in self._first_topics.items():
+                await self._create_topic(name, partitions, {}, 1)
+        except BaseException:
+            for node in started:
+                await node.stop()
+            self._released()
+            raise
+
+    async def _end(self) -> None:
+        # All at once: to give partitions to a broker that also stops would only take time.
+        results = await asyncio.gather(*(node.stop() for node in self.nodes), return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_S):
+                while any(node.connections for node in self.nodes):  # noqa: ASYNC110  # no event tells
+                    await asyncio.sleep(_LOOK_EVERY_S)
+        for node in self.nodes:
+            for connection in list(node.sockets):
+                connection.drop("the broker has stopped")
+        self._released()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _released(self) -> None:
+        """Remove what the brokers used."""
+
+    async def _settle(self, topic: str | None = None) -> None:
+        """Wait until all partitions have leaders and all groups are loaded, and until all brokers know the topic."""
+        async with asyncio.timeout(_READY_WITHIN_S):
+            while not self._is_settled(topic):  # noqa: ASYNC110  # other brokers write files
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _is_settled(self, topic: str | None) -> bool:
+        return all(self._is_ready(node, topic) for node in self.nodes)
+
+    def _is_ready(self, node: TappedBroker, topic: str | None) -> bool:
+        if isinstance(node.store, ClusterStore):
+            image = node.store.image
+            if len(image.nodes) != len(self.nodes) or not image.settled:
+                return False
+        if not all(shard.ready for shard in node.groups):
+            return False
+        if topic is None:
+            return True
+        found = node.topics.named(topic)
+        if found is None:
+            return False
+        leaders = [node.leadership.leader(found, index).node_id for index in range(found.partitions)]
+        return all(
+            node.topics.log(found, index) is not None for index, leader in enumerate(leaders) if leader == node.node_id
+        )
+
+    def _add_users(self) -> None:
+        """Add the users' SCRAM credentials; those of PLAIN are in the settings."""
+        for user, password in self._users.items():
+            made = {
+                mechanism: ScramCredential.from_password(mechanism, Secret(password), _SALT, MIN_ITERATIONS)
+                for mechanism in ScramMechanism
+            }
+            self.nodes[0].scram_credentials.change(user, (), made)
+
+    # For clients and tests
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, as clients take them: HOST:PORT,..."""
+        return ",".join(self._run(lambda: [node.address for node in self.nodes]))
+
+    @property
+    def host(self) -> str:
+        """The host of the first broker."""
+        return self._run(lambda: self.nodes[0].host)
+
+    @property
+    def port(self) -> int:
+        """The port of the first broker."""
+        return self._run(lambda: self.nodes[0].port)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, configs: Mapping[str, str] | None = None, replicas: int = 1
+    ) -> UUID:
+        """Create a topic and return its ID; clients can use it on return. Raise KafkaError."""
+        return self._await(self._create_topic(name, partitions, configs or {}, replicas))
+
+    async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str], replicas: int) -> UUID:
+        topic = self.nodes[0].topics.create(name, partitions, configs, Placement(replicas))
+        await self._settle(name)
+        return topic.topic_id
+
+    def observe(self, observer: Observer) -> None:
+        """Call `observer` with each event of the brokers from now on, on their event loop."""
+
+        def add() -> None:
+            for node in self.nodes:
+                node.observers.append(observer)
+
+        self._run(add)
+        self._observers.append(observer)
+
+    def unobserve(self, observer: Observer) -> None:
+        """Call `observer` no longer."""
+
+        def remove() -> None:
+            for node in self.nodes:
+                node.observers.remove(observer)
+
+        self._run(remove)
+        self._observers.remove(observer)
+
+    @property
+    def journal(self) -> list[RebalanceRecord]:
+        """The rebalances that are complete, the earliest of each broker first."""
+        return self._run(lambda: [record for node in self.nodes for record in node.rebalances])
+
+    # For other parts of the kit
+
+    def _run(self, function: Callable[[], _T]) -> _T:
+        """Call a function on the event loop of the brokers, and return its result."""
+        thread = self._running
+        self._raise_failure(thread)
+        return thread.call(function)
+
+    def _await(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the event loop of the brokers, and return its result."""
+        try:
+            thread = self._running
+            self._raise_failure(thread)
+        except BaseException:
+            work.close()
+            raise
+        return thread.begin(work).result()
+
+    @property
+    def _running(self) -> LoopThread:
+        if self._thread is None:
+            raise KohortError("The broker is not running: use it in a `with` block, or call `start` first.")
+        return self._thread
+
+    def _raise_failure(self, thread: LoopThread) -> None:
+        failures = [failure for node in self.nodes for failure in node.failures]
+        for node in self.nodes:
+            node.failures.clear()
+        failure = failures[0] if failures else thread.take_failure()
+        if failure is not None:
+            failure.add_note("It was raised on the event loop of kohort.testing.")
+            raise failure
+
+
+class Broker(_Brokers):
+    """One broker."""
+
+    def __init__(
+        self,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        users: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        node_id: int = 1,
+        data: Path | None = None,
+        store: LogStore | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        """`topics` has the partitions of each topic that the broker begins with; `settings` are Kafka's.
+
+        With `users` (their passwords by name), clients must authenticate by SASL_PLAINTEXT, with PLAIN or SCRAM. Port 0
+        takes a free port. The log is in memory unless a directory `data` or a `store` is given.
+        """
+        super().__init__(topics, settings, users, observers)
+        self._options = BrokerOptions(
+            host=host,
+            port=port,
+            data=data,
+            node_id=node_id,
+            settings={**_secured(self._users, host, port), **self._settings},
+        )
+        self._store = store
+
+    @property
+    def node(self) -> TappedBroker:
+        """The broker. It belongs to the kit's event loop: use it inside `_run` and `_await` only."""
+        return self.nodes[0]
+
+    def _new_nodes(self) -> list[TappedBroker]:
+        return [TappedBroker(self._options, self._store)]
+
+
+class Cluster(_Brokers):
+    """Several brokers with node IDs from 1 on. They share a directory, which is temporary unless `data` is given."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        users: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
+        ports: Sequence[int] = (),
+        racks: Sequence[str] = (),
+        data: Path | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        """See `Broker`. `ports` and `racks`, if given, have one entry for each broker."""
+        for name, given in (("ports", ports), ("racks", racks)):
+            if given and len(given) != brokers:
+                raise KohortError(f"Give {name} one entry for each of the {brokers} brokers, not {len(given)}.")
+        super().__init__(topics, settings, users, observers)
+        self._data = data
+        self._temporary: Path | None = None
+        self._host = host
+        self._ports = list(ports) or [0] * brokers
+        self._racks = [{"broker.rack": rack} for rack in racks] or [{}] * brokers
+
+    def _new_nodes(self) -> list[TappedBroker]:
+        data = self._data
+        if data is None:
+            data = self._temporary = Path(tempfile.mkdtemp(prefix="kohort-testing-"))
+        return [
+            TappedBroker(
+                BrokerOptions(
+                    host=self._host,
+                    port=port,
+                    data=data,
+                    shared=True,
+                    node_id=number,
+                    settings={**_secured(self._users, self._host, port), **self._settings, **rack},
+                )
+            )
+            for number, (port, rack) in enumerate(zip(self._ports, self._racks, strict=True), 1)
+        ]
+
+    def _released(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary)
+            self._temporary = None
+
+
+def _secured(users: Mapping[str, str], host: str, port: int) -> dict[str, str]:
+    """Return the settings of a broker whose clients must authenticate as one of these users; none without users."""
+    if not users:
+        return {}
+    first, password = next(iter(users.items()))  # as this one, brokers connect to each other
+    options = {"username": first, "password": password, **{f"user_{name}": text for name, text in users.items()}}
+    listed = " ".join(f'{name}="{_quoted(text)}"' for name, text in options.items())
+    return {
+        "listeners": f"SASL_PLAINTEXT://{host}:{port}",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.enabled.mechanisms": ",".join(["PLAIN", *(mechanism.value for mechanism in ScramMechanism)]),
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_PLAIN} required {listed};",
+    }
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+@contextlib.contextmanager
+def _unless_failed(exc: Sequence[object]) -> Iterator[None]:
+    """Suppress errors of the stop if the `with` block failed: its own error is the one that matters."""
+    try:
+        yield
+    except Exception:
+        if exc[0] is None:
+            raise
