@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import ModuleType
 from typing import Any, Protocol
 
 VALUE = b"v" * 100
@@ -201,6 +202,8 @@ async def produce_aiokafka(bootstrap: str, topic: str, count: int, on_first: Cal
 
 
 class _ConfluentKafka:
+    """confluent-kafka's consumer, or ours that has its methods."""
+
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
 
@@ -223,24 +226,38 @@ class _ConfluentKafka:
                 left -= record.value() is not None
 
 
-@asynccontextmanager
-async def read_confluent_kafka(bootstrap: str, topic: str) -> AsyncIterator[Columns]:
-    from confluent_kafka import Consumer
+def _confluent_options(ours: bool) -> dict[str, Any]:
+    return {} if ours else {"log_level": 0}
 
+
+@asynccontextmanager
+async def _read_confluent(library: ModuleType, bootstrap: str, topic: str, *, ours: bool) -> AsyncIterator[Columns]:
     group = {name.replace("_", "."): value for name, value in _group().items()}
-    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **group})
+    consumer = library.Consumer({"bootstrap.servers": bootstrap, **_confluent_options(ours), **group})
     consumer.subscribe([topic])
     yield _ConfluentKafka(consumer)
     consumer.close()
 
 
-async def produce_confluent_kafka(
-    bootstrap: str, topic: str, count: int, on_first: Callable[[], None], **options: Any
-) -> None:
-    from confluent_kafka import Producer
+def read_confluent_kafka(bootstrap: str, topic: str) -> AbstractAsyncContextManager[Columns]:
+    import confluent_kafka
 
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0, **options})
+    return _read_confluent(confluent_kafka, bootstrap, topic, ours=False)
+
+
+def read_kohort_confluent(bootstrap: str, topic: str) -> AbstractAsyncContextManager[Columns]:
+    from kohort.compat import confluent
+
+    return _read_confluent(confluent, bootstrap, topic, ours=True)
+
+
+def _confluent_producer(library: ModuleType, bootstrap: str, topic: str, *, ours: bool, **options: Any) -> Any:
+    producer = library.Producer({"bootstrap.servers": bootstrap, "acks": "all", **_confluent_options(ours), **options})
     producer.list_topics(topic, 10)
+    return producer
+
+
+def _produce_confluent(producer: Any, topic: str, count: int, on_first: Callable[[], None]) -> None:
     on_first()
     for _ in range(count):
         while True:
@@ -252,10 +269,59 @@ async def produce_confluent_kafka(
     assert producer.flush(60) == 0
 
 
+def _call_back_confluent(producer: Any, topic: str, count: int, on_first: Callable[[], None]) -> None:
+    """Produce as the examples of its documentation do: a callback for each record, and a poll before it."""
+    told = 0
+
+    def delivered(error: object, message: object) -> None:
+        nonlocal told
+        told += error is None and message is not None
+
+    on_first()
+    for _ in range(count):
+        producer.poll(0)
+        while True:
+            try:
+                producer.produce(topic, VALUE, callback=delivered)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    assert producer.flush(60) == 0
+    assert told == count
+
+
+async def produce_confluent_kafka(
+    bootstrap: str, topic: str, count: int, on_first: Callable[[], None], **options: Any
+) -> None:
+    import confluent_kafka
+
+    producer = _confluent_producer(confluent_kafka, bootstrap, topic, ours=False, **options)
+    _produce_confluent(producer, topic, count, on_first)
+
+
+async def call_back_confluent_kafka(bootstrap: str, topic: str, count: int, on_first: Callable[[], None]) -> None:
+    import confluent_kafka
+
+    _call_back_confluent(_confluent_producer(confluent_kafka, bootstrap, topic, ours=False), topic, count, on_first)
+
+
+async def produce_kohort_confluent(bootstrap: str, topic: str, count: int, on_first: Callable[[], None]) -> None:
+    from kohort.compat import confluent
+
+    _produce_confluent(_confluent_producer(confluent, bootstrap, topic, ours=True), topic, count, on_first)
+
+
+async def call_back_kohort_confluent(bootstrap: str, topic: str, count: int, on_first: Callable[[], None]) -> None:
+    from kohort.compat import confluent
+
+    _call_back_confluent(_confluent_producer(confluent, bootstrap, topic, ours=True), topic, count, on_first)
+
+
 READERS: Mapping[str, OpenReader] = {
     "kohort": read_kohort,
     "kohort, plain": read_kohort,
     "kohort.blocking": read_kohort_blocking,
+    "kohort.compat.confluent": read_kohort_confluent,
     "kafka-python": read_kafka_python,
     "aiokafka": read_aiokafka,
     "confluent-kafka": read_confluent_kafka,
@@ -263,8 +329,13 @@ READERS: Mapping[str, OpenReader] = {
 PRODUCERS: Mapping[str, Produce] = {
     "kohort": produce_kohort,
     "kohort.blocking": produce_kohort_blocking,
+    "kohort.compat.confluent": produce_kohort_confluent,
     "kafka-python": produce_kafka_python,
     "aiokafka": produce_aiokafka,
     "confluent-kafka": produce_confluent_kafka,
 }
-HAVE_COLUMNS = frozenset({"kohort", "confluent-kafka"})
+CALLED_BACK: Mapping[str, Produce] = {
+    "kohort.compat.confluent": call_back_kohort_confluent,
+    "confluent-kafka": call_back_confluent_kafka,
+}
+HAVE_COLUMNS = frozenset({"kohort", "kohort.compat.confluent", "confluent-kafka"})

@@ -115,7 +115,7 @@ async def test_the_position_is_that_of_the_next_record_to_hand_out() -> None:
         for state in (zero, one):
             state.move(5)
             fetched(state)
-        here.partitions.unread.extend(here.partitions.take(2))
+        here.partitions.read_ahead(2)
         assert here.partitions.positions() == {ZERO: 5, ONE: 5}
         here.partitions.unread.pop()
         assert (here.partitions.position(ZERO), here.partitions.position(ONE)) == (6, 5)
@@ -134,7 +134,7 @@ async def test_columns_begin_with_what_was_taken_before() -> None:
         (state,) = here.read(ZERO)
         state.move(5)
         fetched(state)
-        here.partitions.unread.extend(here.partitions.take(2))
+        here.partitions.read_ahead(2)
         (first,) = here.partitions.take_columns(1)
         (second,) = here.partitions.take_columns(10)
         (third,) = here.partitions.take_columns(10)
@@ -163,7 +163,7 @@ async def test_a_seek_moves_the_position_and_drops_what_was_taken_of_it() -> Non
         for state in (zero, one):
             state.move(5)
             fetched(state)
-        here.partitions.unread.extend(here.partitions.take(6))
+        here.partitions.read_ahead(6)
         here.partitions.seek(ZERO, 7)
         assert (here.partitions.positions(), zero.topic_id) == ({ZERO: 7, ONE: 5}, ID)
         assert [(record.partition, record.offset) for record in here.partitions.take(10)] == [(1, 5), (1, 6), (1, 7)]
@@ -178,7 +178,7 @@ async def test_a_reset_looks_up_the_given_partitions_or_all() -> None:
         for state in (zero, one):
             state.move(5)
             fetched(state)
-        here.partitions.unread.extend(here.partitions.take(6))
+        here.partitions.read_ahead(6)
         here.partitions.reset([ONE], OffsetSpec.LATEST)
         assert (here.partitions.positions(), one.reset) == ({ZERO: 5}, OffsetSpec.LATEST)
         assert {record.partition for record in here.partitions.take(10)} == {0}
@@ -204,7 +204,7 @@ async def test_what_was_taken_of_a_removed_partition_is_not_handed_out() -> None
         for state in states:
             state.move(5)
             fetched(state)
-        here.partitions.unread.extend(here.partitions.take(6))
+        here.partitions.read_ahead(6)
         here.partitions.remove([ZERO])
         assert {record.partition for record in here.partitions.take(10)} == {1}
 
@@ -236,7 +236,7 @@ async def test_what_was_taken_of_a_topic_that_was_deleted_is_not_handed_out() ->
         (state,) = here.read(ZERO)
         state.move(5, None, OTHER_ID)
         fetched(state)
-        here.partitions.unread.extend(here.partitions.take(6))
+        here.partitions.read_ahead(6)
         here.learn()
         here.partitions.fetcher.fetch_more()
         assert here.partitions.take(10) == []

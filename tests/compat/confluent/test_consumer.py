@@ -324,3 +324,39 @@ def test_a_closed_consumer_raises_a_runtime_error(options: dict[str, Any]) -> No
     for call in (lambda: consumer.poll(0), consumer.commit, consumer.assignment, lambda: consumer.list_topics()):
         with pytest.raises(RuntimeError, match="Consumer closed"):
             call()
+
+
+def test_position_and_stored_offsets_follow_each_message(options: dict[str, Any], topic: str) -> None:
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with Consumer(options) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)])
+        received = {0: OFFSET_INVALID, 1: OFFSET_INVALID}
+
+        def read(count: int) -> None:
+            for message in messages(consumer, count):
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None and offset is not None
+                received[partition] = offset + 1
+                assert [each.offset for each in consumer.position([zero, one])] == [received[0], received[1]]
+
+        read(3)
+        consumer.pause([zero, one])  # in the middle of what is buffered
+        read(0)
+        assert [each.offset for each in consumer.position([zero, one])] == [received[0], received[1]]
+        consumer.resume([zero, one])
+        read(4)
+        consumer.seek(TopicPartition(topic, 0, 1))
+        assert [each.offset for each in consumer.position([zero, one])] == [received[0], received[1]]
+        read(10)
+        consumer.commit(asynchronous=False)
+        assert [each.offset for each in consumer.committed([zero, one])] == [received[0], received[1]]
+
+
+def test_consume_returns_the_rest_of_what_is_buffered(options: dict[str, Any], topic: str) -> None:
+    with Consumer(options) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        first = consumer.consume(4, 30)
+        rest = consumer.consume(6, 30)
+        assert [message.offset() for message in (*first, *rest)] == [*range(10)]
+        assert consumer.position([TopicPartition(topic, 0)])[0].offset == 10
+        assert consumer.consume(1, 0) == []

@@ -11,9 +11,10 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from kohort import ErrorCode
+from kohort import ConsumerRecord, ErrorCode, TimestampType
 from kohort.compat import confluent
 from kohort.compat.confluent import admin
+from kohort.compat.confluent.values import ConsumedMessage
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -85,6 +86,28 @@ def test_a_message_has_the_librarys_methods() -> None:
             "u",
         )
         assert message.error() == problem
+
+
+def test_a_consumed_message_can_be_changed() -> None:
+    headers = [("h", b"1")]
+    record = ConsumerRecord("t", 1, 2, 3, b"k", b"value", headers, TimestampType.LOG_APPEND_TIME, 4)
+
+    def fields(message: confluent.Message) -> list[object]:
+        place = [message.topic(), message.partition(), message.offset(), message.timestamp(), message.leader_epoch()]
+        return [*place, message.key(), message.value(), message.headers(), message.latency(), message.error()]
+
+    consumed = ConsumedMessage(record)
+    assert fields(consumed) == ["t", 1, 2, (2, 3), 4, b"k", b"value", headers, None, None]
+    assert len(consumed) == 5
+    assert ConsumedMessage(record._replace(headers=())).headers() is None
+    assert len(ConsumedMessage(record._replace(value=None))) == 0
+    for name, number in (("topic", 0), ("key", 5), ("value", 6), ("headers", 7), ("error", 9)):
+        message: confluent.Message = ConsumedMessage(record)
+        expected = fields(message)
+        new = expected[number] = confluent.KafkaError(3) if name == "error" else [("new", b"")]
+        getattr(message, f"set_{name}")(new)
+        assert isinstance(message, confluent.Message)
+        assert fields(message) == expected
 
 
 LEFT_OUT: dict[str, set[str]] = {

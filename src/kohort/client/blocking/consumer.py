@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from kohort.client.arguments import seconds
 from kohort.client.blocking.loop import BlockingClient, T, call_in_loop
 from kohort.client.consume import Consumer as AsyncioConsumer
-from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, PartitionValues
+from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, PartitionValues, UnreadRecords
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.subscription_pattern import SubscriptionPattern
@@ -69,6 +69,7 @@ class Consumer(BlockingClient):
                 "on_lost": self._relayed(on_lost),
             }
             self._consumer = self._call(call_in_loop(lambda: AsyncioConsumer(*topics, **callbacks, **options)))
+            self._buffered = self._consumer.buffered
         except BaseException:
             self._stop()
             raise
@@ -145,6 +146,11 @@ class Consumer(BlockingClient):
 
     def __next__(self) -> ConsumerRecord:
         """Return the next record; see `kohort.Consumer.poll`. Deserializers run in the calling thread."""
+        for record in self._buffered.ready:
+            return record
+        return self._next_record()
+
+    def _next_record(self) -> ConsumerRecord:
         self._check_process()
         unread = self._consumer.next_unread
         while (record := unread()) is None:
@@ -303,6 +309,11 @@ class Consumer(BlockingClient):
             self._pump(self._consumer.close(timeout=timeout, commit=commit))
         finally:
             self._stop()
+
+    def _inherit(self) -> None:
+        super()._inherit()
+        if self._made:
+            self._buffered = UnreadRecords()  # so that an iteration gets to `_check_process`
 
     def _abandon(self) -> None:
         self._thread.stop_soon(self._consumer.abandon())

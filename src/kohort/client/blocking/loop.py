@@ -150,6 +150,10 @@ class BlockingClient(ABC):
         Safe to call from any thread.
         """
 
+    def _inherit(self) -> None:
+        """Refuse to work, because this process is a fork of the client's."""
+        self._stopped = self._forked = True
+
     def _check_process(self) -> None:
         if self._forked:
             raise self._refusal()
@@ -174,7 +178,7 @@ They are kept alive, because stopping them would disturb the parent's sockets.
 
 def _forked() -> None:
     for client in list(_clients):
-        client._stopped = client._forked = True
+        client._inherit()
         _inherited.append(client._thread)
 
 

@@ -7,6 +7,7 @@ from kohort.client.consume.consumer_record import ConsumerRecord, TimestampType
 from kohort.client.consume.deserialization import Deserializer, RecordDeserializationError
 from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.partition_events import Partitions
+from kohort.client.consume.unread import UnreadRecords
 
 __all__ = [
     "Commits",
@@ -18,5 +19,6 @@ __all__ = [
     "Partitions",
     "RecordDeserializationError",
     "TimestampType",
+    "UnreadRecords",
     "columns_loading",
 ]

@@ -169,6 +169,12 @@ class AssignedPartitions:
         """Return up to `most` records. Raises the error of a partition."""
         return self.unread.take(most) if self.unread else self.fetcher.take(most)
 
+    def read_ahead(self, most: int) -> list[UnreadRecords]:
+        """Take up to `most` records for an iteration, unless some are unread. Return `unread` if it has records."""
+        if not self.unread:
+            self.unread.extend(self.fetcher.take_runs(most))
+        return [self.unread] if self.unread else []
+
     def take_columns(self, most: int) -> list[PartitionBatch]:
         """Return up to `most` records as Arrow batches. Raises the error of a partition."""
         return self.unread.take_columns(most) if self.unread else self.fetcher.take_columns(most)

@@ -15,6 +15,7 @@ from kohort.client.consume.group_subscription import GroupSubscription, check_ca
 from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.partition_events import OffsetsCallback
 from kohort.client.consume.poller import Poller
+from kohort.client.consume.unread import UnreadRecords
 from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.loops import check_loop, warn_unclosed
@@ -82,6 +83,9 @@ class Consumer:
         self._news = asyncio.Event()
         """Event that makes a waiting poll check again."""
         self._partitions = AssignedPartitions(self.cluster, self._options, self._news.set)
+        deserializes = self.deserialization.configured
+        self.buffered = UnreadRecords() if deserializes else self._partitions.unread
+        """Records that an iteration may take without further steps: none if there are deserializers."""
         self._commits = self._new_commits()
         self._group = GroupSubscription(self.cluster, self._options, self._partitions, self._commits, self._news.set)
         self._poller = Poller(
@@ -403,6 +407,11 @@ class Consumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record. Iteration ends when the consumer is closed, or after consumer_timeout_ms."""
+        for record in self.buffered.ready:
+            return record
+        return await self._next_record()
+
+    async def _next_record(self) -> ConsumerRecord:
         while (record := self.next_unread()) is None:
             if not await self.read_ahead():
                 raise StopAsyncIteration
@@ -419,17 +428,17 @@ class Consumer:
         limit_ms = self._options.consumer_timeout_ms
         if timeout is None:
             timeout = _READ_AHEAD_S if limit_ms is None else limit_ms / 1000
-        records = await self.poll_bytes(None, timeout)
-        self.put_back(records)
-        return bool(records) or (limit_ms is None and not self._closed)
+        most = self._options.max_poll_records
+        unread = await self._poll(lambda: self._partitions.read_ahead(most), timeout)
+        return bool(unread) or (limit_ms is None and not self._closed)
 
     def next_unread(self) -> ConsumerRecord | None:
         """Return the next record that was read ahead, or None. It counts as handed out from then on.
 
         Raises RecordDeserializationError.
         """
-        unread = self._partitions.unread
-        return self.deserialization.of(unread.pop(), self.put_back) if unread else None
+        record = self._partitions.unread.pop()
+        return None if record is None else self.deserialization.of(record, self.put_back)
 
     # -- closing
 

@@ -62,6 +62,7 @@ class Deserialization:
     def __init__(self, key: AnyDeserializer | None, value: AnyDeserializer | None) -> None:
         self._key = _function("key_deserializer", key)
         self._value = _function("value_deserializer", value)
+        self.configured = self._key is not None or self._value is not None
 
     def of(self, record: ConsumerRecord, put_back: PutBack) -> ConsumerRecord:
         """Return the record with deserialized key and value.
@@ -75,7 +76,7 @@ class Deserialization:
 
         Raises RecordDeserializationError if none precedes it.
         """
-        if self._key is None and self._value is None:
+        if not self.configured:
             return records
         ready: list[ConsumerRecord] = []
         try:

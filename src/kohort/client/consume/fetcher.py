@@ -138,13 +138,20 @@ class Fetcher:
         broker returned for a partition.
         """
         self._unpacker.values_only = False
-        self._unpacker.values_only = False
         return self._take(most, PartitionState.take, len)
+
+    def take_runs(self, most: int) -> list[list[ConsumerRecord]]:
+        """Return up to `most` records as lists of one partition each."""
+        self._unpacker.values_only = False
+
+        def run(state: PartitionState, left: int) -> list[list[ConsumerRecord]]:
+            records = state.take(left)
+            return [records] if records else []
+
+        return self._take(most, run, lambda some: sum(map(len, some)))
 
     def take_columns(self, most: int) -> list[PartitionBatch]:
         """Return up to `most` records as Arrow batches."""
-        self._unpacker.values_only = False
-
         self._unpacker.values_only = False
 
         def named(state: PartitionState, left: int) -> list[PartitionBatch]:

@@ -1,7 +1,7 @@
 """Kohort's blocking clients with what the adapter needs besides: time limits, and one record at a time."""
 
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
@@ -39,7 +39,16 @@ class OneRecordConsumer(Consumer):
 
     _warns_unclosed = False
     _limit_s: float | None = None
-    _polled_at = 0.0
+    poll_at = 0.0
+    """Monotonic time from which the next poll must call `next_records`, even while there are records.
+
+    Otherwise an application could take longer than max_poll_interval_ms for all that are buffered.
+    """
+
+    def __init__(self, delivered: Callable[[ConsumerRecord], None], **options: Any) -> None:
+        self._delivered = delivered
+        self._noted: ConsumerRecord | None = None
+        super().__init__(**options)
 
     @property
     def closed(self) -> bool:
@@ -56,32 +65,50 @@ class OneRecordConsumer(Consumer):
             self._limit_s = None
 
     def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        self.note_delivered()
         return super()._call(work, self._limit_s if timeout_s is None else timeout_s)
 
-    def buffered_record(self) -> ConsumerRecord | None:
-        """Return the next record if it is here and no callback may be due."""
-        # An application may take longer than max_poll_interval_ms for all records that are buffered.
-        if time.monotonic() - self._polled_at > _POLL_EVERY_S:
-            return None
-        return self._next_buffered()
+    def _stop(self) -> None:
+        self.poll_at = 0.0
+        super()._stop()
 
-    def next_record(self, timeout_s: float) -> ConsumerRecord | None:
-        """Return the next record, or None after `timeout_s` seconds."""
-        due = time.monotonic() - self._polled_at > _POLL_EVERY_S
+    def _inherit(self) -> None:
+        self.poll_at = 0.0
+        super()._inherit()
+
+    def _pump(self, work: Coroutine[Any, Any, T]) -> T:
+        self.note_delivered()
+        return super()._pump(work)
+
+    def next_records(self, timeout_s: float) -> Iterator[ConsumerRecord] | None:
+        """Return an iterator over the next records, or None after `timeout_s` seconds.
+
+        A record that it returns counts as delivered. It ends when the client's records change.
+        """
+        due = time.monotonic() > self.poll_at
         if due:
             self._read_ahead(0.0)
-        if (record := self._next_buffered()) is None and (timeout_s > 0 or not due):
+        if (records := self._buffered_records()) is None and (timeout_s > 0 or not due):
             self._read_ahead(timeout_s)
-            record = self._next_buffered()
-        return record
+            records = self._buffered_records()
+        return records
 
-    def _next_buffered(self) -> ConsumerRecord | None:
+    def note_delivered(self) -> None:
+        """Report the last record that was delivered, unless that has been done."""
+        if self._made:
+            record = self._buffered.last_handed_out()
+            if record is not None and record is not self._noted:
+                self._noted = record
+                self._delivered(record)
+
+    def _buffered_records(self) -> Iterator[ConsumerRecord] | None:
         self._check_process()
-        return self._consumer.next_unread()
+        self.note_delivered()
+        return self._buffered.ready if self._buffered.next_run() else None
 
     def _read_ahead(self, timeout_s: float) -> None:
         self._pump(self._consumer.read_ahead(timeout_s))
-        self._polled_at = time.monotonic()
+        self.poll_at = time.monotonic() + _POLL_EVERY_S
 
     def ends_reached(self) -> dict[TopicPartition, int]:
         """Return the positions of the partitions that have no further records as of the last fetch."""

@@ -1,7 +1,8 @@
 """Consumer with the methods of confluent-kafka's, over `kohort.blocking.Consumer`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from kohort.client import (
@@ -25,6 +26,7 @@ from kohort.compat.confluent.values import (
     OFFSET_END,
     OFFSET_INVALID,
     OFFSET_STORED,
+    ConsumedMessage,
     Message,
     TopicPartition,
     partition_of,
@@ -55,7 +57,9 @@ class Consumer(ClusterClient):
     def __init__(self, *configuration: Any, **options: Any) -> None:
         super().__init__(read_configuration(configuration, options, "consumer"))
         with raising():
-            self._client = OneRecordConsumer(**self._configuration.kohort)
+            self._client = OneRecordConsumer(self._delivered, **self._configuration.kohort)
+        self._messages: Iterator[Message] = iter(())
+        """Messages that are here."""
         self._offsets = OffsetStore(self._client, self._configuration)
         self._statistics = Statistics(
             self._configuration, lambda: consumer_statistics(self._client, self._configuration, self._offsets.position)
@@ -192,9 +196,10 @@ class Consumer(ClusterClient):
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """Return the next message, error or event, or None after `timeout` seconds. Call the callbacks meanwhile."""
+        if time.monotonic() < self._client.poll_at:
+            for ready in self._messages:
+                return ready
         self._check_open()
-        if (record := self._client.buffered_record()) is not None:
-            return self._message(record)
         deadline = None if timeout is None or timeout < 0 else time.monotonic() + timeout
         while True:
             left = _WAIT_S if deadline is None else min(_WAIT_S, max(0.0, deadline - time.monotonic()))
@@ -214,6 +219,7 @@ class Consumer(ClusterClient):
             if (message := self.poll(left)) is None:
                 break
             messages.append(message)
+            messages += islice(self._messages, num_messages - len(messages))
         return messages
 
     def _next(self, wait_s: float) -> Message | None:
@@ -225,35 +231,23 @@ class Consumer(ClusterClient):
         if ends_due and (end := self._end_of_partition()) is not None:
             return end
         try:
-            record = self._client.next_record(min(wait_s, _EVENT_WAIT_S) if self._events_due() else wait_s)
+            records = self._client.next_records(min(wait_s, _EVENT_WAIT_S) if self._events_due() else wait_s)
         except ClosedError:
             raise RuntimeError(_CLOSED) from None
         except (ConfigError, ConcurrentUseError) as problem:
             raise KafkaException(error_of(problem)) from problem
         except KohortError as problem:
             return self._failed(problem, wait_s)
-        if record is not None:
-            return self._message(record)
+        if records is not None:
+            self._messages = map(ConsumedMessage, records)
+            return next(self._messages)
         self._serve()
         if (rejected := self._named.next_error(self._client.rejected_topics())) is not None:
             return rejected
         return self._end_of_partition() if self._configuration.partition_eof else None
 
-    def _message(self, record: ConsumerRecord) -> Message:
-        topic, number, offset = record.topic, record.partition, record.offset
-        self._offsets.deliver(Partition(topic, number), offset, record.leader_epoch)
-        return Message(
-            topic,
-            number,
-            offset,
-            record.key,
-            record.value,
-            list(record.headers) or None,
-            None,
-            (record.timestamp_type + 1, record.timestamp),
-            None,
-            record.leader_epoch,
-        )
+    def _delivered(self, record: ConsumerRecord) -> None:
+        self._offsets.deliver(Partition(record.topic, record.partition), record.offset, record.leader_epoch)
 
     def _end_of_partition(self) -> Message | None:
         self._ends_at = time.monotonic() + _EVENT_WAIT_S

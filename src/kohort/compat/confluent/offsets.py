@@ -30,13 +30,14 @@ class OffsetStore:
         self._commit_at = time.monotonic() + (configuration.auto_commit_s or 0.0)
 
     def deliver(self, partition: Partition, offset: int, epoch: int | None) -> None:
-        """Note that the application receives the record at this offset."""
+        """Note that the application has received the records of a partition up to this offset."""
         after = self._positions[partition] = OffsetAndMetadata(offset + 1, "", epoch)
         if self._configuration.store_offsets:
             self._stored[partition] = after
 
     def position(self, partition: Partition) -> TopicPartition:
         """Return the offset after the last message that was received since the partition was assigned."""
+        self._client.note_delivered()
         at = self._positions.get(partition)
         return (
             TopicPartition(*partition) if at is None else TopicPartition(*partition, at.offset, None, at.leader_epoch)
@@ -55,11 +56,13 @@ class OffsetStore:
 
     def keep_only(self, partitions: Collection[Partition]) -> None:
         """Forget all other partitions."""
+        self._client.note_delivered()
         for partition in (self._positions.keys() | self._stored.keys()) - set(partitions):
             self.forget([partition])
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget these partitions, which are assigned no more."""
+        self._client.note_delivered()
         for partition in partitions:
             self._positions.pop(partition, None)
             self._stored.pop(partition, None)
@@ -68,6 +71,7 @@ class OffsetStore:
 
     def stored(self) -> Offsets:
         """Return the offsets that a commit without arguments commits."""
+        self._client.note_delivered()
         return dict(self._stored)
 
     def commit(self, offsets: Offsets) -> list[TopicPartition]:
@@ -86,6 +90,7 @@ class OffsetStore:
 
     def _committed(self, offsets: Offsets, rejected: Collection[Partition]) -> None:
         """Keep only stored offsets that are not committed yet."""
+        self._client.note_delivered()
         for partition, at in offsets.items():
             stored = self._stored.get(partition)
             if stored is not None and stored.offset <= at.offset and partition not in rejected:
@@ -100,6 +105,7 @@ class OffsetStore:
         """Commit the stored offsets of these partitions, or of all, if the adapter commits automatically."""
         if self._configuration.auto_commit_s is None:
             return
+        self._client.note_delivered()
         offsets = {at: stored for at, stored in self._stored.items() if partitions is None or at in partitions}
         if offsets:
             self.commit_soon(offsets)
@@ -110,8 +116,8 @@ class OffsetStore:
         every_s = self._configuration.auto_commit_s
         if every_s is not None and time.monotonic() >= self._commit_at:
             self._commit_at = time.monotonic() + every_s
-            if self._stored:
-                self.commit_soon(self.stored())
+            if stored := self.stored():
+                self.commit_soon(stored)
         for commit in [commit for commit in self._in_flight if commit[0].done()]:
             self._in_flight.remove(commit)
             self._report(*commit)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kohort.client import OffsetAndMetadata
+from kohort.client import ConsumerRecord, OffsetAndMetadata
 from kohort.compat.confluent.errors import KafkaError
 from kohort.model import TopicPartition as Partition
 
@@ -91,6 +91,7 @@ class Message:
     """Message, or an error or event if `error` returns one."""
 
     __slots__ = (
+        "_consumed",
         "_error",
         "_headers",
         "_key",
@@ -185,3 +186,72 @@ class Message:
 
     def __len__(self) -> int:
         return 0 if self._value is None else len(self._value)
+
+
+class ConsumedMessage(Message):
+    """Message that refers to the record that was consumed. It becomes a plain Message once it is changed."""
+
+    __slots__ = ()
+
+    def __init__(self, record: ConsumerRecord) -> None:
+        self._consumed = record
+
+    def topic(self) -> str | None:
+        return self._consumed.topic
+
+    def partition(self) -> int | None:
+        return self._consumed.partition
+
+    def offset(self) -> int | None:
+        return self._consumed.offset
+
+    def key(self) -> Any:
+        return self._consumed.key
+
+    def value(self) -> Any:
+        return self._consumed.value
+
+    def headers(self) -> Any:
+        return list(self._consumed.headers) or None
+
+    def error(self) -> KafkaError | None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._consumed.timestamp_type + 1, self._consumed.timestamp
+
+    def latency(self) -> float | None:
+        return None
+
+    def leader_epoch(self) -> int | None:
+        return self._consumed.leader_epoch
+
+    def _make_plain(self) -> None:
+        fields = self.topic(), self.partition(), self.offset(), self.key(), self.value(), self.headers()
+        timestamp, epoch = self.timestamp(), self.leader_epoch()
+        self.__class__ = Message  # type: ignore[assignment]
+        Message.__init__(self, *fields, None, timestamp, None, epoch)
+
+    def set_topic(self, topic: str) -> None:
+        self._make_plain()
+        self.set_topic(topic)
+
+    def set_key(self, key: Any) -> None:
+        self._make_plain()
+        self.set_key(key)
+
+    def set_value(self, value: Any) -> None:
+        self._make_plain()
+        self.set_value(value)
+
+    def set_headers(self, headers: Any) -> None:
+        self._make_plain()
+        self.set_headers(headers)
+
+    def set_error(self, error: KafkaError | None) -> None:
+        self._make_plain()
+        self.set_error(error)
+
+    def __len__(self) -> int:
+        value = self._consumed.value
+        return 0 if value is None else len(value)
