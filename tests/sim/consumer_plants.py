@@ -9,7 +9,7 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.assignor.server.uniform import UniformPlan
-from kohort.coordinator import Effects, SessionTimeout, classic_protocol
+from kohort.coordinator import Effects, SessionTimeout, classic_protocol, skipped_time
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.consumer import admission, classic_members, fencing, member_update, refresh, timer_firing
 from kohort.coordinator.consumer import group as consumer_group
@@ -18,6 +18,9 @@ from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.reconciling import reconcile
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
+from kohort.sim import Plan, Step
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.steps import BrokersSkipTime, MemberStart
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.sim.planting import plant
 
@@ -158,3 +161,34 @@ def a_group_that_became_a_classic_one_refuses_commits(patch: MonkeyPatch) -> Non
         return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.NONE and converted else code
 
     patch.setattr(commit_fetch, "_commit_refusal", strict)
+
+
+@plant("S22", hint=48)
+def skipped_time_ends_the_sessions_of_a_consumer_group(patch: MonkeyPatch) -> None:
+    patch.setattr(consumer_group.ConsumerGroup, "skip_time_of_member", lambda self, member_id, by: None)
+
+
+def _a_revocation_in_which_time_is_skipped() -> Plan:
+    """A member takes 15 s to give up partitions for another one, and time is skipped meanwhile."""
+    members = [
+        ApplicationSettings(
+            "group-0", ("orders",), session=45_000, callback=15_000, max_poll=60_000, protocol="consumer"
+        )
+        for _ in range(2)
+    ]
+    steps: list[Step] = [MemberStart(0.1, 0), MemberStart(8.0, 1)]
+    steps += [BrokersSkipTime(9.0 + number, 70.0) for number in range(10)]
+    return Plan(
+        1, 40.0, 1, {"group.consumer.session.timeout.ms": "45000"}, {"orders": 4}, members, [1.0, 1.0], steps=steps
+    )
+
+
+@plant("S22", plan=_a_revocation_in_which_time_is_skipped)
+def skipped_time_ends_the_time_to_give_up_partitions(patch: MonkeyPatch) -> None:
+    real = skipped_time._spare_in_consumer_group
+
+    def without_timers(*arguments: Any) -> set[Any]:
+        real(*arguments)
+        return set()
+
+    patch.setattr(skipped_time, "_spare_in_consumer_group", without_timers)

@@ -9,7 +9,7 @@ from pytest import MonkeyPatch
 from kohort.broker.apis import find_coordinator
 from kohort.broker.groups import shard as broker_shard
 from kohort.broker.groups.error_answers import refusal
-from kohort.coordinator import GroupShard, Token, classic_protocol
+from kohort.coordinator import GroupShard, RebalanceTimeout, Token, classic_protocol, skipped_time
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.classic import group as classic_group
 from kohort.coordinator.classic import join, join_phase, membership, sessions
@@ -23,6 +23,9 @@ from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
+from kohort.sim import Plan
+from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.steps import BrokersSkipTime, MemberStart
 from kohort.wire.messages.find_coordinator import Coordinator
 from kohort.wire.messages.group_records import GroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -249,3 +252,38 @@ def no_coordinator_is_ever_found(patch: MonkeyPatch) -> None:
 @plant("L4", hint=4)
 def a_rejected_join_of_a_full_group_does_not_end_the_join_phase(patch: MonkeyPatch) -> None:
     patch.setattr(join, "complete_if_all_joined", lambda *arguments: None)
+
+
+# Skipped time
+
+
+@plant("S22", hint=55)
+def skipped_time_counts_for_members_that_live(patch: MonkeyPatch) -> None:
+    patch.setattr(skipped_time, "_is_heard", lambda *arguments: False)
+
+
+def _a_rebalance_in_which_time_is_skipped() -> Plan:
+    """One member learns late that another one has joined, and time is skipped before."""
+    members = [
+        ApplicationSettings("group-0", ("orders",), session=45_000, heartbeat=3_000, max_poll=60_000) for _ in range(2)
+    ]
+    return Plan(
+        1,
+        30.0,
+        1,
+        {"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"},
+        {"orders": 4},
+        members,
+        [1.0, 1.0],
+        steps=[MemberStart(0.1, 0), MemberStart(8.0, 1), *(BrokersSkipTime(8.0 + n / 5, 70.0) for n in range(10))],
+    )
+
+
+@plant("S22", plan=_a_rebalance_in_which_time_is_skipped)
+def skipped_time_ends_a_rebalance_that_waits_for_members_that_live(patch: MonkeyPatch) -> None:
+    real = skipped_time._spare_in_classic_group
+
+    def without_rebalance(groups: Any, group: ClassicGroup, living: Any, by: Millis) -> Any:
+        return real(groups, group, living, by) - {RebalanceTimeout(group.group_id)}
+
+    patch.setattr(skipped_time, "_spare_in_classic_group", without_rebalance)

@@ -1,9 +1,12 @@
-"""Disconnected members: a process that dies closes its connections long before its session ends."""
+"""Removal of members that are presumed dead before their session ends.
+
+A process that dies closes its connections long before that, and a test kit decides who is dead.
+"""
 
 from kohort.coordinator.classic import ClassicGroup, remove_dead_member
 from kohort.coordinator.consumer import remove_members
 from kohort.coordinator.effects import Effects
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL
 from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
@@ -41,8 +44,19 @@ def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, 
     """Remove a member that has not reconnected within its grace period."""
     if grace_ms(groups, group_id, member_id) is None:
         return
-    group = groups.by_id[group_id]
-    why = RebalanceReason(Cause.CONNECTION_LOST, member_id)
+    _remove(groups, groups.by_id[group_id], RebalanceReason(Cause.CONNECTION_LOST, member_id), now, out)
+
+
+def expire_member(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:
+    """Remove a member as if its session had expired."""
+    group = groups.get(group_id)
+    if group is not None and member_id in group.members:
+        _remove(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
+
+
+def _remove(groups: Groups, group: Group, why: RebalanceReason, now: Millis, out: Effects) -> None:
+    member_id = why.member_id
+    assert member_id is not None
     if isinstance(group, ClassicGroup):
         remove_dead_member(groups, group, why, now, out)
     else:

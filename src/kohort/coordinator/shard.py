@@ -26,13 +26,14 @@ from kohort.coordinator.consumer import (
     weighed_topics,
 )
 from kohort.coordinator.describe import describe, listed
-from kohort.coordinator.disconnects import connection_lost, grace_ms
+from kohort.coordinator.disconnects import connection_lost, expire_member, grace_ms
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit, delete_groups, delete_offsets, fetch, forget_topics
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats, WaitingRequest
 from kohort.coordinator.replay import replay, replay_all
+from kohort.coordinator.skipped_time import skip_time
 from kohort.coordinator.timer_firing import fire
 from kohort.coordinator.timers import (
     HeldHeartbeatsDue,
@@ -296,6 +297,23 @@ class GroupShard:
         out = Effects()
         connection_lost(self._groups, group_id, member_id, now, out)
         return out
+
+    def expire_member(self, group_id: str, member_id: str, now: Millis) -> Effects:
+        """Remove a member as if its session had expired; do nothing if there is none."""
+        out = Effects()
+        expire_member(self._groups, group_id, member_id, now, out)
+        return out
+
+    def skip_time(
+        self, by: Millis, connected: Set[tuple[str, str]], dead: Set[tuple[str, str]], now: Millis
+    ) -> Set[Timer]:
+        """Prepare for a clock that is about to jump by `by`, so that no member expires by it that lives.
+
+        The caller postpones the returned timers by `by`, sets `HeldHeartbeatsDue` to `holds_end_at`, moves its clock
+        and fires what is due. `connected` has the group ID and member ID of all members with an open connection, and
+        `dead` has members that do not live although they seem to.
+        """
+        return skip_time(self._groups, by, connected, dead, now)
 
     def resign(self) -> Effects:
         """End the shard, which moves away or failed to append: waiting requests get NOT_COORDINATOR."""

@@ -199,6 +199,13 @@ class BrokerClockJump(_BrokerStep):
 
 
 @dataclass(frozen=True, slots=True)
+class BrokersSkipTime(TimedStep):
+    """Let the clocks of all brokers jump ahead, as the test kit does: members that live do not notice."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerKillAfterJoinPhase(TimedStep):
     """Kill a broker right after the next join phase of a classic group."""
 
@@ -408,7 +415,7 @@ MemberStep: TypeAlias = (
 BrokerStep: TypeAlias = BrokerKill | BrokerPowerOff | BrokerTerminate | BrokerSuspend | BrokerDisconnectDatabase
 EnvironmentStep: TypeAlias = (
     BrokerClockJump | BrokerKillAfterJoinPhase | DiskError | DiskFull | DiskSlow | DiskBitFlip | NetworkSlow
-    | MessageFault
+    | MessageFault | BrokersSkipTime
 )  # fmt: skip
 RecordStep: TypeAlias = (
     ClientKill | ClientSuspend | ClientResetConnections | ClientDisconnect | ClientBlockIncoming
@@ -436,7 +443,7 @@ _KINDS: tuple[type[Step], ...] = (
     TopicGrow, MemberKill, MemberLeave, MemberBlockOutgoing, MemberStopPolling, Produce, PartitionReassign,
     GroupRemoveMembers, MemberResetConnections, NetworkSlow, DiskBitFlipInRecords, MemberStart, MemberSuspend,
     SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight, MemberRejectPassword,
-    MemberLoseRight,
+    MemberLoseRight, BrokersSkipTime,
 )  # fmt: skip
 """All kinds of steps. Steps at the same time are in this order, which is part of what a seed means."""
 assert set(_KINDS) == set(get_args(Step))

@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S21) and events that must eventually occur (L1 to L8), with their texts."""
+"""Invariants that must always hold (S1 to S22) and events that must eventually occur (L1 to L8), with their texts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ INVARIANTS = {
     "S19": "A client raises or logs each error that brokers return repeatedly.",
     "S20": "A client without a right, or whose password or session is not valid, learns and changes nothing.",
     "S21": "Without faults, a client authenticates again before its session ends.",
+    "S22": "A member that lives does not expire when a test kit skips time.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",

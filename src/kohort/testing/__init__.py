@@ -6,6 +6,7 @@ from kohort.on_demand import on_demand
 
 if TYPE_CHECKING:
     from kohort.testing.broker import Broker, Cluster
+    from kohort.testing.clock import ControlledClock, MemberKey, change_rate, skip_time
     from kohort.testing.events import (
         AnswerLost,
         AnswerSent,
@@ -24,6 +25,7 @@ else:
         __name__,
         {
             "broker": ("Broker", "Cluster"),
+            "clock": ("ControlledClock", "MemberKey", "change_rate", "skip_time"),
             "events": (
                 "AnswerLost",
                 "AnswerSent",
@@ -47,11 +49,15 @@ __all__ = [
     "Cluster",
     "ConnectionClosed",
     "ConnectionOpened",
+    "ControlledClock",
     "Event",
     "GroupChanged",
     "KitActed",
+    "MemberKey",
     "Observer",
     "RecordsAppended",
     "RequestReceived",
     "TappedBroker",
+    "change_rate",
+    "skip_time",
 ]

@@ -6,9 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from kohort.coordinator import GroupShard
+from kohort.broker.groups import Shard
 from kohort.errors import ErrorCode
-from kohort.model import Millis
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.groups.test_consumer_groups import beat
 from tests.broker.groups.test_disconnect_grace import classic_member, consumer_member, members
@@ -81,13 +80,13 @@ def test_a_connection_does_not_remember_members_that_left() -> None:
 def test_members_that_share_a_connection_are_looked_at_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
     # A look at all of them for each new one took most of the CPU time while ten thousand members joined.
     looks = Counter[str]()
-    grace_ms = GroupShard.grace_ms
+    has_member = Shard.has_member
 
-    def counted(shard: GroupShard, group_id: str, member_id: str) -> Millis | None:
+    def counted(shard: Shard, group_id: str, member_id: str) -> bool:
         looks[member_id] += 1
-        return grace_ms(shard, group_id, member_id)
+        return has_member(shard, group_id, member_id)
 
-    monkeypatch.setattr(GroupShard, "grace_ms", counted)
+    monkeypatch.setattr(Shard, "has_member", counted)
 
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         for number in range(200):

@@ -1,7 +1,7 @@
 """The group coordinator's shell: the shard of each group, and the operations that span several shards."""
 
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Protocol
 
 from kohort.broker.groups.shard import Dependencies as ShardParts
@@ -10,6 +10,7 @@ from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import MetadataImage
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC, Node
+from kohort.model import Millis
 
 
 class Dependencies(ShardParts, Protocol):
@@ -77,6 +78,19 @@ class GroupCoordinator:
         """Replace the topic metadata. Consumer groups whose subscriptions now match other topics are reassigned."""
         for shard in self:
             shard.topics_changed(image)
+
+    def skip_time(self, by: Millis, connected: Set[tuple[str, str]], dead: Set[tuple[str, str]]) -> None:
+        """Prepare for a clock that is about to jump by `by`, so that no member expires by it that lives.
+
+        The arguments are those of `GroupShard.skip_time`. Move the clock at once, and then call `Timers.clock_changed`.
+        """
+        for shard in self:
+            shard.skip_time(by, connected, dead)
+
+    def clock_changed(self) -> None:
+        """Follow another rate of the clock."""
+        for shard in self._shards:
+            shard.clock_changed()
 
     def acls_changed(self) -> None:
         """Match the expressions of members again, which may now describe other topics."""

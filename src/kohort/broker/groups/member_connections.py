@@ -7,6 +7,7 @@ connections, and waits until sessions expire.
 
 import logging
 from collections import deque
+from collections.abc import Set
 from functools import partial
 from typing import Protocol
 
@@ -47,7 +48,7 @@ class MemberConnections:
 
     def heard(self, connection: ClientConnection, group_id: str, member_id: str) -> None:
         """Record that a member sent a request on a connection other than its last one."""
-        if self._broker.groups.shard(group_id).grace_ms(group_id, member_id) is None:
+        if not self._broker.groups.shard(group_id).has_member(group_id, member_id):
             return
         if len(connection.members) >= connection.check_members_at:
             self._forget_departed(connection)
@@ -77,9 +78,14 @@ class MemberConnections:
         if len(self._lost) >= _MANY_MEMBERS and len({group_id for _, (group_id, _) in self._lost}) >= _MANY_GROUPS:
             self._keep_sessions()
 
+    @property
+    def connected(self) -> Set[tuple[str, str]]:
+        """Group ID and member ID of the members whose last connection is open."""
+        return self._connections.keys()
+
     def _forget_departed(self, connection: ClientConnection) -> None:
         for member_id, group_id in list(connection.members.items()):
-            if self._broker.groups.shard(group_id).grace_ms(group_id, member_id) is None:
+            if not self._broker.groups.shard(group_id).has_member(group_id, member_id):
                 del connection.members[member_id]
                 self._connections.pop((group_id, member_id), None)
 

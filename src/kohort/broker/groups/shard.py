@@ -8,10 +8,12 @@ If an append fails, the shard is discarded and loaded again from the contents of
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, cast
 
+from kohort.broker.clock import Clock
 from kohort.broker.groups.error_answers import refusal
 from kohort.broker.groups.journal import BrokerJournal
 from kohort.broker.groups.loading import load
@@ -37,13 +39,14 @@ from kohort.model import Millis
 from kohort.wire.batches import encode_pairs
 from kohort.wire.codec import Message
 from kohort.wire.group_log import encode_records
-from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
+    clock: Clock
     journal: BrokerJournal
     timers: Timers
     writer: Writer
@@ -99,6 +102,7 @@ class Shard:
         """When the timer `HeldHeartbeatsDue` fires."""
         self._continues_next_turn = False
         """Whether the remaining news is sent to members in the next turn of the event loop."""
+        self._rate = broker.clock.rate
         self._lost_at = -_LOAD_AGAIN_S
         """Loop time of the last load that followed a failed append."""
 
@@ -110,6 +114,8 @@ class Shard:
             waiter.reply(refusal(request, waiter.version, self._unready))
             return
         now = self._broker.now()
+        if not self._rate:
+            context = replace(context, may_hold=False)
         self._apply(self._machine.handle(request, context, now), now)
 
     def heartbeat(self, request: HeartbeatRequest, waiter: Waiter, token: Hashable | None) -> None:
@@ -119,7 +125,7 @@ class Shard:
             code = ErrorCode.NONE if self._serves else self._unready
             waiter.reply(HeartbeatResponse(error_code=code))
             return
-        answer = self._machine.heartbeat(request, self._broker.now(), token)
+        answer = self._machine.heartbeat(request, self._broker.now(), token if self._rate else None)
         if isinstance(answer, HeldHeartbeat):
             self._held()
         else:
@@ -132,7 +138,7 @@ class Shard:
         """
         if not self.ready:
             return False
-        answer = self._machine.quiet_heartbeat(request, self._broker.now(), token)
+        answer = self._machine.quiet_heartbeat(request, self._broker.now(), token if self._rate else None)
         if isinstance(answer, HeldHeartbeat):
             self._held()
         elif answer is not None:
@@ -168,6 +174,10 @@ class Shard:
         """Return the member IDs of a group."""
         return self._machine.members(group_id) if self.ready else ()
 
+    def has_member(self, group_id: str, member_id: str) -> bool:
+        """Return whether a group has that member."""
+        return self.ready and member_id in self._machine.members(group_id)
+
     def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
         """Return how long a member may be without a connection, or None if only its session timeout applies."""
         return self._machine.grace_ms(group_id, member_id) if self.ready else None
@@ -177,6 +187,27 @@ class Shard:
         if self.ready:
             now = self._broker.now()
             self._apply(self._machine.connection_lost(group_id, member_id, now), now)
+
+    def expire_member(self, group_id: str, member_id: str) -> None:
+        """Remove a member as if its session had expired."""
+        if self.ready:
+            now = self._broker.now()
+            self._apply(self._machine.expire_member(group_id, member_id, now), now)
+
+    def skip_time(self, by: Millis, connected: Set[tuple[str, str]], dead: Set[tuple[str, str]]) -> None:
+        """Prepare for a clock that is about to jump by `by`; see `GroupShard.skip_time`."""
+        if self.ready:
+            postponed = self._machine.skip_time(by, connected, dead, self._broker.now())
+            self._broker.timers.postpone({(self.partition, timer) for timer in postponed}, by)
+            if self._machine.holds_end_at is not None:
+                self._set_timer(HeldHeartbeatsDue(), self._machine.holds_end_at)
+
+    def clock_changed(self) -> None:
+        """Follow another rate of the clock. While the clock is frozen, no heartbeat is held: its hold would not end."""
+        self._rate = self._broker.clock.rate
+        if not self._rate:
+            for token in self.waiting:
+                self.release(token, WaitingRequest.REQUEST)
 
     def topics_deleted(self, names: Collection[str]) -> None:
         """Delete the offsets that groups committed for these topics; a shard that is loading does so when loaded."""
@@ -259,6 +290,8 @@ class Shard:
         self._broker.timers.set((self.partition, timer), at, partial(self._fire, timer))
 
     def _answer(self, waiter: Waiter, response: Message) -> None:
+        if self._rate != 1:
+            response = self._at_rate(response)
         commit = self._commit
         if commit is None or commit.done:
             self._commit = None
@@ -267,6 +300,12 @@ class Shard:
             waiter.reply(response)
         else:
             commit.then(lambda: waiter.reply(response), lambda: self._refuse(waiter))
+
+    def _at_rate(self, response: Message) -> Message:
+        """Return the answer for a client whose clock is real: intervals of the broker are shorter by the rate."""
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and response.heartbeat_interval_ms and self._rate:
+            return replace(response, heartbeat_interval_ms=max(1, int(response.heartbeat_interval_ms / self._rate)))
+        return response
 
     def _refuse(self, waiter: Waiter) -> None:
         waiter.reply(refusal(waiter.request, waiter.version, ErrorCode.NOT_COORDINATOR))

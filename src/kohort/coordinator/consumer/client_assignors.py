@@ -71,6 +71,11 @@ class MemberComputedTargets:
         """Return whether the member's last offer is the same as `offers`."""
         return self._offers.get(member_id) == tuple(offers)
 
+    def skip_time_of_member(self, member_id: str, by: Millis) -> None:
+        """Give a member that computes a target `by` more time."""
+        if self._asked is not None and self._asked.member_id == member_id:
+            self._asked.until += by
+
     def left(self, member_id: str) -> None:
         """Drop the offer of a member that left."""
         if self._offers.pop(member_id, None) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -197,6 +197,19 @@ class ConsumerGroup:
         group could not become a classic group again.
         """
         return any(self.classic_protocols[name] == self.classic_members for name in protocols)
+
+    # Skipped time
+
+    def skip_time_of_member(self, member_id: str, by: Millis) -> None:
+        """Give a member that lives `by` more until each of its deadlines, because the clock is about to jump."""
+        member = self.members[member_id]
+        member.session_deadline += by if member.session_deadline else 0
+        if member_id in self.classic_deadlines:
+            self.classic_deadlines[member_id] += by
+        unreported = self.unreported.get(member_id)
+        if unreported is not None:
+            self.unreported[member_id] = replace(unreported, until=unreported.until + by)
+        self.computing.skip_time_of_member(member_id, by)
 
     # Reasons for the last rebalance
 

@@ -81,6 +81,14 @@ class ClassicHeartbeats:
     refusals: int = 0
     """Number of consecutive heartbeats that were answered with that error."""
 
+    def skip_time(self, by: Millis) -> None:
+        """Move all times that are known by `by`."""
+        self.heard_at += by if self.heard_at else 0
+        self.heartbeat_at += by if self.heartbeat_at else 0
+        self.released_at += by if self.released_at else 0
+        self.timer_at += by if self.timer_at else 0
+        self.refused_since += by if self.refused_since else 0
+
 
 _DEFAULT = HeartbeatState()
 
@@ -196,6 +204,25 @@ class HeldHeartbeats:
         held, self._by_token = list(self._by_token.values()), {}
         self.by_group, self.news, self._buckets, self._waiting = {}, {}, {}, {}
         return held
+
+    # Skipped time
+
+    def skip_time_of_member(self, group_id: str, member_id: str, by: Millis) -> None:
+        """Move what is known of a member's heartbeats by `by`, and the end of its hold."""
+        state = self.states.get((group_id, member_id))
+        if state is not None and state.released_at:
+            state.released_at += by
+        held = self.of_member(group_id, member_id)
+        if held is None:
+            return
+        bucket = self._buckets[held.due_at // TIMER_TICK]
+        bucket.remove(held)
+        if not bucket:
+            del self._buckets[held.due_at // TIMER_TICK]
+        held.arrived_at += by
+        held.due_at += by
+        self._buckets.setdefault(held.due_at // TIMER_TICK, []).append(held)
+        self.ends_at = min(self._buckets) * TIMER_TICK
 
     # News
 

@@ -80,6 +80,15 @@ class PromptHeartbeats:
         self._held.news_for_member(group_id, member_id)
         self._held.forget_member(group_id, member_id)
 
+    def skip_time_of_member(self, group_id: str, member_id: str, by: Millis) -> None:
+        """Hold a member's heartbeat for as much real time as before, although the clock is about to jump by `by`."""
+        self._held.skip_time_of_member(group_id, member_id, by)
+
+    def skip_time_of_classic_member(self, member: ClassicMemberFacts, group_id: str, by: Millis) -> None:
+        """Do the same for a classic member, whose heartbeats tell its interval."""
+        member.heartbeats.skip_time(by)
+        self._held.skip_time_of_member(group_id, member.member_id, by)
+
     # News, from the rules
 
     def news_for_group(self, group_id: str) -> None:

@@ -383,6 +383,23 @@ class CheckedCoordinator:
         self._holding.pop(token, None)
         return self._take(self.machine.disconnected(token, now), waiting_group(token), now)
 
+    def expire_member(self, group_id: str, member_id: str, now: Millis) -> Effects:
+        """Remove a member as if its session had expired."""
+        self._observations.happened(group_id, "expired")
+        return self._take(self.machine.expire_member(group_id, member_id, now), (group_id,), now)
+
+    def skip_time(
+        self, by: Millis, connected: Set[tuple[str, str]], dead: Set[tuple[str, str]], now: Millis
+    ) -> Set[Timer]:
+        """Prepare for a jump of the clock: record whose deadlines move."""
+        postponed = self.machine.skip_time(by, connected, dead, now)
+        self._seen.skip_time(by, connected, postponed)
+        held = {held.token: held for held in self.machine.held}
+        for token, first in self._holding.items():
+            if first is not held.get(token):
+                first.due_at += by
+        return postponed
+
     # Held heartbeats
 
     def answer_news(self, now: Millis) -> Effects:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from kohort.coordinator import GroupState, MetadataImage, SessionTimeout, Timer
 from kohort.coordinator.classic import ClassicGroup
@@ -93,6 +93,15 @@ class ObservedGroups:
     def heard(self, group_id: str, member_id: str, now: Millis) -> None:
         """Record a contact of a member of a classic group."""
         self._heard[group_id][member_id] = now
+
+    def skip_time(self, by: Millis, connected: Set[tuple[str, str]], postponed: Set[Timer]) -> None:
+        """Record that the clock is about to jump: connected members and postponed timers get more time."""
+        for group_id, heard in self._heard.items():
+            for member_id in heard:
+                if (group_id, member_id) in connected:
+                    heard[member_id] += by
+        for timer in postponed & self.timers.keys():
+            self.timers[timer] += by
 
     def forget(self, group_id: str) -> None:
         """Forget a consumer group that was deleted or became a classic group."""

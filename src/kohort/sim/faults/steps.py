@@ -12,6 +12,7 @@ from kohort.model import TopicPartition
 from kohort.sim.environment import Blocked, Database, FilesDisk
 from kohort.sim.faults.bad_clients import send_all_bad_requests, send_bad_request
 from kohort.sim.faults.leader_moves import move_leader
+from kohort.sim.faults.skipped_time import let_time_jump
 from kohort.sim.processes import LEASE, Application, KillableAdmin, WorldState
 from kohort.sim.steps import (
     BrokerClockJump,
@@ -19,6 +20,7 @@ from kohort.sim.steps import (
     BrokerKill,
     BrokerKillAfterJoinPhase,
     BrokerPowerOff,
+    BrokersSkipTime,
     BrokerStep,
     BrokerSuspend,
     BrokerTerminate,
@@ -86,6 +88,8 @@ def _change_environment(world: WorldState, step: EnvironmentStep) -> bool:
         case BrokerClockJump():
             clocks = world.brokers.clocks
             clocks[step.broker] = max(-_CLOCK, min(_CLOCK, clocks[step.broker] + step.seconds))
+        case BrokersSkipTime():
+            return let_time_jump(world, step.seconds)
         case BrokerKillAfterJoinPhase():
             world.planned_kills += 1
         case MessageFault():

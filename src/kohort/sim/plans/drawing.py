@@ -15,7 +15,7 @@ from random import Random
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.faultless import FAULTLESS_EVERY, make_faultless
+from kohort.sim.plans.faultless import FAULTLESS_EVERY, is_faultless, make_faultless
 from kohort.sim.plans.message_fault_drawing import add_message_faults
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
@@ -26,6 +26,7 @@ from kohort.sim.steps import (
     BrokerKill,
     BrokerKillAfterJoinPhase,
     BrokerPowerOff,
+    BrokersSkipTime,
     BrokerSuspend,
     BrokerTerminate,
     DiskBitFlip,
@@ -129,6 +130,8 @@ as a long one, and ten short worlds cost as much as one long one.
 PLAIN_EVERY = 4
 """In one of this many seeds brokers answer heartbeats at once and rely on session timeouts, like Apache Kafka."""
 
+SKIPS_EVERY = 7
+"""In one of this many seeds time is skipped, unless it is a calm one or one without faults."""
 DATABASE_EVERY = 11
 """One of this many seeds has its log in a database, unless the log is in files."""
 
@@ -170,6 +173,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
         make_faultless(plan, Random(f"faultless {seed}"))
     add_security(plan, TOPICS, Random(f"security {seed}"))
+    if seed % SKIPS_EVERY == SKIPS_EVERY - 1 and not (plan.is_calm or is_faultless(plan)):
+        _add_skipped_time(plan, Random(f"skipped {seed}"))
     return plan
 
 
@@ -277,6 +282,14 @@ def _add_disconnections(plan: Plan, rng: Random) -> None:
     for _ in range(rng.choice([0, 1, 2, 5])):
         at, seconds = rng.uniform(0.0, plan.seconds), rng.choice([0.3, 4.0, 15.0])
         plan.steps.append(BrokerDisconnectDatabase(round(at, 3), rng.randrange(plan.brokers), seconds))
+    sort(plan.steps)
+
+
+def _add_skipped_time(plan: Plan, rng: Random) -> None:
+    """Add jumps of the brokers' clocks, of which some are longer than all sessions and rebalance timeouts."""
+    for _ in range(rng.choice([2, 5, 12])):
+        at, seconds = rng.uniform(0.0, plan.seconds), rng.choice([1.0, 10.0, 45.0, 600.0])
+        plan.steps.append(BrokersSkipTime(round(at, 3), seconds))
     sort(plan.steps)
 
 

@@ -14,13 +14,14 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kohort.broker import Broker, BrokerOptions, Clock
+from kohort.broker import Broker, BrokerOptions
 from kohort.broker.cluster import DirectoryCluster
 from kohort.broker.logs import Leadership
 from kohort.coordinator import GroupShard
 from kohort.log.cluster import ProcessIdentity
 from kohort.model import Millis
 from kohort.sim.environment import Agenda, DatabaseStore, Disk, Network, Process, SimulatedStore
+from kohort.testing import ControlledClock
 
 FIRST_PORT = 9001
 SHARDS = 3
@@ -43,6 +44,7 @@ class SimulatedBroker(Broker):
     """Production's broker with the world's time and ids, and with observed coordinators."""
 
     observations: Observations
+    controlled: ControlledClock
     owns: Callable[[], bool]
     kill: Callable[[ProcessIdentity], None]
     """Callback that kills the process of another broker."""
@@ -79,6 +81,8 @@ class Brokers:
         self.processes = [Process(f"broker-{number + 1}", agenda, network, failed) for number in range(brokers)]
         self.clocks = [0.0] * brokers
         """Error of each machine's clock in seconds; a broker reads it once, when it starts."""
+        self.ahead: Millis = 0
+        """Time that was skipped on the clocks of all brokers."""
         self.takeovers = 0
         self.restart_delay = 0.0
         """Time in seconds without a broker after which one is started."""
@@ -161,11 +165,15 @@ class Brokers:
         assert loop is not None
         store = self._stores[number] = self.disk.open(self._rng, number + 1, loop.time)
         wrong = self.clocks[number]
+        clock = ControlledClock(lambda: Millis((loop.time() + wrong) * 1000))
+        if self.ahead:
+            clock.jump(self.ahead)
         broker = SimulatedBroker(
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings),
             store,
-            Clock(lambda: Millis((loop.time() + wrong) * 1000)),
+            clock,
         )
+        broker.controlled = clock
         broker.owns = partial(self._owns, number, store)
         if not isinstance(store, DatabaseStore):  # that one checks its own lease
             # A broker that has lost its lease must not answer, because its state may be outdated.
