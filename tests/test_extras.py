@@ -39,9 +39,6 @@ PARTS = {
     "kohort.lab": {"lab"},
     "kohort.log.postgres": {"postgres"},
     "kohort.recorder.views.picture": {"pictures"},
-    "kohort.schema_registry.avro": {"avro"},
-    "kohort.schema_registry.json_schema": {"json-schema"},
-    "kohort.schema_registry.protobuf": {"protobuf"},
     "pyspark_kohort": {"spark"},
     "pyspark_kohort.sinks.delta": {"delta"},
     "pyspark_kohort.sinks.iceberg": {"iceberg"},
@@ -49,12 +46,13 @@ PARTS = {
 }
 """Extras of each package or module that needs some; the longest name counts."""
 
-OTHER_CLIENTS = {
+INSTALLED_BY_USERS = {
     "kohort.lab.clients.aiokafka_member": "aiokafka",
     "kohort.lab.clients.kafka_python_member": "kafka-python",
     "kohort.lab.clients.librdkafka_member": "confluent-kafka",
+    "kohort.testing.plugin": "pytest",
 }
-"""Members of the laboratory that are other clients: the user installs the client that an experiment measures."""
+"""What users have anyway: the clients that an experiment of the laboratory measures, and pytest, whose plugin it is."""
 
 NOT_IMPORTED = {
     ("analytics", "pandas"): "PySpark requires it for functions of Arrow batches",
@@ -137,7 +135,7 @@ def imported(module: str) -> frozenset[str]:
 
 def test_each_module_imports_only_what_its_extras_bring() -> None:
     missing = []
-    for module in MODULES.keys() - OTHER_CLIENTS.keys():
+    for module in MODULES.keys() - INSTALLED_BY_USERS.keys():
         allowed = BASE.union(*(included(extra) for extra in extras_of(module)))
         missing += [(module, package) for package in imported(module) if not distributions_of(package) & allowed]
     assert sorted(missing) == []
@@ -210,7 +208,7 @@ def test_all_modules_of_a_part_can_be_imported_with_its_extra_alone(extra: str |
     expected = set() if extra is None else {extra}
     part = [
         name
-        for name in MODULES.keys() - OTHER_CLIENTS.keys()
+        for name in MODULES.keys() - INSTALLED_BY_USERS.keys()
         if extras_of(name) == expected and not name.endswith("__main__")  # which would run the program
     ]
     wanted = [*PROJECT["dependencies"], *(requirements(extra) if extra else [])]

@@ -213,7 +213,6 @@ CLOSED_ROOMS = frozenset(
         "kohort.recorder",
         "kohort.recorder.views",
         "kohort.requests",
-        "kohort.schema_registry",
         "kohort.security",
         "kohort.security.sasl",
         "kohort.sim",

@@ -5,10 +5,10 @@ records, replies and timers, and the events for the recorder (`kohort.group_even
 themselves are in the rooms `classic` and `consumer`.
 """
 
-from kohort.coordinator.classic import GroupState
+from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
-from kohort.coordinator.consumer import PartitionExtent
+from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.heartbeat_contents import has_no_news
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
@@ -25,7 +25,9 @@ from kohort.coordinator.timers import (
 from kohort.coordinator.topic_metadata import MetadataImage, Topic
 
 __all__ = [
+    "ClassicGroup",
     "ClientKind",
+    "ConsumerGroup",
     "Effects",
     "GroupConfig",
     "GroupSettings",

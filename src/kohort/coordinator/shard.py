@@ -102,6 +102,10 @@ class GroupShard:
         """The consumer groups by ID, for inspection."""
         return {group_id: group for group_id, group in self._groups.by_id.items() if isinstance(group, ConsumerGroup)}
 
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """Return a group, for inspection; None if it does not exist."""
+        return self._groups.get(group_id)
+
     def members(self, group_id: str) -> Collection[str]:
         """Return the IDs of a group's members; empty if the group does not exist."""
         group = self._groups.get(group_id)

@@ -71,6 +71,11 @@ class Journal:
         """Earliest time at which `expire` would complete a record or forget a group; None if there is none."""
         return min((due for group in self._groups.values() if (due := self._due(group)) is not None), default=None)
 
+    @property
+    def unfinished(self) -> list[RebalanceRecord]:
+        """Rebalances that are over, and whose records still wait for the first reads of some partitions."""
+        return [group.written.finish() for group in self._groups.values() if group.written is not None]
+
     def observe(self, event: GroupEvent, now: Millis) -> list[RebalanceRecord]:
         """Process an event of the coordinator."""
         finished: list[RebalanceRecord | None]

@@ -19,13 +19,26 @@ if TYPE_CHECKING:
         RecordsAppended,
         RequestReceived,
     )
+    from kohort.testing.group import Group
+    from kohort.testing.group_view import CommitView, GroupView, MemberView
     from kohort.testing.taps import TappedBroker
+    from kohort.testing.topic import Topic
+    from kohort.testing.waiting import WaitTimeoutError
+    from kohort.testing.workspace import Workspace
 else:
     __getattr__ = on_demand(
         __name__,
         {
-            "broker": ("Broker", "Cluster"),
-            "clock": ("ControlledClock", "MemberKey", "change_rate", "skip_time"),
+            "broker": (
+                "Broker",
+                "Cluster",
+            ),
+            "clock": (
+                "ControlledClock",
+                "MemberKey",
+                "change_rate",
+                "skip_time",
+            ),
             "events": (
                 "AnswerLost",
                 "AnswerSent",
@@ -38,7 +51,16 @@ else:
                 "RecordsAppended",
                 "RequestReceived",
             ),
+            "group": ("Group",),
+            "group_view": (
+                "CommitView",
+                "GroupView",
+                "MemberView",
+            ),
             "taps": ("TappedBroker",),
+            "topic": ("Topic",),
+            "waiting": ("WaitTimeoutError",),
+            "workspace": ("Workspace",),
         },
     )
 
@@ -47,17 +69,24 @@ __all__ = [
     "AnswerSent",
     "Broker",
     "Cluster",
+    "CommitView",
     "ConnectionClosed",
     "ConnectionOpened",
     "ControlledClock",
     "Event",
+    "Group",
     "GroupChanged",
+    "GroupView",
     "KitActed",
     "MemberKey",
+    "MemberView",
     "Observer",
     "RecordsAppended",
     "RequestReceived",
     "TappedBroker",
+    "Topic",
+    "WaitTimeoutError",
+    "Workspace",
     "change_rate",
     "skip_time",
 ]

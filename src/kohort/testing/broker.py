@@ -10,6 +10,7 @@ broker's. Every method may be called from any thread.
     host, port                      of the first broker
     start(), stop()                 what `with` does
     create_topic(name, partitions)  returns when clients can use it
+    topic(name), group(id)          what a test does with them: produce, read, wait (`Topic`, `Group`)
     observe(observer)               call it with each event (`kohort.testing.Event`) from now on
     unobserve(observer)             no longer
     journal                         the rebalances that are complete, as `kohort rebalances` shows them
@@ -40,8 +41,10 @@ from kohort.recorder import RebalanceRecord
 from kohort.security import Secret
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from kohort.testing.events import Observer
+from kohort.testing.group import Group
 from kohort.testing.loop_thread import LoopThread
 from kohort.testing.taps import TappedBroker
+from kohort.testing.topic import Topic
 
 _T = TypeVar("_T")
 
@@ -242,6 +245,14 @@ class _Brokers:
         await self._settle(name)
         return topic.topic_id
 
+    def topic(self, name: str) -> Topic:
+        """Return the name with methods to write and read records, and to wait for them. It may not exist yet."""
+        return Topic(name, self)
+
+    def group(self, group_id: str) -> Group:
+        """Return the group ID with methods to wait until the group is as expected. It may not exist yet."""
+        return Group(group_id, self)
+
     def observe(self, observer: Observer) -> None:
         """Call `observer` with each event of the brokers from now on, on their event loop."""
 
@@ -267,6 +278,16 @@ class _Brokers:
         """The rebalances that are complete, the earliest of each broker first."""
         return self._run(lambda: [record for node in self.nodes for record in node.rebalances])
 
+    @property
+    def rebalances(self) -> list[RebalanceRecord]:
+        """The rebalances that are over, the earliest first; the last of a group may still lack some first reads."""
+
+        def of_all() -> list[RebalanceRecord]:
+            found = [record for node in self.nodes for record in (*node.rebalances, *node.journal.unfinished)]
+            return sorted((record for record in found if record.is_rebalance), key=lambda record: record.ended_at)
+
+        return self._run(of_all)
+
     # For other parts of the kit
 
     def _run(self, function: Callable[[], _T]) -> _T:
@@ -284,6 +305,16 @@ class _Brokers:
             work.close()
             raise
         return thread.begin(work).result()
+
+    async def _awaited(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the event loop of the brokers, and return its result to another event loop."""
+        try:
+            thread = self._running
+            self._raise_failure(thread)
+        except BaseException:
+            work.close()
+            raise
+        return await asyncio.wrap_future(thread.begin(work))
 
     @property
     def _running(self) -> LoopThread:

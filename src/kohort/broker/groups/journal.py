@@ -50,6 +50,11 @@ class BrokerJournal:
         """Whether some partition is dark; only then does the recorder need to know about fetches."""
         return self._journal.watching
 
+    @property
+    def unfinished(self) -> list[RebalanceRecord]:
+        """Rebalances that are over, and whose records still wait for the first reads of some partitions."""
+        return self._journal.unfinished
+
     def observe(self, event: GroupEvent, now: Millis) -> None:
         """Pass an event of a group to the recorder."""
         fresh = self._journal.observe(event, now)

@@ -20,6 +20,8 @@ from kohort.broker.groups.loading import load
 from kohort.broker.groups.timers import Timers
 from kohort.broker.logs import GroupCommit, Writer
 from kohort.coordinator import (
+    ClassicGroup,
+    ConsumerGroup,
     Effects,
     GroupShard,
     HeldHeartbeat,
@@ -169,6 +171,10 @@ class Shard:
         if self.ready:
             now = self._broker.now()
             self._apply(self._machine.disconnected(token, now), now)
+
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """Return a group, for inspection; None if it does not exist, or this shard is not ready."""
+        return self._machine.group(group_id) if self.ready else None
 
     def members(self, group_id: str) -> Collection[str]:
         """Return the member IDs of a group."""
