@@ -225,6 +225,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.sim.runs",
         "kohort.sim.world",
         "kohort.testing",
+        "kohort.testing.invariants",
         "kohort.wire",
         "kohort.wire.api",
         "kohort.wire.batches",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from kohort.testing.group import Group
     from kohort.testing.group_view import CommitView, GroupView, MemberView
+    from kohort.testing.invariants import Checks, Fault, Invariant, Limits, Violation
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
     from kohort.testing.waiting import WaitTimeoutError
@@ -57,6 +58,7 @@ else:
                 "GroupView",
                 "MemberView",
             ),
+            "invariants": ("Checks", "Fault", "Invariant", "Limits", "Violation"),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "waiting": ("WaitTimeoutError",),
@@ -68,16 +70,20 @@ __all__ = [
     "AnswerLost",
     "AnswerSent",
     "Broker",
+    "Checks",
     "Cluster",
     "CommitView",
     "ConnectionClosed",
     "ConnectionOpened",
     "ControlledClock",
     "Event",
+    "Fault",
     "Group",
     "GroupChanged",
     "GroupView",
+    "Invariant",
     "KitActed",
+    "Limits",
     "MemberKey",
     "MemberView",
     "Observer",
@@ -85,6 +91,7 @@ __all__ = [
     "RequestReceived",
     "TappedBroker",
     "Topic",
+    "Violation",
     "WaitTimeoutError",
     "Workspace",
     "change_rate",

@@ -1,0 +1,91 @@
+"""Requests that are refused for good, and go on: the client ignores that it is fenced."""
+
+from dataclasses import dataclass
+
+from kohort.errors import ErrorCode
+from kohort.testing.events import AnswerSent, RequestReceived
+from kohort.testing.invariants.scene import Scene
+from kohort.testing.invariants.state import Asked, Recent
+from kohort.testing.invariants.violation import Fault, Invariant
+
+_FINAL = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.STALE_MEMBER_EPOCH,
+}
+"""Errors after which the same request can never succeed."""
+_MOST = 256
+"""Clients that are refused at the same time are few; one that is forgotten is only found later."""
+
+
+@dataclass(slots=True)
+class _Refused:
+    """What was refused first, and how often it was repeated after that answer."""
+
+    answer: AnswerSent
+    request: RequestReceived
+    code: ErrorCode
+    times: int = 0
+
+
+class Refusals:
+    """Refused requests by group, client, member ID, generation and kind."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._refused: Recent[tuple[str, str, str, int | None, str], _Refused] = Recent(_MOST)
+
+    def arrived(
+        self, asked: Asked, group: str, member_id: str, generation: int | None, *, is_commit: bool = False
+    ) -> None:
+        """Count a request that repeats a refused one."""
+        event = asked.event
+        key = group, event.client_id, member_id, generation, type(event.request).__name__
+        refused = self._refused.get(key)
+        if refused is None:
+            return
+        if len(self._scene.connections[event.connection].asked) > 1:
+            return  # sent before the answer to another one: its client may not know of the refusal
+        refused.times += 1
+        limits, lasted = self._scene.limits, event.at - refused.answer.at
+        most = limits.commit_repeats if is_commit else limits.repeats
+        if refused.times < most and (refused.times < limits.slow_repeats or lasted < self._patience(group, member_id)):
+            return
+        name = key[-1].removesuffix("Request")
+        whose = "its member id alone" if generation is None else f"generation or epoch {generation}"
+        self._scene.report(
+            Invariant.FENCED_MEMBERS_JOIN,
+            Fault.CLIENT,
+            group,
+            event.client_id,
+            f"Client {event.client_id!r} sent {name} as member {member_id!r} of group {group} {refused.times + 1} times"
+            f" with {whose}, for {lasted} ms after the answer {refused.code.name}, and did not join again.",
+            "The answer says that this member or generation is over; only a new join can succeed.",
+            (refused.request, refused.answer, event),
+            key=f"{member_id} {generation} {name}",
+        )
+
+    def answered(
+        self, asked: Asked, answer: AnswerSent, group: str, member_id: str, generation: int | None, code: int
+    ) -> None:
+        """Record the error code of an answer that the client received."""
+        if code not in _FINAL or not member_id:
+            return
+        event = asked.event
+        key = group, event.client_id, member_id, generation, type(event.request).__name__
+        if key not in self._refused:
+            self._refused[key] = _Refused(answer, event, ErrorCode(code))
+
+    def joined(self, group: str, client_id: str) -> None:
+        """Forget what was refused to a client that joins again."""
+        for key in [key for key in self._refused if key[0] == group and key[1] == client_id]:
+            del self._refused[key]
+
+    def _patience(self, group: str, member_id: str) -> int:
+        """Return the time within which a client must react: its application may be busy until it must poll."""
+        found = self._scene.groups.get(group)
+        member = None if found is None else found.members.get(member_id)
+        patience = self._scene.limits.patience_ms
+        return patience if member is None or member.rebalance_ms is None else max(patience, member.rebalance_ms)

@@ -1,0 +1,426 @@
+"""The rules of classic groups: each finds its bug, and leaves an honest client alone."""
+
+from kohort.coordinator import Record
+from kohort.errors import ErrorCode
+from kohort.group_events import Cause
+from kohort.model import TopicPartition
+from kohort.testing.invariants import Invariant, Limits
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.testing.invariants.stream import SESSION_MS, Stream, tp
+
+UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+ILLEGAL = ErrorCode.ILLEGAL_GENERATION
+REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_an_honest_group_breaks_nothing() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a, b = stream.peer("a"), stream.peer("b")
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0), tp(1), plan={"a-1": [tp(0), tp(1)]})
+    a.beats("a-1", 1)
+    a.beats("a-1", 1, REBALANCE)
+    a.joins("a-1", 2, known=True)
+    b.joins("b-1", 2)
+    a.syncs("a-1", 2, tp(0), plan={"a-1": [tp(0)], "b-1": [tp(1)]})
+    b.syncs("b-1", 2, tp(1))
+    for _ in range(20):
+        a.beats("a-1", 2)
+        b.beats("b-1", 2)
+        stream.passes(3_000)
+    stream.ends()
+    assert stream.broken() == []
+
+
+def test_a_leader_that_assigns_a_partition_twice_is_found() -> None:
+    # KAFKA-7026: after a missed generation, the sticky assignor gave one partition to two members.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0), plan={"a-1": [tp(0)], "b-1": [tp(0)]})
+    assert stream.broken() == [(Invariant.ONE_OWNER, "client")]
+
+
+def test_a_coordinator_that_changes_an_assignment_is_found() -> None:
+    stream = Stream()
+    a, b = stream.peer("a"), stream.peer("b")
+    a.joins("a-1", 1)
+    b.joins("b-1", 1)
+    a.syncs("a-1", 1, tp(0), plan={"a-1": [tp(0)], "b-1": [tp(1)]})
+    b.syncs("b-1", 1, tp(0))
+    assert stream.broken() == [(Invariant.COMPUTED_ASSIGNMENT, "broker")]
+
+
+def test_a_leader_that_assigns_what_nobody_subscribes_to_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0, "other"), plan={"a-1": [tp(0, "other")]})
+    assert stream.broken() == [(Invariant.SUBSCRIBED_ASSIGNMENT, "client")]
+
+
+def cooperative(owned: int, moved_to: str) -> Stream:
+    """Two members of which `a-1` owned a partition, which the leader gives to `moved_to` in the next generation."""
+    stream = Stream()
+    a, b = stream.peer("a"), stream.peer("b")
+    a.joins("a-1", 2, assignor="cooperative-sticky", owned=[tp(owned)], owned_in=1)
+    b.joins("b-1", 2, assignor="cooperative-sticky", owned_in=1)
+    plan: dict[str, list[TopicPartition]] = {"a-1": [], "b-1": []}
+    plan[moved_to].append(tp(0))
+    a.syncs("a-1", 2, *plan["a-1"], plan=plan)
+    return stream
+
+
+def test_a_leader_that_moves_a_partition_in_one_step_is_found() -> None:
+    assert cooperative(0, "b-1").broken() == [(Invariant.TWO_STEP_MOVES, "client")]
+    assert cooperative(0, "a-1").broken() == []
+    assert cooperative(1, "b-1").broken() == []
+
+
+def test_a_client_that_goes_on_in_a_generation_that_is_over_is_found() -> None:
+    # librdkafka issue 4059, Sarama: no join after ILLEGAL_GENERATION.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    for _ in range(11):
+        a.beats("a-1", 1, ILLEGAL)
+    assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
+    assert "11 times" in stream.found[0].what
+
+
+def test_a_client_that_ignores_unknown_member_id_for_long_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    for _ in range(4):
+        a.beats("a-1", 1, UNKNOWN)
+        stream.passes(SESSION_MS)
+    assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
+
+
+def test_a_client_that_joins_again_after_a_refusal_is_honest() -> None:
+    stream = Stream()
+    a = stream.peer()
+    for generation in range(1, 30):
+        a.joins("a-1", generation, known=generation > 1)
+        a.beats("a-1", generation, ILLEGAL)
+    assert stream.broken() == []
+
+
+def test_requests_that_were_sent_before_the_refusal_arrived_are_honest() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.commits(0, "a-1", 1, code=ILLEGAL)
+    sent = [a.sends(commit) for commit in [_commit()] * 50]
+    for request_id in sent:
+        a.gets(request_id, _refused())
+    assert stream.broken() == []
+
+
+def test_a_refusal_whose_answer_was_lost_is_not_held_against_the_client() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    for _ in range(50):
+        beat = a.sends(HeartbeatRequest(group_id="g", generation_id=1, member_id="a-1"))
+        a.loses(beat, HeartbeatResponse(error_code=ILLEGAL))
+    assert stream.broken() == []
+
+
+def test_a_member_without_its_generation_is_found() -> None:
+    # aiokafka issue 727: heartbeats and commits with generation -1 after the SyncGroup.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    a.beats("a-1", -1, ILLEGAL)
+    assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")]
+
+
+def test_a_member_that_uses_a_generation_before_it_has_it_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.beats("a-1", 2, ILLEGAL)
+    assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")]
+
+
+def test_a_generation_that_falls_is_found() -> None:
+    stream = Stream()
+    key = GroupMetadataKey(group="g")
+    stream.stores(Record(key, GroupMetadataValue(generation=5)))
+    stream.peer().joins("a-1", 4)
+    assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
+    stream = Stream()
+    stream.stores(Record(key, GroupMetadataValue(generation=5)))
+    stream.stores(Record(key, GroupMetadataValue(generation=4)))
+    assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
+
+
+def test_a_generation_may_begin_anew_after_the_group_was_deleted_or_restored() -> None:
+    stream = Stream()
+    key = GroupMetadataKey(group="g")
+    stream.stores(Record(key, GroupMetadataValue(generation=5)))
+    stream.stores(Record(key, None))
+    stream.stores(Record(key, GroupMetadataValue(generation=1)))
+    stream.acts("a snapshot is restored", groups=["g"])
+    stream.stores(Record(key, GroupMetadataValue(generation=0)))
+    assert stream.broken() == []
+
+
+def test_a_client_that_never_uses_the_member_id_that_it_was_handed_is_found() -> None:
+    # KAFKA-7610: every retry without a member id leaves another ghost.
+    stream = Stream()
+    a = stream.peer()
+    for number in range(12):
+        a.joins(f"a-{number}", -1, code=ErrorCode.MEMBER_ID_REQUIRED)
+    assert stream.broken() == [(Invariant.KEPT_MEMBER_ID, "client")]
+
+
+def test_a_client_that_joins_with_the_id_that_it_was_handed_is_honest() -> None:
+    stream = Stream()
+    a = stream.peer()
+    for number in range(12):
+        a.joins(f"a-{number}", -1, code=ErrorCode.MEMBER_ID_REQUIRED)
+        a.joins(f"a-{number}", number, known=True)
+    assert stream.broken() == []
+
+
+def test_a_client_that_joins_under_a_new_id_and_leaves_its_old_member_behind_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.joins("a-2", 2)
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == [(Invariant.KEPT_MEMBER_ID, "client")]
+
+
+def test_members_that_share_a_connection_are_not_ghosts() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.joins("a-2", 2)
+    a.beats("a-1", 1, REBALANCE)
+    a.closes()
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == []
+
+
+def test_a_member_that_never_sends_sync_group_is_found() -> None:
+    # KAFKA-12890 is the coordinator's side of it.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.fetches(0)
+    stream.gone("a-1", Cause.SYNC_MISSED)
+    assert stream.broken() == [(Invariant.SYNC_AFTER_JOIN, "client")]
+
+
+def test_a_member_that_is_silent_after_its_join_may_be_suspended_or_dead() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    stream.gone("a-1", Cause.SYNC_MISSED)
+    assert stream.broken() == [(Invariant.SYNC_AFTER_JOIN, "undecided")]
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.closes()
+    stream.gone("a-1", Cause.SYNC_MISSED)
+    assert stream.broken() == []
+
+
+def test_a_member_that_sends_heartbeats_and_ignores_a_rebalance_is_found() -> None:
+    # kafka-python issue 1628: the heartbeat thread lives, the consumer is in a deadlock.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    for _ in range(4):
+        a.beats("a-1", 1, REBALANCE)
+        stream.passes(3_000)
+    stream.gone("a-1", Cause.REBALANCE_TIMEOUT)
+    assert stream.broken() == [(Invariant.JOINED_REBALANCES, "client")]
+
+
+def test_a_member_that_was_not_told_of_the_rebalance_is_not_blamed() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.REBALANCE_TIMEOUT)
+    assert stream.broken() == []
+
+
+def test_a_member_that_is_expired_although_it_sends_heartbeats_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.beats("a-1", 1)
+    stream.passes(SESSION_MS // 2)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == [(Invariant.LIVING_MEMBERS, "broker")]
+
+
+def test_a_member_that_the_kit_expires_is_nobodys_fault() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.beats("a-1", 1)
+    stream.acts("expires member a-1")
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == []
+
+
+def test_a_client_that_reads_and_sends_no_heartbeats_is_found() -> None:
+    # kafka-python issue 2064: the heartbeat thread waits for a lock for ever.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    for offset in range(10):
+        stream.passes(SESSION_MS // 10)
+        a.fetches(offset, 1)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == [(Invariant.HEARTBEATS, "client")]
+
+
+def test_a_client_that_died_while_another_reads_is_not_blamed() -> None:
+    stream = Stream()
+    a, other = stream.peer("a"), stream.peer("b")
+    a.joins("a-1", 1)
+    a.closes()
+    for offset in range(10):
+        stream.passes(SESSION_MS // 10)
+        other.fetches(offset, 1)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == []
+
+
+def test_two_clients_with_one_instance_id_are_found() -> None:
+    # KAFKA-8500.
+    stream = Stream()
+    peers = [stream.peer("a"), stream.peer("b")]
+    peers[0].joins("m-0", 1, instance_id="i")
+    for number in range(1, 4):
+        stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, peers[(number - 1) % 2].client_id, "i")
+        peers[number % 2].joins(f"m-{number}", 1, instance_id="i")
+    assert stream.broken() == [(Invariant.ONE_INSTANCE, "client")]
+
+
+def test_a_static_member_that_restarts_often_is_honest() -> None:
+    stream = Stream()
+    for number in range(10):
+        peer = stream.peer("a")
+        if number:
+            stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, "a", "i")
+        peer.joins(f"m-{number}", 1, instance_id="i")
+        peer.syncs(f"m-{number}", 1, tp(0))
+        peer.closes()
+    assert stream.broken() == []
+
+
+def test_a_rebalance_without_a_join_is_found() -> None:
+    stream = Stream()
+    stream.peer().joins("a-1", 1)
+    stream.rebalances(Cause.MEMBER_JOINED)
+    assert stream.broken() == [(Invariant.CAUSED_REBALANCES, "broker")]
+
+
+def test_a_member_that_causes_one_rebalance_after_the_other_is_found() -> None:
+    # KAFKA-12898: owned partitions in another order looked like a change each time.
+    stream = Stream()
+    a = stream.peer()
+    for generation in range(1, 7):
+        asking = generation > 1
+        if asking:
+            request_id = a.sends(_join("a-1"))
+            stream.rebalances(Cause.OWNED_CHANGED, "a-1")
+            a.gets(request_id, _joined("a-1", generation))
+        else:
+            a.joins("a-1", generation)
+    assert stream.broken() == [(Invariant.NO_STORM, "client")]
+
+
+def test_members_that_start_one_after_the_other_are_no_storm() -> None:
+    stream = Stream()
+    for number in range(20):
+        peer = stream.peer(f"c{number}")
+        request_id = peer.sends(_join(""))
+        stream.rebalances(Cause.MEMBER_JOINED, f"m-{number}")
+        peer.gets(request_id, _joined(f"m-{number}", number + 1))
+    assert stream.broken() == []
+
+
+def test_a_partition_that_stays_unassigned_is_found() -> None:
+    stream = Stream(Limits(unassigned_ms=5_000))
+    stream.describes(2)
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0), tp(1))
+    a.joins("a-1", 2, known=True)
+    a.syncs("a-1", 2, tp(0), plan={"a-1": [tp(0)]})
+    for _ in range(4):
+        stream.passes(2_000)
+        a.beats("a-1", 2)
+    assert stream.broken() == [(Invariant.ASSIGNED_PARTITIONS, "undecided")]
+
+
+def test_a_new_partition_may_wait_until_members_learn_of_it() -> None:
+    stream = Stream(Limits(unassigned_ms=5_000))
+    stream.describes(1)
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    stream.describes(2)
+    for _ in range(10):
+        stream.passes(2_000)
+        a.beats("a-1", 1)
+    assert stream.broken() == []
+
+
+def test_time_that_the_kit_advances_leaves_no_partition_unassigned() -> None:
+    stream = Stream(Limits(unassigned_ms=5_000))
+    stream.describes(2)
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0), tp(1))
+    a.joins("a-1", 2, known=True)
+    stream.passes(60_000)
+    stream.acts("the clock advances by 60 s")
+    a.syncs("a-1", 2, tp(0), tp(1))
+    stream.ends()
+    assert stream.broken() == []
+
+
+def _commit() -> OffsetCommitRequest:
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=0)]
+    topics = [OffsetCommitRequestTopic(name="orders", partitions=partitions)]
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id="a-1", topics=topics)
+
+
+def _refused() -> OffsetCommitResponse:
+    partitions = [OffsetCommitResponsePartition(partition_index=0, error_code=ILLEGAL)]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="orders", partitions=partitions)])
+
+
+def _join(member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(group_id="g", session_timeout_ms=SESSION_MS, member_id=member_id, protocol_type="consumer")
+
+
+def _joined(member_id: str, generation: int) -> JoinGroupResponse:
+    return JoinGroupResponse(generation_id=generation, member_id=member_id)

@@ -1,0 +1,241 @@
+"""The rules of consumer groups (KIP-848): each finds its bug, and leaves an honest client alone."""
+
+from kohort.coordinator import Record
+from kohort.errors import ErrorCode
+from kohort.group_events import Cause
+from kohort.testing.invariants import Invariant, Limits
+from kohort.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    TopicPartitions,
+)
+from tests.testing.invariants.stream import GROUP, SESSION_MS, TOPIC_ID, Stream
+
+
+def group_record(epoch: int | None) -> Record:
+    value = None if epoch is None else ConsumerGroupMetadataValue(epoch=epoch)
+    return Record(ConsumerGroupMetadataKey(group_id=GROUP), value)
+
+
+def member_record(member_id: str, epoch: int, *partitions: int, since: int | None = None) -> Record:
+    epochs = [epoch if since is None else since] * len(partitions)
+    owned = TopicPartitions(topic_id=TOPIC_ID, partitions=list(partitions), assignment_epochs=epochs)
+    return Record(
+        ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id=member_id),
+        ConsumerGroupCurrentMemberAssignmentValue(member_epoch=epoch, assigned_partitions=[owned]),
+    )
+
+
+def removed(member_id: str) -> Record:
+    return Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id=member_id), None)
+
+
+def test_an_honest_group_breaks_nothing() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a, b = stream.peer("a"), stream.peer("b")
+    stream.stores(group_record(1), member_record("a", 1, 0, 1))
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, owned=[0, 1])
+    stream.stores(group_record(2))
+    b.heartbeats("b", 0, 2, assigned=[])
+    a.heartbeats("a", 1, assigned=[0])
+    stream.stores(member_record("a", 2, 0, since=1))
+    a.heartbeats("a", 1, 2, owned=[0])
+    stream.stores(member_record("b", 2, 1))
+    b.heartbeats("b", 2, assigned=[1])
+    b.heartbeats("b", 2, owned=[1])
+    a.fetches(0, 10)
+    a.commits(10, "a", 1)  # from the epoch on at which the partition was assigned (KIP-1251)
+    a.heartbeats("a", -1)
+    stream.ends()
+    assert stream.broken() == []
+
+
+def test_two_owners_of_a_partition_are_found() -> None:
+    # KAFKA-16147.
+    stream = Stream()
+    stream.stores(group_record(2), member_record("a", 1, 0), member_record("b", 2, 0))
+    assert stream.broken() == [(Invariant.ONE_OWNER, "broker")]
+
+
+def test_two_owners_at_one_epoch_are_found_even_one_after_the_other() -> None:
+    # KAFKA-19974.
+    stream = Stream()
+    stream.stores(group_record(2), member_record("a", 2, 0))
+    stream.stores(member_record("a", 2))
+    stream.stores(member_record("b", 2, 0))
+    assert stream.broken() == [(Invariant.ONE_OWNER, "broker")]
+
+
+def test_partitions_may_change_hands_within_one_batch_and_to_the_same_instance() -> None:
+    stream = Stream()
+    stream.stores(group_record(2), member_record("a", 1, 0))
+    stream.stores(member_record("b", 2, 0), member_record("a", 2))
+    static = ConsumerGroupMemberMetadataValue(instance_id="i")
+    for member_id in ("s-1", "s-2"):
+        key = ConsumerGroupMemberMetadataKey(group_id=GROUP, member_id=member_id)
+        stream.stores(Record(key, static), member_record(member_id, 2, 1))
+        stream.stores(removed(member_id))
+    assert stream.broken() == []
+
+
+def test_epochs_that_fall_are_found() -> None:
+    for records in (
+        (group_record(5), group_record(4)),
+        (group_record(5), member_record("a", 5), member_record("a", 4)),
+        (group_record(5), member_record("a", 6)),
+    ):
+        stream = Stream()
+        for record in records:
+            stream.stores(record)
+        assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
+
+
+def test_epochs_may_begin_anew_with_a_new_group_or_member() -> None:
+    stream = Stream()
+    stream.stores(group_record(5), member_record("a", 5))
+    stream.stores(removed("a"), group_record(None))
+    stream.stores(group_record(1), member_record("a", 1))
+    assert stream.broken() == []
+
+
+def test_an_answer_with_an_older_epoch_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.heartbeats("a", 0, 5)
+    a.heartbeats("a", 5, 4)
+    assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
+
+
+def test_a_member_that_joins_again_may_get_an_older_epoch() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.heartbeats("a", 0, 5)
+    a.heartbeats("a", 5, code=ErrorCode.FENCED_MEMBER_EPOCH)
+    a.heartbeats("a", 0, 4)
+    assert stream.broken() == []
+
+
+def test_an_epoch_that_no_answer_had_is_found() -> None:
+    # librdkafka issue 4672 applied the epoch of a heartbeat that was in flight.
+    stream = Stream()
+    a = stream.peer()
+    a.heartbeats("a", 0, 5)
+    a.heartbeats("a", 6, code=ErrorCode.FENCED_MEMBER_EPOCH)
+    assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")]
+
+
+def test_a_partition_that_was_never_assigned_is_found() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0])
+    a.heartbeats("a", 1, owned=[0, 1])
+    assert stream.broken() == [(Invariant.OWNED_FETCHES, "client")]
+
+
+def test_a_member_that_never_gives_up_a_partition_is_found() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, assigned=[0])
+    for _ in range(4):
+        a.heartbeats("a", 1)
+        stream.passes(3_000)
+    stream.gone("a", Cause.REBALANCE_TIMEOUT)
+    assert stream.broken() == [(Invariant.JOINED_REBALANCES, "client")]
+
+
+def test_a_member_that_was_not_told_to_give_up_is_not_blamed() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, assigned=[0], lost=True)
+    for _ in range(4):
+        a.heartbeats("a", 1)
+    stream.gone("a", Cause.REBALANCE_TIMEOUT)
+    assert stream.broken() == []
+
+
+def test_a_member_that_sends_its_old_epoch_for_ever_is_found() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.heartbeats("a", 0, 5)
+    for _ in range(11):
+        a.heartbeats("a", 5, code=ErrorCode.FENCED_MEMBER_EPOCH)
+    assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
+
+
+def test_an_accepted_commit_of_an_older_epoch_is_found() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0])
+    stream.stores(group_record(3), member_record("a", 3, 0, since=2))
+    a.commits(0, "a", 2)
+    assert stream.broken() == []
+    a.commits(0, "a", 1)
+    assert stream.broken() == [(Invariant.NO_FENCED_COMMIT, "broker")]
+
+
+def test_a_client_that_fetches_what_its_member_gave_up_is_found() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.fetches(0, 10, number=1)
+    a.heartbeats("a", 1, assigned=[0])
+    a.heartbeats("a", 1, 2, owned=[0])
+    a.fetches(10, number=1)  # in flight
+    assert stream.broken() == []
+    stream.passes(2_000)
+    a.fetches(10, number=1)
+    assert stream.broken() == [(Invariant.OWNED_FETCHES, "client")]
+
+
+def test_another_consumer_with_the_same_client_id_may_fetch_anything() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a, free = stream.peer("a"), stream.peer("a")
+    a.heartbeats("a", 0, 1, assigned=[0])
+    free.fetches(0, 10, number=1)
+    free.fetches(0, 10, number=0)
+    a.heartbeats("a", 1, assigned=[])
+    a.heartbeats("a", 1, 2, owned=[])
+    stream.passes(2_000)
+    free.fetches(10, number=0)
+    late = stream.peer("a")
+    late.fetches(10, number=0)
+    assert stream.broken() == []
+
+
+def test_a_member_that_was_fenced_and_not_told_may_go_on() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0])
+    a.fetches(0, 10)
+    stream.gone("a", Cause.SESSION_EXPIRED)
+    stream.passes(SESSION_MS)
+    a.fetches(10)
+    assert stream.broken() == []
+
+
+def test_a_coordinator_that_leaves_a_partition_unassigned_is_found() -> None:
+    stream = Stream(Limits(unassigned_ms=5_000))
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, 2, assigned=[0])
+    a.heartbeats("a", 2, owned=[0])
+    for _ in range(4):
+        stream.passes(2_000)
+        a.heartbeats("a", 2)
+    assert stream.broken() == [(Invariant.ASSIGNED_PARTITIONS, "broker")]
