@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kohort.client import ConsumerRecord, TimestampType
-from kohort.client.produce import murmur2
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.log import PartitionLog
 from kohort.log import Topic as StoredTopic
@@ -17,6 +15,9 @@ from kohort.model import UUID, Millis, TopicPartition
 from kohort.testing.taps import TappedBroker
 from kohort.testing.waiting import PATIENCE_S, Kit, blocking_hint, reached, until
 from kohort.wire.batches import Header, Record, decode_records, encode_batch, read_header
+
+if TYPE_CHECKING:
+    from kohort.client import ConsumerRecord
 
 _READ_BYTES = 1 << 20
 
@@ -89,6 +90,8 @@ class Topic(str):
 
     def _choose(self, key: bytes | None, count: int) -> int:
         if key is not None:
+            from kohort.client.produce import murmur2  # here, because a test may use another client
+
             return murmur2(key) % count
         self._next += 1
         return (self._next - 1) % count
@@ -151,6 +154,8 @@ class Topic(str):
 
 
 def _all_of(topic: str, partition: int, log: PartitionLog) -> Iterator[ConsumerRecord]:
+    from kohort.client import ConsumerRecord, TimestampType
+
     offset = log.start_offset
     while offset < log.stable_offset:
         for batch in log.read(offset, _READ_BYTES):
