@@ -47,7 +47,8 @@ def analyse(run: Run, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     """The command in this process, in the JVM of the other tests: one of its own takes twenty seconds of two cores."""
 
     @contextlib.contextmanager
-    def shared(master: str | None, name: str) -> Iterator[SparkSession]:
+    def shared(master: str | None, name: str, *, small: bool) -> Iterator[SparkSession]:
+        assert small, "the histories of these tests have a few dozen records"
         yield request.getfixturevalue("spark")
 
     monkeypatch.setattr("kohort.cli.analyse.running_spark", shared)

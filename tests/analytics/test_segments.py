@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from kohort.analytics import source
+from kohort.analytics import estimated_records, source
 from kohort.analytics.source import read_segment
 from kohort.errors import KohortError
 from kohort.wire.batches import encode_pairs
@@ -44,3 +46,19 @@ def test_a_segment_that_is_half_a_copy_is_refused(tmp_path: Path) -> None:
 def test_a_batch_may_be_larger_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_READ_AT_ONCE", 64)
     assert records(segment(tmp_path, 0, bytes(encode_pairs(BATCH, AT)) * 2)) == 6
+
+
+def test_the_size_of_a_history_is_known_before_it_is_read(tmp_path: Path) -> None:
+    whole = segment(tmp_path, 0, bytes(encode_pairs(BATCH, AT)) * 100)
+    assert 300 <= (estimated_records(None, str(tmp_path), None) or 0) < 1000
+    assert estimated_records(None, str(tmp_path), None, topic="__kohort_rebalances") == 0
+    whole.unlink()
+    assert estimated_records(None, str(tmp_path), None) == 0
+
+
+def test_the_size_of_an_archive_is_the_number_of_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    for name, rows in (("a.parquet", 3), ("day=1/b.parquet", 4)):
+        pq.write_table(pa.table({"offset": range(rows)}), tmp_path / name)
+    assert estimated_records(None, None, str(tmp_path)) == 7
+    assert estimated_records(None, None, "s3a://bucket/archive") is None

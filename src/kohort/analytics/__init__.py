@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from kohort.analytics.places import Destination, place
     from kohort.analytics.report import write_report
+    from kohort.analytics.source import estimated_records
     from kohort.analytics.stores import DeltaStore, Format, IcebergStore, ParquetStore, store
 else:
     __getattr__ = on_demand(
@@ -50,6 +51,7 @@ else:
                 "place",
             ),
             "report": ("write_report",),
+            "source": ("estimated_records",),
             "stores": (
                 "DeltaStore",
                 "Format",
@@ -72,6 +74,7 @@ __all__ = [
     "analyse",
     "analyse_journal",
     "ends_of_cluster",
+    "estimated_records",
     "from_cluster",
     "from_raw",
     "from_segments",

@@ -20,7 +20,7 @@ from kohort.analytics.arrow_functions import Mapped
 from kohort.analytics.schema import HISTORY_DDL, RAW
 from kohort.errors import ConfigError, KohortError
 from kohort.model import Millis, TopicPartition
-from pyspark_kohort.source import BatchReader
+from pyspark_kohort.source import BatchReader, Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
 _READ_AT_ONCE = 16 << 20
 _BYTES_WORTH_A_TASK = 16 << 20
+_BYTES_OF_A_RECORD = 100
+"""Size of a small record in a segment, with its part of a batch's header."""
 _DEFAULTS = {
     "subscribe": OFFSETS_TOPIC,
     "kafka.isolation.level": "read_committed",
@@ -49,6 +51,27 @@ Servers = str | Mapping[str, str]
 def options_of(servers: Servers) -> dict[str, str]:
     """Return options of `format("kohort")`."""
     return {"kafka.bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
+
+
+def estimated_records(
+    servers: Servers | None, segments: str | None, raw: str | None, topic: str = OFFSETS_TOPIC
+) -> int | None:
+    """Return about how many records of the topic an analysis of this source reads; None if only Spark can tell.
+
+    Compaction removes records of a cluster, so it has fewer than that. Raises KohortError if the
+    cluster cannot be asked.
+    """
+    if servers is not None:
+        reader = BatchReader.of(_DEFAULTS | options_of(servers) | {"subscribe": topic}, RAW.names)
+        ranges: Iterator[Range] = chain.from_iterable(task.value for task in reader.partitions())
+        return sum(part.size for part in ranges)
+    if segments is not None:
+        return sum(path.stat().st_size for path in Path(segments).glob(f"**/{topic}-*/*.log")) // _BYTES_OF_A_RECORD
+    if raw is None or not Path(raw).is_dir():
+        return None
+    from pyarrow.parquet import read_metadata
+
+    return sum(read_metadata(path).num_rows for path in Path(raw).glob("**/*.parquet"))
 
 
 def cluster_tasks(given: dict[str, str]) -> list[Task]:

@@ -21,7 +21,8 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "3g",
     # A job of a minute ends before the second compiler pays off: on two cores it used as much CPU as the tasks.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
+    # Classes fill more than the metaspace with which the JVM begins: each enlargement is a full collection.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC -XX:MetaspaceSize=256m",
     # Tables are small after commits are summed up: replanning each stage costs more than it could save.
     "spark.sql.adaptive.enabled": "false",
     # Several concurrent writers replace a sort of the whole history by the kind of its rows.
@@ -30,12 +31,19 @@ _LOCAL = {
     # A few per core are enough for the rows left after commits are summed up; Spark's default of 200 costs seconds.
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
+_LOCAL_SMALL = _LOCAL | {
+    # Compiling some forty plans took a third of the CPU time; few rows pass through each.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 @contextlib.contextmanager
-def running_spark(master: str | None, name: str) -> Iterator["SparkSession"]:
+def running_spark(master: str | None, name: str, *, small: bool = False) -> Iterator["SparkSession"]:
     """Yield a session that stops with the block; under `spark-submit`, the submitted one with its settings.
 
+    `small` chooses settings for a job of few rows, whose cost is mostly planning and start.
     Spark's processes write errors to stderr that a user cannot prevent, such as a broken pipe for
     each Python process that is released. Here they are written to a file, which is kept if Spark
     fails.
@@ -62,7 +70,7 @@ def running_spark(master: str | None, name: str) -> Iterator["SparkSession"]:
             interruption.on_begin(interrupted)
         try:
             with _stderr_into(log.fileno()):
-                spark = session(master or "local[*]", name, _LOCAL)
+                spark = session(master or "local[*]", name, _LOCAL_SMALL if small else _LOCAL)
         except KeyboardInterrupt:
             Path(log.name).unlink(missing_ok=True)
             raise
