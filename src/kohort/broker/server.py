@@ -174,7 +174,7 @@ class Broker:
             log.warning("%s Groups are assigned without the loads of other brokers.", self.inter_broker.problem)
         self._log_addresses()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
-        self._retention = Retention(self)
+        self.retention = Retention(self)
         self.loads = PartitionLoads(self)
         self.cleaner = Cleaner(self)
 
@@ -221,7 +221,7 @@ class Broker:
         self._stopped = True
         self.sockets.stop_listening()
         self._close_listeners()
-        self._retention.close()
+        self.retention.close()
         await self.loads.close()
         await self.cleaner.close()
         self.journal.close()

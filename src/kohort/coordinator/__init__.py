@@ -10,6 +10,7 @@ from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
+from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
@@ -29,6 +30,7 @@ __all__ = [
     "ClientKind",
     "ConsumerGroup",
     "Effects",
+    "Group",
     "GroupConfig",
     "GroupSettings",
     "GroupShard",

@@ -7,6 +7,8 @@ from kohort.on_demand import on_demand
 if TYPE_CHECKING:
     from kohort.testing.broker import Broker, Cluster
     from kohort.testing.clock import ControlledClock, MemberKey, change_rate, skip_time
+    from kohort.testing.controlled import Undoable
+    from kohort.testing.controls import Controls, Outage
     from kohort.testing.events import (
         AnswerLost,
         AnswerSent,
@@ -40,6 +42,11 @@ else:
                 "change_rate",
                 "skip_time",
             ),
+            "controlled": ("Undoable",),
+            "controls": (
+                "Controls",
+                "Outage",
+            ),
             "events": (
                 "AnswerLost",
                 "AnswerSent",
@@ -58,7 +65,13 @@ else:
                 "GroupView",
                 "MemberView",
             ),
-            "invariants": ("Checks", "Fault", "Invariant", "Limits", "Violation"),
+            "invariants": (
+                "Checks",
+                "Fault",
+                "Invariant",
+                "Limits",
+                "Violation",
+            ),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "waiting": ("WaitTimeoutError",),
@@ -76,6 +89,7 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionOpened",
     "ControlledClock",
+    "Controls",
     "Event",
     "Fault",
     "Group",
@@ -87,10 +101,12 @@ __all__ = [
     "MemberKey",
     "MemberView",
     "Observer",
+    "Outage",
     "RecordsAppended",
     "RequestReceived",
     "TappedBroker",
     "Topic",
+    "Undoable",
     "Violation",
     "WaitTimeoutError",
     "Workspace",

@@ -11,6 +11,7 @@ broker's. Every method may be called from any thread.
     start(), stop()                 what `with` does
     create_topic(name, partitions)  returns when clients can use it
     topic(name), group(id)          what a test does with them: produce, read, wait (`Topic`, `Group`)
+    advance(ms), expire_member, ... control time, members, coordinators and topics; see `kohort.testing.controlled`
     observe(observer)               call it with each event (`kohort.testing.Event`) from now on
     unobserve(observer)             no longer
     journal                         the rebalances that are complete, as `kohort rebalances` shows them
@@ -40,6 +41,9 @@ from kohort.log.cluster import Placement
 from kohort.recorder import RebalanceRecord
 from kohort.security import Secret
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from kohort.testing.clock import ControlledClock
+from kohort.testing.controlled import Controlled
+from kohort.testing.controls import Controls
 from kohort.testing.events import Observer
 from kohort.testing.group import Group
 from kohort.testing.loop_thread import LoopThread
@@ -65,7 +69,7 @@ _SALT = b"of the users of kohort.testing"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-class _Brokers:
+class _Brokers(Controlled):
     """What `Broker` and `Cluster` have in common."""
 
     def __init__(
@@ -80,6 +84,7 @@ class _Brokers:
         self._users = dict(users or {})
         self._observers = list(observers)
         self._thread: LoopThread | None = None
+        self._clock = ControlledClock()
         self.nodes: list[TappedBroker] = []
         """The brokers. They belong to the kit's event loop: use them inside `_run` and `_await` only."""
 
@@ -146,7 +151,9 @@ class _Brokers:
             self._raise_failure(thread)
 
     async def _begin(self) -> None:
+        self._clock = ControlledClock()
         self.nodes = self._new_nodes()
+        self._control = Controls(self.nodes, self._clock)
         for node in self.nodes:
             node.observers.extend(self._observers)
         started: list[TappedBroker] = []
@@ -369,7 +376,7 @@ class Broker(_Brokers):
         return self.nodes[0]
 
     def _new_nodes(self) -> list[TappedBroker]:
-        return [TappedBroker(self._options, self._store)]
+        return [TappedBroker(self._options, self._store, self._clock)]
 
 
 class Cluster(_Brokers):
@@ -412,7 +419,8 @@ class Cluster(_Brokers):
                     shared=True,
                     node_id=number,
                     settings={**_secured(self._users, self._host, port), **self._settings, **rack},
-                )
+                ),
+                clock=self._clock,
             )
             for number, (port, rack) in enumerate(zip(self._ports, self._racks, strict=True), 1)
         ]

@@ -70,8 +70,10 @@ def skip_time(
     A member that lives has as much real time for its next request as before: it is connected, and either waits for an
     answer, or was heard within the time in which it is due. The deadlines of all others pass, and of those in `dead`.
     """
+    # A coordinator that has just taken a group over may not have heard of its members yet, but the last one has.
+    connected = {member for broker in brokers for member in broker.member_connections.connected}
     for broker in brokers:
-        broker.groups.skip_time(by, broker.member_connections.connected, dead)
+        broker.groups.skip_time(by, connected, dead)
     clock.jump(by)
     for broker in brokers:
         broker.timers.clock_changed()

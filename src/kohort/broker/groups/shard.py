@@ -9,6 +9,7 @@ If an append fails, the shard is discarded and loaded again from the contents of
 import asyncio
 import logging
 from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, cast
@@ -23,6 +24,7 @@ from kohort.coordinator import (
     ClassicGroup,
     ConsumerGroup,
     Effects,
+    Group,
     GroupShard,
     HeldHeartbeat,
     HeldHeartbeatsDue,
@@ -194,6 +196,11 @@ class Shard:
             now = self._broker.now()
             self._apply(self._machine.connection_lost(group_id, member_id, now), now)
 
+    @property
+    def all_groups(self) -> Collection[Group]:
+        """All groups of the shard, for inspection."""
+        return [*self._machine.groups.values(), *self._machine.consumer_groups.values()] if self.ready else []
+
     def expire_member(self, group_id: str, member_id: str) -> None:
         """Remove a member as if its session had expired."""
         if self.ready:
@@ -310,7 +317,8 @@ class Shard:
     def _at_rate(self, response: Message) -> Message:
         """Return the answer for a client whose clock is real: intervals of the broker are shorter by the rate."""
         if isinstance(response, ConsumerGroupHeartbeatResponse) and response.heartbeat_interval_ms and self._rate:
-            return replace(response, heartbeat_interval_ms=max(1, int(response.heartbeat_interval_ms / self._rate)))
+            response = copy(response)
+            response.heartbeat_interval_ms = max(1, int(response.heartbeat_interval_ms / self._rate))
         return response
 
     def _refuse(self, waiter: Waiter) -> None:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from kohort.broker.logs.topics import Topics
 from kohort.log import LogStore, Topic
-from kohort.log.cluster import Leader, Node, PartitionId, Placement, Replicas
+from kohort.log.cluster import NOBODY, Leader, Node, PartitionId, Placement, Replicas
 
 
 class Dependencies(Protocol):
@@ -87,6 +87,8 @@ class SingleBroker:
 
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
+        self.unavailable: set[PartitionId] = set()
+        """Partitions without a leader: there are none, unless a test kit takes it away."""
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -104,10 +106,12 @@ class SingleBroker:
         return self._broker.node_id
 
     def leads(self, topic: Topic, partition: int) -> bool:
-        return True
+        return (topic.topic_id, partition) not in self.unavailable
 
     def leader(self, topic: Topic, partition: int) -> Leader:
         log = self._broker.topics.log(topic, partition)
+        if log is None and not self.leads(topic, partition):
+            return Leader(NOBODY, -1)
         return Leader(self._broker.node_id, -1 if log is None else log.leader_epoch)
 
     def replicas(self, topic: Topic, partition: int) -> Replicas:
