@@ -7,11 +7,12 @@ The texts come from docstrings and tables in the source. A test fails if a page 
 
 import inspect
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 
 import kohort
+from kohort import schema_registry
 from kohort.broker.config import Setting, setting_reference
 from kohort.client import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
 from kohort.client.security import SecurityOptions
@@ -89,6 +90,27 @@ def _value(name: str, kind: type) -> str:
                 shown = key if isinstance(found, property) else f"{key}()"
                 lines.append(f"- `{shown}`: {' '.join((inspect.getdoc(found) or '').split())}")
     return "\n".join([*lines, ""])
+
+
+def schema_registry_page() -> str:
+    """The text of docs/api/schema-registry.md: the serializers and deserializers, the client and its values."""
+    parts = [
+        "# kohort.schema_registry\n",
+        "Made from the docstrings by `docs/generate.py`. [schema-registry.md](../schema-registry.md) shows how to"
+        "\nuse it.\n",
+    ]
+    for name in schema_registry.__all__:
+        kind = getattr(schema_registry, name)
+        text = _value(name, kind)
+        if "__init__" in vars(kind) and not issubclass(kind, Exception) and not is_dataclass(kind):
+            heading, _, rest = text.partition("\n\n")
+            described, _, methods = rest.partition("\n\n- ")
+            types = _types(inspect.getattr_static(kind, "__init__"))
+            text = f"{heading}\n\n{described.rstrip()}\n\nArguments:\n\n{types}"
+            if methods:
+                text += f"\nMethods:\n\n- {methods}"
+        parts.append(text.replace("### ", "## "))
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def _function(found: object) -> object:
@@ -284,6 +306,7 @@ def main() -> None:
     for name in PAGES:
         (DIRECTORY / f"{name}.md").write_text(page(name))
     (DIRECTORY / "values.md").write_text(values_page())
+    (DIRECTORY / "schema-registry.md").write_text(schema_registry_page())
 
 
 if __name__ == "__main__":

@@ -40,6 +40,11 @@ def test_the_page_of_values_and_errors_matches_the_docstrings() -> None:
     assert written == generator().values_page(), "run: python docs/generate.py"
 
 
+def test_the_page_of_the_schema_registry_matches_the_docstrings() -> None:
+    written = (ROOT / "docs" / "api" / "schema-registry.md").read_text()
+    assert written == generator().schema_registry_page(), "run: python docs/generate.py"
+
+
 def test_every_name_of_the_client_is_exported_at_the_top() -> None:
     assert set(kohort.__all__) == set(kohort.client.__all__)
 

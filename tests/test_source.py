@@ -213,6 +213,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.recorder",
         "kohort.recorder.views",
         "kohort.requests",
+        "kohort.schema_registry",
         "kohort.security",
         "kohort.security.sasl",
         "kohort.sim",

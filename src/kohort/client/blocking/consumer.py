@@ -16,6 +16,7 @@ from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, Pa
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.subscription_pattern import SubscriptionPattern
+from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
 from kohort.requests import FoundOffset
@@ -124,10 +125,14 @@ class Consumer(BlockingClient):
 
     def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
         """See `kohort.Consumer.poll`. Deserializers run in the calling thread."""
-        records = self._pump(self._consumer.poll_bytes(max_records, timeout))
-        return self._consumer.deserialization.of_all(
-            records, lambda left: self._do(lambda: self._consumer.put_back(left))
-        )
+        while True:
+            records = self._pump(self._consumer.poll_bytes(max_records, timeout))
+            try:
+                return self._consumer.deserialization.of_all(
+                    records, lambda left: self._do(lambda: self._consumer.put_back(left))
+                )
+            except LoadRequired as needed:
+                needed.load()
 
     def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":
         """See `kohort.Consumer.poll_arrow`."""
@@ -153,14 +158,19 @@ class Consumer(BlockingClient):
     def _next_record(self) -> ConsumerRecord:
         self._check_process()
         unread = self._consumer.next_unread
-        while (record := unread()) is None:
+        while True:
+            try:
+                if (record := unread()) is not None:
+                    return record
+            except LoadRequired as needed:
+                needed.load()
+                continue
             try:
                 more = self._pump(self._consumer.read_ahead())
             except ClosedError:  # before, or meanwhile by a signal handler
                 raise StopIteration from None
             if not more:
                 raise StopIteration
-        return record
 
     def commit(
         self,

@@ -11,6 +11,7 @@ from kohort.client.keywords import ProducerKeywords
 from kohort.client.produce import (
     ProducerCore,
     RecordMetadata,
+    Serialization,
     check_partition,
     check_timestamp,
     finish_abandoned,
@@ -18,11 +19,22 @@ from kohort.client.produce import (
     record_size,
 )
 from kohort.errors import ErrorCode, KafkaError
+from kohort.loading import LoadRequired
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
 _MOST_HANDED_OVER = 20_000
 """Maximum number of records that the application's threads may be ahead of the event loop."""
+
+
+def _serialized(
+    serialize: Serialization, topic: str, key: Any, value: Any, headers: Sequence[Header]
+) -> tuple[bytes | None, bytes | None, Sequence[Header]]:
+    while True:
+        try:
+            return serialize(topic, key, value, headers)
+        except LoadRequired as needed:
+            needed.load()
 
 
 class BlockingDelivery:
@@ -118,7 +130,7 @@ class Producer(BlockingClient):
         if type(topic) is not str or not topic:
             names_of([topic])
         if self._serialize is not None:
-            key, value, headers = self._serialize(topic, key, value, headers)
+            key, value, headers = _serialized(self._serialize, topic, key, value, headers)
         size = record_size(key, value, headers)
         self._core.check_size(size)
         if partition is not None:

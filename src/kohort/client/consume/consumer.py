@@ -25,6 +25,7 @@ from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import KohortError
+from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import Millis, TopicPartition
 from kohort.requests import FoundOffset
@@ -344,7 +345,12 @@ class Consumer:
         Raises RecordDeserializationError if the next record cannot be deserialized. Cancelling it
         loses no records.
         """
-        return self.deserialization.of_all(await self.poll_bytes(max_records, timeout), self.put_back)
+        while True:
+            records = await self.poll_bytes(max_records, timeout)
+            try:
+                return self.deserialization.of_all(records, self.put_back)
+            except LoadRequired as needed:
+                await asyncio.to_thread(needed.load)
 
     async def poll_bytes(self, max_records: int | None, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
         """Poll for records with keys and values as bytes."""
@@ -412,10 +418,15 @@ class Consumer:
         return await self._next_record()
 
     async def _next_record(self) -> ConsumerRecord:
-        while (record := self.next_unread()) is None:
-            if not await self.read_ahead():
-                raise StopAsyncIteration
-        return record
+        while True:
+            try:
+                if (record := self.next_unread()) is not None:
+                    return record
+            except LoadRequired as needed:
+                await asyncio.to_thread(needed.load)
+            else:
+                if not await self.read_ahead():
+                    raise StopAsyncIteration
 
     async def read_ahead(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """Poll for the records that `next_unread` returns. Return whether iteration continues.
@@ -435,7 +446,7 @@ class Consumer:
     def next_unread(self) -> ConsumerRecord | None:
         """Return the next record that was read ahead, or None. It counts as handed out from then on.
 
-        Raises RecordDeserializationError.
+        Raises RecordDeserializationError or LoadRequired.
         """
         record = self._partitions.unread.pop()
         return None if record is None else self.deserialization.of(record, self.put_back)

@@ -6,7 +6,7 @@ from kohort.client.produce.key_hashes import murmur2
 from kohort.client.produce.producer import Producer, producer_options
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import check_partition, check_timestamp, record_size
-from kohort.client.produce.serialization import SerializationError, Serializer
+from kohort.client.produce.serialization import Serialization, SerializationError, Serializer
 from kohort.client.produce.unclosed import finish_abandoned, unwatch_unclosed, watch_unclosed
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Producer",
     "ProducerCore",
     "RecordMetadata",
+    "Serialization",
     "SerializationError",
     "Serializer",
     "check_partition",

@@ -1,7 +1,7 @@
 """Producer of records: batched per partition, sent to the leaders and retried until delivery_timeout_ms."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, Unpack
 
 from kohort.client.arguments import seconds
@@ -15,6 +15,7 @@ from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_timestamp, record_size
 from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
+from kohort.loading import LoadRequired
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
@@ -32,6 +33,19 @@ def _runs(values: Sequence[bytes], most_bytes: int) -> Iterator[tuple[Sequence[b
         middle = len(values) // 2
         yield from _runs(values[:middle], most_bytes)
         yield from _runs(values[middle:], most_bytes)
+
+
+_Serialized = tuple[bytes | None, bytes | None, list[Header]]
+
+
+async def _after_load(needed: LoadRequired, serialize: Callable[[], _Serialized]) -> _Serialized:
+    """Load what a serializer needs, outside of the event loop, and return what it then makes."""
+    while True:
+        await asyncio.to_thread(needed.load)
+        try:
+            return serialize()
+        except LoadRequired as more:  # the value's serializer, after the key's
+            needed = more
 
 
 def producer_options(given: ProducerKeywords) -> ProducerOptions:
@@ -69,6 +83,8 @@ class Producer:
         """Client's view of the cluster, for inspection."""
         self._append = core.append
         self._serialize = core.serialization if core.serialization.configured else None
+        self._loads: dict[str, LoadRequired] = {}
+        """Loads that records of `send_nowait` need, by topic."""
         self._turn_left = _RECORDS_PER_TURN
         self._run_bytes = min(_RUN_BYTES, read.max_request_size // 2, read.buffer_memory // 2)
 
@@ -107,8 +123,11 @@ class Producer:
         if not self._turn_left:
             self._turn_left = _RECORDS_PER_TURN
             await asyncio.sleep(0)
-        if self._serialize is not None:
-            key, value, headers = self._serialize(topic, key, value, headers)
+        if (serialize := self._serialize) is not None:
+            try:
+                key, value, headers = serialize(topic, key, value, headers)
+            except LoadRequired as needed:
+                key, value, headers = await _after_load(needed, lambda: serialize(topic, key, value, headers))
         size = record_size(key, value, headers)
         if timestamp is not None:
             timestamp = check_timestamp(timestamp)
@@ -133,7 +152,13 @@ class Producer:
         Raises BufferFullError where `send` would wait; then `await ready(topic)`.
         """
         if self._serialize is not None:
-            key, value, headers = self._serialize(topic, key, value, headers)
+            try:
+                key, value, headers = self._serialize(topic, key, value, headers)
+            except LoadRequired as needed:
+                self._loads[topic] = needed
+                raise BufferFullError(
+                    f"the serializer must load something for {topic} first, such as a schema: await ready({topic!r})."
+                ) from None
         size = record_size(key, value, headers)
         if timestamp is not None:
             timestamp = check_timestamp(timestamp)
@@ -142,8 +167,11 @@ class Producer:
     async def ready(self, topic: str) -> None:
         """Wait until the topic's partitions are known and the buffer has room.
 
-        Raises KafkaError after max_block_ms.
+        Raises KafkaError after max_block_ms. Also loads what a serializer needed in `send_nowait`,
+        and raises SerializationError if that fails.
         """
+        if (needed := self._loads.pop(topic, None)) is not None:
+            await asyncio.to_thread(needed.load)
         await self._core.ready(topic)
 
     async def partitions_for(self, topic: str) -> int:
