@@ -23,6 +23,7 @@ from kohort.client.admin import (
 )
 from kohort.client.consume import (
     Consumer,
+    ConsumerInterceptor,
     ConsumerRecord,
     Deserializer,
     PartitionBatch,
@@ -48,7 +49,15 @@ from kohort.client.membership import Membership
 from kohort.client.net import Cluster, NotKafkaError
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
-from kohort.client.produce import Delivery, Producer, RecordMetadata, SerializationError, Serializer
+from kohort.client.produce import (
+    Delivery,
+    Producer,
+    ProducerInterceptor,
+    ProducerRecord,
+    RecordMetadata,
+    SerializationError,
+    Serializer,
+)
 from kohort.client.security import AuthenticationError
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
@@ -83,6 +92,7 @@ __all__ = [
     "ConfigSource",
     "ConfigValue",
     "Consumer",
+    "ConsumerInterceptor",
     "ConsumerKeywords",
     "ConsumerOptions",
     "ConsumerRecord",
@@ -118,8 +128,10 @@ __all__ = [
     "Permission",
     "Phase",
     "Producer",
+    "ProducerInterceptor",
     "ProducerKeywords",
     "ProducerOptions",
+    "ProducerRecord",
     "QuotaName",
     "RecordDeserializationError",
     "RecordMetadata",

@@ -94,6 +94,7 @@ class ConsumerKeywords(MembershipKeywords, total=False):
     check_crcs: bool
     key_deserializer: Any
     value_deserializer: Any
+    interceptors: Sequence[Any]
     isolation_level: str
 
 
@@ -106,6 +107,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     compression_type: str
     key_serializer: Any
     value_serializer: Any
+    interceptors: Sequence[Any]
     partitioner: Any
     batch_size: Bytes
     linger_ms: Millis

@@ -157,6 +157,8 @@ class ConsumerOptions(GroupOptions):
     `poll_arrow` and `poll_batches` return bytes."""
     value_deserializer: Any = None
     """Function or object for values, like key_deserializer."""
+    interceptors: Sequence[Any] = ()
+    """Objects with methods of `ConsumerInterceptor`, which `poll` and commits call in this order."""
     isolation_level: str = "read_uncommitted"
     """`read_committed` excludes records of transactions that were aborted or are still open."""
 
@@ -178,6 +180,8 @@ class ProducerOptions(ClientOptions):
     `serialize(topic, headers, data)` (default: keys are bytes). None stays None."""
     value_serializer: Any = None
     """Function or object for values, like key_serializer."""
+    interceptors: Sequence[Any] = ()
+    """Objects with methods of `ProducerInterceptor`, which `send` and deliveries call in this order."""
     partitioner: Any = "default"
     """Choice of the partition for records that specify none: `default` (as in Java: by murmur2 of
     the key; without a key, a random partition that changes after about one batch), a name of

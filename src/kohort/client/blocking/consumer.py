@@ -128,9 +128,10 @@ class Consumer(BlockingClient):
         while True:
             records = self._pump(self._consumer.poll_bytes(max_records, timeout))
             try:
-                return self._consumer.deserialization.of_all(
+                ready = self._consumer.deserialization.of_all(
                     records, lambda left: self._do(lambda: self._consumer.put_back(left))
                 )
+                return self._consumer.interception.on_consume(ready)
             except LoadRequired as needed:
                 needed.load()
 

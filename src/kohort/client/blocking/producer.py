@@ -10,7 +10,9 @@ from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.produce import (
     ProducerCore,
+    ProducerRecord,
     RecordMetadata,
+    SendInterception,
     Serialization,
     check_partition,
     check_timestamp,
@@ -58,6 +60,11 @@ class BlockingDelivery:
         """Return whether the record has failed. The failure still counts as unchecked."""
         return self._pending.failed()
 
+    @property
+    def error(self) -> Exception | None:
+        """Error of a failed record, or None. The failure still counts as unchecked."""
+        return self._pending.error
+
     def add_done_callback(self, callback: "Callable[[BlockingDelivery], object]") -> None:
         """Call `callback` with this delivery once the record is written or has failed.
 
@@ -93,6 +100,7 @@ class Producer(BlockingClient):
 
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         read = producer_options(options)
+        self._interception = SendInterception(read.interceptors) if read.interceptors else None
         super().__init__("kohort-producer")
         try:
             self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False)))
@@ -127,19 +135,29 @@ class Producer(BlockingClient):
         """
         if self._stopped:
             raise self._refusal()
-        if type(topic) is not str or not topic:
-            names_of([topic])
-        if self._serialize is not None:
-            key, value, headers = _serialized(self._serialize, topic, key, value, headers)
-        size = record_size(key, value, headers)
-        self._core.check_size(size)
-        if partition is not None:
-            partition = check_partition(topic, partition, self._core.topics.count(topic))
-        timestamp = time.time_ns() // 1_000_000 if timestamp is None else check_timestamp(timestamp)
+        pending = PendingDelivery()
+        record = None
+        if (interception := self._interception) is not None:
+            sent = interception.on_send(ProducerRecord(topic, value, key, timestamp, headers, partition))
+            topic, value, key, timestamp, headers, partition = record = sent
+            pending.calls = [lambda: interception.decided(sent, pending.error, pending.outcome)]
+        try:
+            if type(topic) is not str or not topic:
+                names_of([topic])
+            if self._serialize is not None:
+                key, value, headers = _serialized(self._serialize, topic, key, value, headers)
+            size = record_size(key, value, headers)
+            self._core.check_size(size)
+            if partition is not None:
+                partition = check_partition(topic, partition, self._core.topics.count(topic))
+            timestamp = time.time_ns() // 1_000_000 if timestamp is None else check_timestamp(timestamp)
+        except Exception as problem:
+            if interception is not None and record is not None:
+                interception.rejected(record, problem)
+            raise
         # The caller may change a bytearray or a list before the loop encodes the record.
         value = value if value is None or type(value) is bytes else bytes(value)
         key = key if key is None or type(key) is bytes else bytes(key)
-        pending = PendingDelivery()
         self._records.put((pending, topic, value, key, timestamp, tuple(headers), partition, size))
         if len(self._records) > _MOST_HANDED_OVER:
             self._call(self._records.done())
@@ -163,6 +181,8 @@ class Producer(BlockingClient):
             self._call(self._records.close(timeout_s))
         finally:
             self._stop()
+            if self._interception is not None:
+                self._interception.tell("close")
 
     def when_done(self, pending: PendingDelivery, call: Callable[[], object]) -> None:
         """Call `call` once the record is written or has failed."""

@@ -33,6 +33,13 @@ class PendingDelivery:
         """Return whether the record has failed."""
         return self.failure is not None or (self.delivery is not None and self.delivery.failed())
 
+    @property
+    def error(self) -> Exception | None:
+        """Error of a failed record, or None. The failure still counts as unchecked."""
+        if self.failure is not None:
+            return self.failure.error
+        return None if self.delivery is None else self.delivery.error
+
     def when_done(self, call: Callable[[], object]) -> None:
         """Call `call` once the record is written or has failed. Belongs to the event loop."""
         if self.failure is not None:

@@ -26,6 +26,8 @@ class Commits:
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, positions: Callable[[], Positions]) -> None:
         self.driver: MemberDriver | None = None
+        self.on_commit: Callable[[Positions], None] | None = None
+        """Function that learns of each successful commit."""
         self.timeout = options.request_timeout_ms / 1000
         """Timeout of an automatic commit, in seconds."""
         self.automatic = options.enable_auto_commit and bool(options.group_id)
@@ -63,6 +65,8 @@ class Commits:
             await self.driver.commit(wanted, milliseconds)
         elif self._options.group_id:
             await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
+        if self.on_commit is not None:
+            self.on_commit(wanted)
         for partition, position in wanted.items():
             if self._started.get(partition) is this_commit:
                 self._committed[partition] = position

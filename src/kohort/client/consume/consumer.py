@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
@@ -12,6 +13,7 @@ from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.deserialization import Deserialization
 from kohort.client.consume.group_subscription import GroupSubscription, check_callbacks
+from kohort.client.consume.interceptors import ConsumeInterception
 from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.partition_events import OffsetsCallback
 from kohort.client.consume.poller import Poller
@@ -78,16 +80,22 @@ class Consumer:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
         self._options = ConsumerOptions.read(options)
         self.deserialization = Deserialization(self._options.key_deserializer, self._options.value_deserializer)
+        self.interception = ConsumeInterception(self._options.interceptors)
         self.cluster = Cluster(self._options)
         """Client's view of the cluster, for inspection."""
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         """Event that makes a waiting poll check again."""
         self._partitions = AssignedPartitions(self.cluster, self._options, self._news.set)
-        deserializes = self.deserialization.configured
-        self.buffered = UnreadRecords() if deserializes else self._partitions.unread
-        """Records that an iteration may take without further steps: none if there are deserializers."""
+        converts = self.deserialization.configured or bool(self.interception)
+        self.buffered = UnreadRecords() if converts else self._partitions.unread
+        """Records that an iteration may take without further steps: none if there are deserializers or
+        interceptors."""
+        self._intercepted: deque[ConsumerRecord] = deque()
+        """Records that interceptors made of the last one of an iteration."""
         self._commits = self._new_commits()
+        if self.interception:
+            self._commits.on_commit = self.interception.on_commit
         self._group = GroupSubscription(self.cluster, self._options, self._partitions, self._commits, self._news.set)
         self._poller = Poller(
             self._options, self._group, self._commits, self._news, self._raise_errors, self._close_if_requested
@@ -348,7 +356,7 @@ class Consumer:
         while True:
             records = await self.poll_bytes(max_records, timeout)
             try:
-                return self.deserialization.of_all(records, self.put_back)
+                return self.interception.on_consume(self.deserialization.of_all(records, self.put_back))
             except LoadRequired as needed:
                 await asyncio.to_thread(needed.load)
 
@@ -448,8 +456,15 @@ class Consumer:
 
         Raises RecordDeserializationError or LoadRequired.
         """
-        record = self._partitions.unread.pop()
-        return None if record is None else self.deserialization.of(record, self.put_back)
+        while not self._intercepted:
+            record = self._partitions.unread.pop()
+            if record is None:
+                return None
+            record = self.deserialization.of(record, self.put_back)
+            if not self.interception:
+                return record
+            self._intercepted.extend(self.interception.on_consume([record]))
+        return self._intercepted.popleft()
 
     # -- closing
 
@@ -480,6 +495,7 @@ class Consumer:
                 await self._commits.commit_automatically()
         finally:
             await run_to_end(self._clean_up())
+            self.interception.tell("close")
         self._group.rebalances.raise_error()
 
     async def abandon(self) -> None:

@@ -2,6 +2,7 @@
 
 from kohort.client.produce.batches import Delivery, RecordMetadata
 from kohort.client.produce.failed_deliveries import Failure
+from kohort.client.produce.interceptors import ProducerInterceptor, ProducerRecord, SendInterception
 from kohort.client.produce.key_hashes import murmur2
 from kohort.client.produce.producer import Producer, producer_options
 from kohort.client.produce.producer_core import ProducerCore
@@ -14,7 +15,10 @@ __all__ = [
     "Failure",
     "Producer",
     "ProducerCore",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "RecordMetadata",
+    "SendInterception",
     "Serialization",
     "SerializationError",
     "Serializer",

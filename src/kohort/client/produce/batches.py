@@ -132,6 +132,12 @@ class Delivery:
         """Return whether the record has failed. The failure still counts as unchecked."""
         return self._batch.failure is not None
 
+    @property
+    def error(self) -> Exception | None:
+        """Error of a failed record, or None. The failure still counts as unchecked."""
+        failure = self._batch.failure
+        return None if failure is None else failure.error
+
     def result(self) -> RecordMetadata:
         """Return the RecordMetadata or raise the error, as awaiting does. Requires `done`."""
         batch = self._batch

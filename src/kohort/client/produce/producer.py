@@ -11,6 +11,7 @@ from kohort.client.loops import warn_unclosed
 from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery
+from kohort.client.produce.interceptors import ProducerRecord, SendInterception
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_timestamp, record_size
 from kohort.client.produce.unclosed import finish_abandoned
@@ -78,6 +79,7 @@ class Producer:
 
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         read = producer_options(options)
+        self._interception = SendInterception(read.interceptors) if read.interceptors else None
         self._core = core = ProducerCore(read)
         self.cluster: Cluster = core.cluster
         """Client's view of the cluster, for inspection."""
@@ -123,19 +125,32 @@ class Producer:
         if not self._turn_left:
             self._turn_left = _RECORDS_PER_TURN
             await asyncio.sleep(0)
-        if (serialize := self._serialize) is not None:
-            try:
-                key, value, headers = serialize(topic, key, value, headers)
-            except LoadRequired as needed:
-                key, value, headers = await _after_load(needed, lambda: serialize(topic, key, value, headers))
-        size = record_size(key, value, headers)
-        if timestamp is not None:
-            timestamp = check_timestamp(timestamp)
-        while True:
-            try:
-                return self._append(topic, value, key, timestamp, headers, partition, size)
-            except BufferFullError:
-                await self.ready(topic)
+        record = None
+        if (interception := self._interception) is not None:
+            record = interception.on_send(ProducerRecord(topic, value, key, timestamp, headers, partition))
+            topic, value, key, timestamp, headers, partition = record
+        try:
+            if (serialize := self._serialize) is not None:
+                try:
+                    key, value, headers = serialize(topic, key, value, headers)
+                except LoadRequired as needed:
+                    key, value, headers = await _after_load(needed, lambda: serialize(topic, key, value, headers))
+            size = record_size(key, value, headers)
+            if timestamp is not None:
+                timestamp = check_timestamp(timestamp)
+            while True:
+                try:
+                    delivery = self._append(topic, value, key, timestamp, headers, partition, size)
+                    break
+                except BufferFullError:
+                    await self.ready(topic)
+        except Exception as problem:
+            if interception is not None and record is not None:
+                interception.rejected(record, problem)
+            raise
+        if interception is not None and record is not None:
+            interception.watch(record, delivery)
+        return delivery
 
     def send_nowait(
         self,
@@ -151,6 +166,28 @@ class Producer:
 
         Raises BufferFullError where `send` would wait; then `await ready(topic)`.
         """
+        if (interception := self._interception) is None:
+            return self._send_nowait(topic, value, key, timestamp, headers, partition)
+        record = interception.on_send(ProducerRecord(topic, value, key, timestamp, headers, partition))
+        try:
+            delivery = self._send_nowait(*record)
+        except BufferFullError:
+            raise  # the application sends the record again
+        except Exception as problem:
+            interception.rejected(record, problem)
+            raise
+        interception.watch(record, delivery)
+        return delivery
+
+    def _send_nowait(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        timestamp: Millis | None,
+        headers: Sequence[Header],
+        partition: int | None,
+    ) -> Delivery:
         if self._serialize is not None:
             try:
                 key, value, headers = self._serialize(topic, key, value, headers)
@@ -185,7 +222,7 @@ class Producer:
     async def send_values(
         self, topic: str, values: Sequence[bytes], *, partition: int | None = None
     ) -> list[tuple[int, Delivery]]:
-        """Queue records that have only a value. Serializers do not apply.
+        """Queue records that have only a value. Serializers and interceptors do not apply.
 
         This is several times as fast as `send` for each. Neighbours share a batch: the result has
         the number of records of each such run, and the delivery of its last record. Waits and raises
@@ -226,4 +263,7 @@ class Producer:
         those whose deliveries the application never checked are logged as errors with their number
         and the reason. Closing twice is allowed.
         """
+        closed_before = self._core.closed
         await self._core.close(None if timeout is None else seconds("timeout", timeout))
+        if self._interception is not None and not closed_before:
+            self._interception.tell("close")
