@@ -1,21 +1,14 @@
 """The events of a tapped broker: each request has one end, in the order in which the peer sees it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
-from kohort.broker import BrokerOptions
 from kohort.group_events import RebalanceStarted
 from kohort.testing import (
     AnswerLost,
     AnswerSent,
     ConnectionClosed,
     ConnectionOpened,
-    Event,
     GroupChanged,
     RecordsAppended,
     RequestReceived,
-    TappedBroker,
 )
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
@@ -23,8 +16,8 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.produce import ProduceRequest
-from tests.broker.conftest import QUICK
 from tests.broker.peer import talking_to, until
+from tests.testing.tapped import tapped
 
 _SUBSCRIPTION = encode_subscription(Subscription(["orders"]), 1)
 
@@ -37,25 +30,6 @@ def join(group_id: str) -> JoinGroupRequest:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=_SUBSCRIPTION)],
     )
-
-
-class Seen(list[Event]):
-    """The events so far."""
-
-    def of(self, kind: Any) -> list[Any]:
-        return [event for event in self if isinstance(event, kind)]
-
-    @property
-    def names(self) -> list[str]:
-        return [type(event).__name__ for event in self]
-
-
-@asynccontextmanager
-async def tapped(settings: dict[str, str] | None = None) -> AsyncIterator[tuple[TappedBroker, Seen]]:
-    seen = Seen()
-    options = BrokerOptions(port=0, settings={**QUICK, **(settings or {})})
-    async with TappedBroker(options, observers=[seen.append]) as broker:
-        yield broker, seen
 
 
 async def test_each_request_is_reported_before_its_answer() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kohort.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from kohort.testing.broker import Broker, Cluster
+    from kohort.testing.broker import Broker, Cluster, FaultHandle
     from kohort.testing.clock import ControlledClock, MemberKey, change_rate, skip_time
     from kohort.testing.controlled import Undoable
     from kohort.testing.controls import Controls, Outage
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kohort.testing.group import Group
     from kohort.testing.group_view import CommitView, GroupView, MemberView
     from kohort.testing.invariants import Checks, Fault, Invariant, Limits, Violation
+    from kohort.testing.rules import Rule, Selectors, rule_of
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
     from kohort.testing.waiting import WaitTimeoutError
@@ -35,6 +36,7 @@ else:
             "broker": (
                 "Broker",
                 "Cluster",
+                "FaultHandle",
             ),
             "clock": (
                 "ControlledClock",
@@ -72,6 +74,7 @@ else:
                 "Limits",
                 "Violation",
             ),
+            "rules": ("Rule", "Selectors", "rule_of"),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "waiting": ("WaitTimeoutError",),
@@ -92,6 +95,7 @@ __all__ = [
     "Controls",
     "Event",
     "Fault",
+    "FaultHandle",
     "Group",
     "GroupChanged",
     "GroupView",
@@ -104,6 +108,8 @@ __all__ = [
     "Outage",
     "RecordsAppended",
     "RequestReceived",
+    "Rule",
+    "Selectors",
     "TappedBroker",
     "Topic",
     "Undoable",
@@ -111,5 +117,6 @@ __all__ = [
     "WaitTimeoutError",
     "Workspace",
     "change_rate",
+    "rule_of",
     "skip_time",
 ]

@@ -15,6 +15,9 @@ broker's. Every method may be called from any thread.
     observe(observer)               call it with each event (`kohort.testing.Event`) from now on
     unobserve(observer)             no longer
     journal                         the rebalances that are complete, as `kohort rebalances` shows them
+    fault(**selectors, action)      affect requests until they are counted: see `Selectors` for the arguments
+    add_faults(rules)               the same with several rules (`Rule`), counted together
+    faults, clear_faults()          those that were added (`FaultHandle`), and their removal
 
 For other parts of the kit:
 
@@ -31,7 +34,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
 from kohort.broker import BrokerOptions
@@ -45,8 +48,10 @@ from kohort.testing.clock import ControlledClock
 from kohort.testing.controlled import Controlled
 from kohort.testing.controls import Controls
 from kohort.testing.events import Observer
+from kohort.testing.faults import Faults, FaultSet
 from kohort.testing.group import Group
 from kohort.testing.loop_thread import LoopThread
+from kohort.testing.rules import Rule, Selectors, rule_of
 from kohort.testing.taps import TappedBroker
 from kohort.testing.topic import Topic
 
@@ -83,6 +88,7 @@ class _Brokers(Controlled):
         self._settings = {**QUICK, **(settings or {})}
         self._users = dict(users or {})
         self._observers = list(observers)
+        self._faults = Faults()
         self._thread: LoopThread | None = None
         self._clock = ControlledClock()
         self.nodes: list[TappedBroker] = []
@@ -156,6 +162,7 @@ class _Brokers(Controlled):
         self._control = Controls(self.nodes, self._clock)
         for node in self.nodes:
             node.observers.extend(self._observers)
+            node.faults = self._faults
         started: list[TappedBroker] = []
         try:
             for node in self.nodes:
@@ -295,6 +302,33 @@ class _Brokers(Controlled):
 
         return self._run(of_all)
 
+    # Faults
+
+    def fault(self, **selectors: Unpack[Selectors]) -> "FaultHandle":
+        """Let requests fail, or their answers be lost or late. `Selectors` describes the arguments.
+
+            broker.fault(keys="OffsetFetch", error="STALE_MEMBER_EPOCH")
+            broker.fault(keys="Heartbeat", group="g", hold=True, count=-1)
+            broker.fault(keys="Produce", topic="orders", partitions=[0], error="REQUEST_TIMED_OUT", nth=3)
+
+        One request is affected unless `count` says otherwise. Answers of a connection are sent in the order of its
+        requests, so one that is dropped, delayed or held stops the later ones of its connection. Raise ConfigError.
+        """
+        return self.add_faults([rule_of(**selectors)])
+
+    def add_faults(self, rules: Sequence[Rule]) -> "FaultHandle":
+        """Add rules that are counted and removed together."""
+        return FaultHandle(self, self._run(lambda: self._faults.add(rules)))
+
+    @property
+    def faults(self) -> "list[FaultHandle]":
+        """The faults that were added and not removed, also if they are spent."""
+        return [FaultHandle(self, each) for each in self._run(lambda: list(self._faults))]
+
+    def clear_faults(self) -> int:
+        """Remove all faults, and release what they hold. Return the number of calls that added them."""
+        return self._run(self._faults.clear)
+
     # For other parts of the kit
 
     def _run(self, function: Callable[[], _T]) -> _T:
@@ -337,6 +371,64 @@ class _Brokers(Controlled):
         if failure is not None:
             failure.add_note("It was raised on the event loop of kohort.testing.")
             raise failure
+
+
+class FaultHandle:
+    """Rules that were added together. Use it from any thread; as a context manager, it is removed at the end."""
+
+    def __init__(self, kit: _Brokers, faults: FaultSet) -> None:
+        self._kit = kit
+        self._set = faults
+        self.id = faults.id
+        """Number of the fault, unique among those of its broker or cluster."""
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules."""
+        return self._set.rules
+
+    @property
+    def hits(self) -> int:
+        """Number of requests that were affected so far."""
+        return self._set.hits
+
+    @property
+    def left(self) -> int:
+        """Number of requests that may still be affected; -1 if that is not limited."""
+        return self._set.left
+
+    @property
+    def held(self) -> int:
+        """Number of requests and answers that are held now."""
+        return self._set.held
+
+    def wait(self, hits: int = 1, timeout_s: float = 30.0) -> int:
+        """Wait until that many requests were affected, and return their number. Raise TimeoutError."""
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise KohortError("This call would block the running event loop: use `await fault.wait_async(...)`.")
+        return self._kit._await(self._set.wait(hits, timeout_s))
+
+    async def wait_async(self, hits: int = 1, timeout_s: float = 30.0) -> int:
+        """Like `wait`, for tests with an event loop."""
+        return await self._kit._awaited(self._set.wait(hits, timeout_s))
+
+    def release(self) -> None:
+        """Let all requests and answers that are held go on."""
+        self._kit._run(self._set.release)
+
+    def remove(self) -> bool:
+        """Affect no more requests, and release what is held. Return whether the fault was there."""
+        return self._kit._run(lambda: self._kit._faults.remove(self.id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<Fault {self.id}: {self._set}>"
 
 
 class Broker(_Brokers):

@@ -1,6 +1,7 @@
 """An event loop in a thread of its own, for brokers that a test's thread or its own event loop must not block."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 import warnings
@@ -63,6 +64,7 @@ class LoopThread:
         def run() -> None:
             task = self.loop.create_task(work)
             task.add_done_callback(lambda task: _pass_on(task, done))
+            done.add_done_callback(lambda done: self._cancel(task) if done.cancelled() else None)
 
         try:
             self._submit(run)
@@ -70,6 +72,10 @@ class LoopThread:
             work.close()
             raise
         return done
+
+    def _cancel(self, task: "asyncio.Task[Any]") -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(task.cancel)
 
     def stop(self) -> None:
         """End the loop after everything that was submitted, and wait for the thread."""
@@ -113,8 +119,10 @@ class LoopThread:
 
 
 def _pass_on(task: "asyncio.Task[_T]", done: "Future[_T]") -> None:
+    if done.cancelled():
+        return
     if task.cancelled():
-        done.cancel()
+        done.set_exception(KohortError("The broker was stopped meanwhile."))
     elif (error := task.exception()) is not None:
         done.set_exception(error)
     else:

@@ -4,6 +4,6 @@
 """
 
 from kohort.broker.apis.dispatch import Dispatch
-from kohort.broker.apis.routes import SERVED
+from kohort.broker.apis.routes import SERVED, Routes
 
-__all__ = ["SERVED", "Dispatch"]
+__all__ = ["SERVED", "Dispatch", "Routes"]

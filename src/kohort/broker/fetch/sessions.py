@@ -178,6 +178,21 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
+    def places(self, session_id: int) -> Iterable[FetchedPartition]:
+        """Return the partitions of a session; none if it does not exist."""
+        session = self._sessions.get(session_id)
+        return () if session is None else session.places.values()
+
+    def tell_again(self, session_id: int, keys: Iterable[Key]) -> None:
+        """Include these partitions in the next response, because the client did not get what the last one said."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            for key in keys:
+                place = session.places.get(key)
+                if place is not None:
+                    place.told_end = place.told_start = -1
+                    session.stirring[key] = place
+
     def close(self, session_id: int) -> None:
         """Remove the session if it exists."""
         session = self._sessions.pop(session_id, None)

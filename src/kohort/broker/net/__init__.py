@@ -6,7 +6,7 @@ one version of a request is decoded, handled and answered.
 
 from kohort.broker.net.call import Call
 from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
-from kohort.broker.net.route import Route, Served
+from kohort.broker.net.route import Handler, Route, Served
 from kohort.broker.net.sockets import Secured, Sockets
 from kohort.broker.net.tls import ListenerTls
 
@@ -14,6 +14,7 @@ __all__ = [
     "BadFrame",
     "Call",
     "ClientConnection",
+    "Handler",
     "ListenerTls",
     "PendingAnswer",
     "Route",

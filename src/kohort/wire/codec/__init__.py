@@ -13,6 +13,7 @@ from kohort.wire.codec.coding import decode, decoder, encode, encoder
 from kohort.wire.codec.decoding import Decoder
 from kohort.wire.codec.schema import (
     NOT_ASKED,
+    ArrayOf,
     Bool,
     Buffer,
     Bytes,
@@ -22,6 +23,7 @@ from kohort.wire.codec.schema import (
     Int32,
     Int64,
     Message,
+    Nested,
     NullableBytes,
     NullableString,
     RecordParts,
@@ -40,6 +42,7 @@ from kohort.wire.codec.varint import DecodeError, EncodeError, skip_tags
 
 __all__ = [
     "NOT_ASKED",
+    "ArrayOf",
     "Bool",
     "Buffer",
     "Bytes",
@@ -52,6 +55,7 @@ __all__ = [
     "Int32",
     "Int64",
     "Message",
+    "Nested",
     "NullableBytes",
     "NullableString",
     "RecordParts",
