@@ -5,7 +5,9 @@
 The texts come from docstrings and tables in the source. A test fails if a page is out of date.
 """
 
+import asyncio
 import inspect
+import logging
 import re
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -68,6 +70,52 @@ def values_page() -> str:
     parts += ["## Errors\n", "All are subclasses of `KohortError`.\n"]
     parts += [_value(name, kind) for name, kind in errors.items()]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def metrics_page() -> str:
+    """The text of docs/api/metrics.md: the metrics of each client."""
+    parts = [
+        "# Metrics\n",
+        "Made from the code by `docs/generate.py`. [metrics.md](../metrics.md) says what the figures mean.\n",
+        "Each metric has the tag `client-id`, and the tags that its group names here.\n",
+    ]
+    logging.disable(logging.WARNING)
+    try:
+        found = asyncio.run(_metric_names())
+    finally:
+        logging.disable(logging.NOTSET)
+    for title, names in found.items():
+        parts.append(f"## {title}\n")
+        groups: dict[tuple[str, ...], list[kohort.MetricName]] = {}
+        for name in names:
+            tags = [f"`{tag}`" for tag in name.tags if tag != "client-id"]
+            groups.setdefault((f"`{name.group}`", *tags), []).append(name)
+        for (group, *tags), members in groups.items():
+            parts.append(f"### {group}{', by ' if tags else ''}{' and '.join(tags)}\n")
+            parts += ["| metric | description |", "| --- | --- |"]
+            parts += [_row(f"`{name.name}`", name.description) for name in members]
+            parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+async def _metric_names() -> dict[str, list[kohort.MetricName]]:
+    """The names of all metrics. There is no broker, so nodes and topics are added here."""
+    nowhere, orders = "127.0.0.1:1", kohort.TopicPartition("orders", 0)
+    async with (
+        kohort.Consumer(bootstrap_servers=nowhere, group_id="g") as consumer,
+        kohort.Producer(bootstrap_servers=nowhere) as producer,
+        kohort.Admin(bootstrap_servers=nowhere) as admin,
+    ):
+        consumer.assign([orders])
+        consumer._partitions.fetcher.metrics.fetched({orders.topic: 1}, 0.0)
+        producer._core.metrics.failed(orders.topic, 1, 0.0)
+        for cluster in (consumer.cluster, producer.cluster, admin._cluster):
+            cluster.metrics.node(1)
+        found = {"Consumer": consumer.metrics(), "Producer": producer.metrics(), "Admin": admin.metrics()}
+    return {
+        title: sorted(metrics, key=lambda name: (name.group, len(name.tags), name.name))
+        for title, metrics in found.items()
+    }
 
 
 _ON_OTHER_PAGES = {"Admin", "Consumer", "Producer"}
@@ -307,6 +355,7 @@ def main() -> None:
         (DIRECTORY / f"{name}.md").write_text(page(name))
     (DIRECTORY / "values.md").write_text(values_page())
     (DIRECTORY / "schema-registry.md").write_text(schema_registry_page())
+    (DIRECTORY / "metrics.md").write_text(metrics_page())
 
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ def test_the_page_of_the_schema_registry_matches_the_docstrings() -> None:
     assert written == generator().schema_registry_page(), "run: python docs/generate.py"
 
 
+def test_the_page_of_metrics_matches_the_code() -> None:
+    written = (ROOT / "docs" / "api" / "metrics.md").read_text()
+    assert written == generator().metrics_page(), "run: python docs/generate.py"
+
+
 def test_every_name_of_the_client_is_exported_at_the_top() -> None:
     assert set(kohort.__all__) == set(kohort.client.__all__)
 
@@ -62,7 +67,8 @@ def test_every_method_of_a_page_is_documented() -> None:
         assert [section for section in sections if not section.partition("\n")[2].strip()] == []
 
 
-PROGRAMS = [text for page in ("docs/coming-from.md", "docs/client.md") for text in blocks(page, "python")]
+PAGES = ("docs/coming-from.md", "docs/client.md", "docs/metrics.md")
+PROGRAMS = [text for page in PAGES for text in blocks(page, "python")]
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

@@ -187,6 +187,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.client.blocking",
         "kohort.client.consume",
         "kohort.client.membership",
+        "kohort.client.metrics",
         "kohort.client.net",
         "kohort.client.produce",
         "kohort.client.security",

@@ -46,6 +46,7 @@ from kohort.client.failures import (
 )
 from kohort.client.keywords import AdminKeywords, ClientKeywords, ConsumerKeywords, MembershipKeywords, ProducerKeywords
 from kohort.client.membership import Membership
+from kohort.client.metrics import MetricName
 from kohort.client.net import Cluster, NotKafkaError
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions, ClientOptions, ConsumerOptions, GroupOptions, ProducerOptions
@@ -114,6 +115,7 @@ __all__ = [
     "MemberDescription",
     "Membership",
     "MembershipKeywords",
+    "MetricName",
     "NewTopic",
     "NoOffsetError",
     "NotAssignedError",

@@ -56,6 +56,8 @@ class ClientKeywords(SecurityKeywords, total=False):
     metadata_max_age_ms: Millis
     socket_connection_setup_timeout_ms: Millis
     allow_auto_create_topics: bool
+    metrics_sample_window_ms: Millis
+    metrics_num_samples: int
 
 
 class MembershipKeywords(ClientKeywords, total=False):

@@ -11,6 +11,7 @@ from ssl import SSLContext
 from typing import Any, Self, get_args, get_type_hints
 
 from kohort.assignor import Assignor
+from kohort.client.metrics import Sampling
 from kohort.client.reset import reset_policy
 from kohort.client.security import MECHANISMS, PROTOCOLS, SecurityOptions, check_security, normal_names
 from kohort.errors import ConfigError
@@ -49,6 +50,10 @@ class ClientOptions(SecurityOptions):
     allow_auto_create_topics: bool = True
     """Whether a metadata request for a topic that does not exist may create it. Brokers create it
     only if their auto.create.topics.enable is true."""
+    metrics_sample_window_ms: Millis = 30_000
+    """Length of the windows over which `metrics` computes rates, averages and extremes."""
+    metrics_num_samples: int = 2
+    """Number of these windows."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -72,6 +77,11 @@ class ClientOptions(SecurityOptions):
     def choices(name: str) -> tuple[object, ...] | None:
         """Return the values that the option of that name can have, or None if they are not a short list."""
         return _CHOICES.get(name)
+
+    @property
+    def sampling(self) -> Sampling:
+        """Windows of time over which the client measures."""
+        return Sampling(self.metrics_sample_window_ms / 1000, self.metrics_num_samples)
 
     def addresses(self) -> list[tuple[str, int]]:
         """Return host and port of each bootstrap server. Raises ConfigError."""

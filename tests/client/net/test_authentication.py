@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from kohort.client.metrics import NetworkMetrics, Sampling
 from kohort.client.net.authentication import Authentication
 from kohort.client.security import AuthenticationError, Credentials, SecurityOptions
 from kohort.errors import ErrorCode, KafkaError
@@ -24,6 +25,7 @@ class Broker:
 
     def __init__(self, session_s: float = SESSION_S) -> None:
         self.session_ms = int(session_s * 1000)
+        self.metrics = NetworkMetrics(Sampling()).node(1)
         self.handshakes: asyncio.Queue[asyncio.Future[Message]] = asyncio.Queue()
         self.ended: asyncio.Future[KafkaError] = asyncio.get_running_loop().create_future()
 

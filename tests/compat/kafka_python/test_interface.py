@@ -22,10 +22,10 @@ from kohort.compat.kafka_python import errors, futures, options, producer, struc
 CHOSEN_HERE = {"client_id", "partitioner", "enable_idempotence", "partition_assignment_strategy", "socket_options"}
 """Options whose defaults are objects or names of the library; None for a producer's idempotence is its default."""
 LEFT_OUT = {
-    "KafkaConsumer": {"bootstrap", "bootstrap_connected", "metrics", "DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735"},
+    "KafkaConsumer": {"bootstrap", "bootstrap_connected", "DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735"},
     "KafkaProducer": {
         *("abort_transaction", "begin_transaction", "commit_transaction", "init_transactions"),
-        *("send_offsets_to_transaction", "bootstrap_connected", "max_usable_produce_magic", "metrics"),
+        *("send_offsets_to_transaction", "bootstrap_connected", "max_usable_produce_magic"),
         "DEPRECATED_CONFIGS",
     },
 }

@@ -1,5 +1,6 @@
 """Admin client for topics, groups, offsets, configs, logs, users and ACLs."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar, Unpack
@@ -45,6 +46,7 @@ from kohort.client.arguments import listed_names, name_of, objects_of, partition
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership import committed_offsets
+from kohort.client.metrics import MetricName, MetricValue, Report
 from kohort.client.net import BrokerConnection, Cluster, list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions
@@ -99,6 +101,7 @@ class Admin:
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         self._options = AdminOptions.read(options)
         self._cluster = Cluster(self._options)
+        self._cluster.metrics.of_admin = True
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -115,6 +118,12 @@ class Admin:
         """Close all connections. Closing twice is allowed."""
         self._closed = True
         await self._cluster.close()
+
+    def metrics(self) -> dict[MetricName, MetricValue]:
+        """Return the metrics, with the names and groups of Java's admin client."""
+        report = Report(self._options.client_id, asyncio.get_running_loop().time())
+        self._cluster.report(report, "admin-client")
+        return report.finished()
 
     # -- cluster and topics
 

@@ -20,6 +20,7 @@ from kohort.client.admin import (
 )
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.keywords import AdminKeywords
+from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode
 from kohort.member import OffsetAndMetadata
@@ -43,6 +44,10 @@ class Admin(BlockingClient):
             self._stop()
             raise
         self._made = True
+
+    def metrics(self) -> dict[MetricName, MetricValue]:
+        """See `kohort.Admin.metrics`."""
+        return self._call(call_in_loop(self._admin.metrics))
 
     def describe_cluster(self) -> ClusterMetadata:
         """See `kohort.Admin.describe_cluster`."""

@@ -15,6 +15,7 @@ from kohort.client.consume import Consumer as AsyncioConsumer
 from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, PartitionValues, UnreadRecords
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
+from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata, Phase
@@ -242,6 +243,10 @@ class Consumer(BlockingClient):
         """Partitions that are paused."""
         self._check_process()
         return self._consumer.paused
+
+    def metrics(self) -> dict[MetricName, MetricValue]:
+        """See `kohort.Consumer.metrics`. Any thread may call it."""
+        return super()._call(call_in_loop(self._consumer.metrics))
 
     def topics(self) -> frozenset[str]:
         """See `kohort.Consumer.topics`."""

@@ -8,6 +8,7 @@ from kohort.client.arguments import names_of, seconds
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
 from kohort.client.keywords import ProducerKeywords
+from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.produce import (
     ProducerCore,
     ProducerRecord,
@@ -170,6 +171,10 @@ class Producer(BlockingClient):
     def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count."""
         return self._call(self._core.partitions_for(topic))
+
+    def metrics(self) -> dict[MetricName, MetricValue]:
+        """See `kohort.Producer.metrics`."""
+        return self._call(call_in_loop(self._core.report))
 
     def close(self, *, timeout: float | None = None) -> None:
         """Flush and disconnect. See `kohort.Producer.close`. Closing twice is allowed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 from kohort.client.arguments import seconds
-from kohort.client.membership import MemberDriver, commit_outside, committed_positions, positions_of
+from kohort.client.membership import GroupMetrics, MemberDriver, commit_outside, committed_positions, positions_of
 from kohort.client.net import Cluster, FailureLog
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
@@ -28,6 +28,7 @@ class Commits:
         self.driver: MemberDriver | None = None
         self.on_commit: Callable[[Positions], None] | None = None
         """Function that learns of each successful commit."""
+        self.metrics = GroupMetrics(options.sampling)
         self.timeout = options.request_timeout_ms / 1000
         """Timeout of an automatic commit, in seconds."""
         self.automatic = options.enable_auto_commit and bool(options.group_id)
@@ -61,10 +62,13 @@ class Commits:
         milliseconds = self._options.default_api_timeout_ms
         if timeout is not None:
             milliseconds = int(seconds("timeout", timeout) * 1000)
+        began = self._loop.time()
         if self.driver is not None:
             await self.driver.commit(wanted, milliseconds)
         elif self._options.group_id:
             await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
+        now = self._loop.time()
+        self.metrics.commits.add((now - began) * 1000, now)
         if self.on_commit is not None:
             self.on_commit(wanted)
         for partition, position in wanted.items():

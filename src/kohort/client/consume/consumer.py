@@ -3,7 +3,8 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from kohort.client.arguments import partition_of, seconds, whole_number
@@ -22,6 +23,7 @@ from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.loops import check_loop, warn_unclosed
 from kohort.client.membership import positions_of
+from kohort.client.metrics import Measurements, MetricName, MetricValue, Report
 from kohort.client.net import Cluster, copied_error, list_offsets, run_to_end
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
@@ -239,6 +241,14 @@ class Consumer:
         Raises CommitFailedError, which names the rejected partitions, and NotAssignedError for
         partitions that are not assigned to this consumer.
         """
+        with self._measured(self._poller.metrics.commits):
+            await self._commit(offsets, timeout)
+
+    async def _commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> None:
         self._check_open()
         self._commits.group_id()  # raises
         if offsets is None:
@@ -254,7 +264,7 @@ class Consumer:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
     ) -> "asyncio.Task[None]":
         """Start a commit as `commit` does, without waiting. The returned task holds the result."""
-        return self._commits.in_background(self.commit(offsets))
+        return self._commits.in_background(self._commit(offsets, None))
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offset of each partition, or None where there is none.
@@ -262,7 +272,17 @@ class Consumer:
         The offset of an assigned partition is that of the assigned topic, even if another topic has
         its name now.
         """
-        return await self._commits.committed(partitions)
+        with self._measured(self._poller.metrics.committed):
+            return await self._commits.committed(partitions)
+
+    @contextmanager
+    def _measured(self, durations: Measurements) -> Iterator[None]:
+        began = self._loop.time()
+        try:
+            yield
+        finally:
+            now = self._loop.time()
+            durations.add(now - began, now)
 
     # -- positions
 
@@ -465,6 +485,23 @@ class Consumer:
                 return record
             self._intercepted.extend(self.interception.on_consume([record]))
         return self._intercepted.popleft()
+
+    # -- metrics
+
+    def metrics(self) -> dict[MetricName, MetricValue]:
+        """Return the metrics, with the names and groups of Java's consumer.
+
+        Rates, averages and extremes cover the last metrics_num_samples windows of
+        metrics_sample_window_ms; an average of nothing is NaN.
+        """
+        report = Report(self._options.client_id, self._loop.time())
+        self._poller.metrics.report(report)
+        if self._options.group_id is not None:
+            classic = self._options.group_protocol == "classic"
+            self._commits.metrics.report(report, assigned=len(self.assignment), classic=classic)
+        self._partitions.fetcher.report(report)
+        self.cluster.report(report, "consumer")
+        return report.finished()
 
     # -- closing
 

@@ -10,10 +10,12 @@ from typing import TypeVar
 from kohort.client.consume.acceleration import Unpacker
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetch_errors import FetchErrors
+from kohort.client.consume.fetch_metrics import FetchMetrics
 from kohort.client.consume.fetch_session import FetchSession
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.read_replicas import ReadReplicas
+from kohort.client.metrics import Report
 from kohort.client.net import BrokerConnection, Cluster, EarliestTimer, leader_epoch
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
@@ -69,6 +71,7 @@ class Fetcher:
         on_renewed: Callable[[TopicPartition], None],
     ) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
+        self.metrics = FetchMetrics(options.sampling)
         self._cluster = cluster
         self._options = options
         self._on_news = on_news
@@ -114,6 +117,7 @@ class Fetcher:
                 state.lose(None)
                 self._replicas.forget(state)
                 self._errors.forget([partition])
+                self.metrics.forget([partition])
         self._keep_metadata()
 
     def _keep_metadata(self) -> None:
@@ -192,7 +196,12 @@ class Fetcher:
             taken = taken + some if taken else some
             drained = state.buffered < buffered
             freed |= drained
-            left -= count(some)
+            number = count(some)
+            left -= number
+            state.uncounted += number
+            if drained or state.unmeasured:
+                state.unmeasured = False
+                self.metrics.consumed(state, buffered - state.buffered, self._loop.time())
             # Move a partition behind the others once one of its fetches is handed out. Otherwise a
             # partition whose next fetch arrives in time would keep the others waiting until its
             # backlog is gone.
@@ -212,6 +221,10 @@ class Fetcher:
             state, turn, error = damage
             if state.turn == turn and not state.paused:  # else a seek or a removal made it obsolete
                 raise error
+
+    def report(self, report: Report) -> None:
+        """Add the metrics of the fetches."""
+        self.metrics.report(report, self._cluster.metrics, self.states.values(), self._replicas.follower)
 
     # -- fetching
 
@@ -397,6 +410,7 @@ class Fetcher:
     def _store_response(self, asked: dict[TopicPartition, _RequestedPartition], response: FetchResponse) -> bool:
         """Store the results of a fetch. Return whether they contain more than new log end offsets."""
         news = False
+        sizes: dict[str, int] = {}
         codes: dict[PartitionState, tuple[ErrorCode, int]] = {}
         for topic in response.responses:
             name = self._name_of(topic, asked)
@@ -408,7 +422,11 @@ class Fetcher:
                     codes[requested.state] = error_code(data.error_code), requested.offset
                 else:
                     news |= self._store_records(requested, data)
+                    if data.records:
+                        sizes[name] = sizes.get(name, 0) + len(data.records)
         self._errors.succeeded(partition for partition, requested in asked.items() if requested.state not in codes)
+        if sizes:
+            self.metrics.fetched(sizes, self._loop.time())
         if codes:
             self._errors.refused(codes)
         return news or bool(codes)
@@ -438,6 +456,7 @@ class Fetcher:
         if not data.records:
             return data.preferred_read_replica >= 0
         assert not isinstance(data.records, list)
+        state.unmeasured = True
         aborted = (data.aborted_transactions or ()) if self._read_committed else ()
         where = f"{state.partition} at offset {requested.offset}"
         try:

@@ -87,7 +87,11 @@ class GroupSubscription:
             return
         if self.driver is None:
             self.driver = self._commits.driver = MemberDriver(
-                self._cluster, member_config(self._options), self.rebalances.begin, self._member_changed
+                self._cluster,
+                member_config(self._options),
+                self.rebalances.begin,
+                self._member_changed,
+                self._commits.metrics,
             )
         self._callbacks = {
             CallbackKind.ASSIGN: on_assigned,
@@ -228,8 +232,15 @@ class GroupSubscription:
 
     async def _call_back(self, kind: CallbackKind, offsets: Mapping[TopicPartition, int | None]) -> None:
         callback = self._callbacks.get(kind)
-        if callback is not None and inspect.isawaitable(result := callback(Partitions(offsets))):
-            await result
+        if callback is None:
+            return
+        began = self._loop.time()
+        try:
+            if inspect.isawaitable(result := callback(Partitions(offsets))):
+                await result
+        finally:
+            now = self._loop.time()
+            self._commits.metrics.called_back(kind, now - began, now)
 
     def _carried_out(self) -> None:
         assert self.driver is not None

@@ -44,6 +44,8 @@ class PartitionState:
         "start",
         "topic_id",
         "turn",
+        "uncounted",
+        "unmeasured",
     )
 
     def __init__(self, partition: TopicPartition, granted: UUID | None = None) -> None:
@@ -79,6 +81,10 @@ class PartitionState:
         self.turn = 0
         self.buffered = 0
         """Number of bytes fetched and not handed out."""
+        self.uncounted = 0
+        """Number of records handed out that the metrics do not count yet."""
+        self.unmeasured = False
+        """Whether a fetch arrived since the metrics last measured the lag."""
         self._chunks: deque[Chunk] = deque()
         self._unpacked: Unpacked | None = None
         """Records of the first chunk to hand out next."""

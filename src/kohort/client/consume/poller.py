@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.group_subscription import GroupSubscription
+from kohort.client.consume.poll_metrics import PollMetrics
 from kohort.client.options import ConsumerOptions
 from kohort.errors import KohortError
 from kohort.member import PollEnded, PollStarted
@@ -36,6 +37,7 @@ class Poller:
     ) -> None:
         self.close_requested = False
         """Whether a callback asked to close the consumer once the callback has finished."""
+        self.metrics = PollMetrics(options.sampling)
         self._options = options
         self._group = group
         self._commits = commits
@@ -54,10 +56,12 @@ class Poller:
         if self._polling:
             raise KohortError("poll is already running in another task.")
         self._polling = True
+        now = self._loop.time()
+        self.metrics.began(now)
         try:
             # Yield here regardless of what the application does between polls, so that heartbeats
             # and fetches proceed.
-            if self._loop.time() >= self._yield_at:
+            if now >= self._yield_at:
                 await asyncio.sleep(0)
                 self._yield_at = self._loop.time() + _YIELD_INTERVAL_S
             waiting = self._group.rebalances.waiting or self.close_requested
@@ -103,3 +107,4 @@ class Poller:
                     await self._news.wait()
             except TimeoutError:
                 pass
+            self.metrics.waited(self._loop.time())

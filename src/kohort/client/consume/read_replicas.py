@@ -63,6 +63,11 @@ class ReadReplicas:
             return leader
         return choice.node_id
 
+    def follower(self, state: PartitionState) -> int | None:
+        """Return the follower that the partition is read from; None if it is read from its leader."""
+        choice = self._chosen.get(state)
+        return None if choice is None else choice.node_id
+
     def prefer(self, state: PartitionState, node_id: int) -> None:
         """Fetch from the follower that the leader returned.
 

@@ -8,10 +8,12 @@ from kohort.client.membership.committed import (
     positions_of,
 )
 from kohort.client.membership.driver import MemberDriver
+from kohort.client.membership.group_metrics import GroupMetrics
 from kohort.client.membership.join_notice import join_log
 from kohort.client.membership.membership import Membership, member_config
 
 __all__ = [
+    "GroupMetrics",
     "MemberDriver",
     "Membership",
     "ask_committed",

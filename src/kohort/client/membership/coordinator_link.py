@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from kohort.client.membership.group_metrics import GroupMetrics
+from kohort.client.metrics import Sampling
 from kohort.client.net import BrokerConnection, Cluster, FailureLog
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.member import UNKNOWN_TOPIC, CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
@@ -27,7 +29,14 @@ class CoordinatorLink:
     `handle` receives the events, never before the call that causes them has returned.
     """
 
-    def __init__(self, cluster: Cluster, group_id: str, handle: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        handle: Callable[[Event], None],
+        metrics: GroupMetrics | None = None,
+    ) -> None:
+        self._metrics = metrics or GroupMetrics(Sampling())
         self._cluster = cluster
         self._group_id = group_id
         self._handle = handle
@@ -67,7 +76,9 @@ class CoordinatorLink:
         if isinstance(send.message, _HELD_BACK):
             self._held_back.add(send.request)
         self._answers[send.request] = answer
-        answer.add_done_callback(lambda done: self._answered(send.request, done))
+        sent_at = self._loop.time()
+        self._metrics.sent(send.message, sent_at)
+        answer.add_done_callback(lambda done: self._answered(send, done, sent_at))
 
     async def stop(self) -> None:
         """Cancel the lookup and drop the results of pending requests."""
@@ -94,12 +105,15 @@ class CoordinatorLink:
         self._connection = connection
         self._handle(CoordinatorFound())
 
-    def _answered(self, request: int, done: asyncio.Future[Any]) -> None:
+    def _answered(self, send: Send, done: asyncio.Future[Any], sent_at: float) -> None:
+        request = send.request
         self._held_back.discard(request)
         problem = done.exception()
         if self._answers.pop(request, None) is None:
             return
         if problem is None:
+            now = self._loop.time()
+            self._metrics.answered(send.message, now - sent_at, now)
             self._heard(done.result())
             self._handle(Responded(request, done.result()))
         else:

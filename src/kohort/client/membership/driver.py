@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from kohort.client.failures import ClosedError, CommitFailedError
 from kohort.client.membership.committed import identified
 from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.group_metrics import GroupMetrics
 from kohort.client.membership.join_notice import JoinNotice
 from kohort.client.membership.stall_detector import StallDetector
 from kohort.client.membership.timers import MemberTimers
+from kohort.client.metrics import Sampling
 from kohort.client.net import Cluster
 from kohort.client.options import check_weight
 from kohort.errors import ConfigError, KafkaError
@@ -58,7 +60,14 @@ class MemberDriver:
     called after every event that the member has handled.
     """
 
-    def __init__(self, cluster: Cluster, config: AnyConfig, on_callback: OnCallback, on_change: OnChange) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: AnyConfig,
+        on_callback: OnCallback,
+        on_change: OnChange,
+        metrics: GroupMetrics | None = None,
+    ) -> None:
         self.member = _member(config)
         self.error: KafkaError | None = None
         """Error that permanently excludes the member from its group."""
@@ -71,7 +80,8 @@ class MemberDriver:
         self._loop = asyncio.get_running_loop()
         self._on_callback = on_callback
         self._on_change = on_change
-        self._link = CoordinatorLink(cluster, config.group_id, self.handle)
+        self._metrics = metrics or GroupMetrics(Sampling())
+        self._link = CoordinatorLink(cluster, config.group_id, self.handle, self._metrics)
         self._timers = MemberTimers(self._loop, self._timer_fired)
         self._commits: dict[int, asyncio.Future[None]] = {}
         self._last_commit = 0
@@ -189,6 +199,7 @@ class MemberDriver:
             self.callback_runs = False
         actions = member.handle(event, self._timers.now())
         if member.phase is not before:
+            self._metrics.entered(member.phase, before, self._loop.time())
             _log.info(
                 "group=%s member=%s generation=%s: %s -> %s (%s)",
                 self._group_id,

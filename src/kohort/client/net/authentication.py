@@ -9,6 +9,7 @@ import logging
 import random
 from typing import Protocol
 
+from kohort.client.metrics import NodeMetrics
 from kohort.client.net.versions import NEWEST_SPOKEN
 from kohort.client.security import AuthenticationError, Credentials, no_sasl_error
 from kohort.errors import ErrorCode, KafkaError
@@ -33,6 +34,7 @@ class Line(Protocol):
     """Parts of a connection that the authentication uses."""
 
     address: str
+    metrics: NodeMetrics
 
     def version_of(self, kind: type[Message]) -> int: ...
     def speaks(self, kind: type[Message]) -> bool: ...
@@ -109,12 +111,17 @@ class Authentication:
 
     async def _repeat(self) -> None:
         line = self._line
+        counts = line.metrics.client
         try:
             machine = await self._next_machine()
             line.hold_requests()
+            began = self._loop.time()
             await self.authenticate(machine)
+            now = self._loop.time()
+            counts.reauthenticated.add((now - began) * 1000, now)
         except KafkaError as problem:
             if isinstance(problem, AuthenticationError):
+                counts.rejected_again.add(1, self._loop.time())
                 _log.warning("authentication refused: %s", problem.sentence)
             line.end(problem)
             return

@@ -3,11 +3,14 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable, Set
 from functools import partial
+from importlib.metadata import version
 from typing import Self, TypeVar, Unpack
 
 from kohort.client.keywords import ClientKeywords
+from kohort.client.metrics import NetworkMetrics, Report
 from kohort.client.net.authentication import locks_accounts
 from kohort.client.net.backoff import back_off
 from kohort.client.net.closing import run_to_end
@@ -43,6 +46,7 @@ class Cluster:
         self._connections = Connections(options)
         self._refresher = Refresher(options, self._ask_for_metadata, self._learnt)
         self._closed = False
+        self._made_at: Millis = time.time_ns() // 1_000_000
 
     @classmethod
     def of(cls, bootstrap_servers: str, **options: Unpack[ClientKeywords]) -> Self:
@@ -259,6 +263,27 @@ class Cluster:
                     raise
                 _log.debug("again in %.3f s: %s", delay, problem)
             await asyncio.sleep(delay)
+
+    @property
+    def metrics(self) -> NetworkMetrics:
+        """Metrics of the connections."""
+        return self._connections.metrics
+
+    @property
+    def metadata_age(self) -> float:
+        """Age of the metadata in seconds; NaN before the first."""
+        return self._loop.time() - self._refresher.refreshed_at
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests that wait for a response."""
+        return sum(connection.in_flight for connection in self.connections)
+
+    def report(self, report: Report, kind: str) -> None:
+        """Add the metrics of the connections of a client of this kind, such as `consumer`, and of the program."""
+        self.metrics.report(report, kind)
+        report.add("app-info", "version", "Version of Kohort.", version("kohort"))
+        report.add("app-info", "start-time-ms", "Time at which the client was made, in milliseconds.", self._made_at)
 
     @property
     def connections(self) -> list[BrokerConnection]:

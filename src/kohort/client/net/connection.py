@@ -14,6 +14,7 @@ from ssl import SSLContext, SSLError
 from struct import Struct
 from typing import Any, TypeVar, cast
 
+from kohort.client.metrics import NetworkMetrics, NodeMetrics, Sampling
 from kohort.client.net.authentication import Authentication
 from kohort.client.net.earliest_timer import EarliestTimer
 from kohort.client.net.not_kafka import NotKafkaError, copied_error, malformed_answer_error, other_protocol_error
@@ -48,6 +49,7 @@ class _Waiting:
     version: int
     decode: Callable[[bytes, int], tuple[Message, int]]
     answer: "asyncio.Future[Any]"
+    sent_at: float
     deadline_at: float
     slow_at: float
     """Loop time from which the response is logged as slow."""
@@ -67,8 +69,10 @@ class _Held:
 class BrokerConnection(asyncio.Protocol):
     """Connection to one broker, opened with `connect`. `closed` resolves when it ends for any reason."""
 
-    def __init__(self, client_id: str, request_timeout_ms: Millis) -> None:
+    def __init__(self, client_id: str, request_timeout_ms: Millis, metrics: NodeMetrics | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self.metrics = metrics or NetworkMetrics(Sampling()).node(0)
+        """Metrics of the broker that the connection leads to."""
         self._client_id = client_id
         self._request_timeout = request_timeout_ms / 1000
         self._transport: asyncio.Transport
@@ -183,7 +187,7 @@ class BrokerConnection(asyncio.Protocol):
         if timeout_ms is not None:  # the broker may hold the request: a long poll, a rebalance
             timeout, slow_at = timeout_ms / 1000, inf
         decode = decoder(api.response, version)
-        waiting = _Waiting(correlation_id, api.key, version, decode, answer, now + timeout, slow_at)
+        waiting = _Waiting(correlation_id, api.key, version, decode, answer, now, now + timeout, slow_at)
         self._waiting.append(waiting)
         self._deadline_timer.by(waiting.deadline_at)
 
@@ -217,8 +221,10 @@ class BrokerConnection(asyncio.Protocol):
         self._last_correlation_id = correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
         parts: list[Buffer] = [b"", request_header(request.KEY, version, correlation_id, self._client_id)]
         encoder(type(request), version)(request, parts)
-        parts[0] = _SIZE.pack(sum(map(len, parts)))
+        size = sum(map(len, parts))
+        parts[0] = _SIZE.pack(size)
         self._transport.writelines(parts)
+        self.metrics.request(_SIZE.size + size, self._loop.time())
         return correlation_id
 
     # -- opening and closing
@@ -234,6 +240,7 @@ class BrokerConnection(asyncio.Protocol):
         setup_timeout_ms: Millis,
         tls: SSLContext | None = None,
         credentials: Credentials | None = None,
+        metrics: NodeMetrics | None = None,
     ) -> "BrokerConnection":
         """Connect, negotiate API versions and authenticate.
 
@@ -246,7 +253,9 @@ class BrokerConnection(asyncio.Protocol):
         ready = False
         try:
             async with asyncio.timeout(setup_timeout_ms / 1000):
-                connecting = loop.create_connection(lambda: cls(client_id, request_timeout_ms), host, port, ssl=tls)
+                connecting = loop.create_connection(
+                    lambda: cls(client_id, request_timeout_ms, metrics), host, port, ssl=tls
+                )
                 _, connection = await connecting
                 connection.address, connection.peer = address, (host, port)
                 connection._tls = tls is not None
@@ -254,7 +263,12 @@ class BrokerConnection(asyncio.Protocol):
                 if credentials is not None and machine is not None:
                     connection._authentication = Authentication(connection, credentials)
                     await connection._authentication.authenticate(machine)
+                    connection.metrics.client.authenticated.add(1, loop.time())
             ready = True
+        except AuthenticationError:
+            if connection is not None:
+                connection.metrics.client.rejected.add(1, loop.time())
+            raise
         except TimeoutError as problem:
             detail = f"{address} did not answer within {setup_timeout_ms} ms"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from problem
@@ -305,6 +319,7 @@ class BrokerConnection(asyncio.Protocol):
         if self.closed.done():
             return
         self.closed.set_result(error)
+        self.metrics.client.closed.add(1, self._loop.time())
         self._deadline_timer.cancel()
         self._writable.set()
         if self._authentication is not None:
@@ -341,6 +356,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.metrics.client.opened.add(1, self._loop.time())
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
 
@@ -390,15 +406,15 @@ class BrokerConnection(asyncio.Protocol):
                 self._wanted = _SIZE.size + size
                 break
             at += _SIZE.size
-            if not self._answer(data, at):
+            if not self._answer(data, at, size):
                 return
             at += size
         rest = data[at:] if at else data
         self._chunks = [rest] if rest else []
         self._waiting_bytes = len(rest)
 
-    def _answer(self, data: bytes, at: int) -> bool:
-        """Deliver the response at `at` to its request. Return False if the connection has ended."""
+    def _answer(self, data: bytes, at: int, size: int) -> bool:
+        """Deliver the response of `size` bytes at `at` to its request. Return False if the connection has ended."""
         if not self._waiting:
             self.abort(f"{self.address} sent an answer without a request")
             return False
@@ -418,6 +434,7 @@ class BrokerConnection(asyncio.Protocol):
             took = now - waiting_request.slow_at + self._request_timeout * _SLOW
             _log.info("slow answer: %s took %.1f s for %s", self.address, took, APIS[waiting_request.key].name)
         throttle_ms: Millis = getattr(response, "throttle_time_ms", 0)
+        self.metrics.response(waiting_request.key, _SIZE.size + size, now - waiting_request.sent_at, throttle_ms, now)
         if throttle_ms > 0:
             self._wait_longer(throttle_ms / 1000)
         if not waiting_request.answer.done():

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kohort.client.loops import check_loop
+from kohort.client.metrics import NetworkMetrics
 from kohort.client.net.authentication import locks_accounts
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.not_kafka import copied_error
@@ -32,6 +33,7 @@ class Connections:
     """Connections of one client, bound to the event loop in which they were created."""
 
     def __init__(self, options: ClientOptions) -> None:
+        self.metrics = NetworkMetrics(options.sampling)
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._open: dict[Key, BrokerConnection] = {}
@@ -120,6 +122,7 @@ class Connections:
                 setup_timeout_ms=options.socket_connection_setup_timeout_ms,
                 tls=self._tls,
                 credentials=self._credentials,
+                metrics=self.metrics.node(*key),
             )
         except KafkaError as problem:
             self._failures[key[0]] = (count + 1, self._loop.time())
@@ -151,6 +154,7 @@ class Connections:
 
     def _keep(self, key: Key, connection: BrokerConnection) -> None:
         self._open[key] = connection
+        connection.metrics = self.metrics.node(*key)
         connection.closed.add_done_callback(lambda _: self._disconnected(key, connection))
 
     def _disconnected(self, key: Key, connection: BrokerConnection) -> None:

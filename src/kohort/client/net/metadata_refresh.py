@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from dataclasses import replace
+from math import nan
 
 from kohort.client.error_table import Operation, Reaction, explained, reaction
 from kohort.client.net.backoff import back_off
@@ -45,6 +46,8 @@ class Refresher:
         self.metadata = ClusterMetadata()
         self.problem: KafkaError | None = None
         """Error of the last refresh; None if it succeeded."""
+        self.refreshed_at = nan
+        """Loop time of the last refresh that succeeded; NaN before the first."""
         self._options = options
         self._ask = ask
         self._on_fresh = on_fresh
@@ -182,6 +185,7 @@ class Refresher:
             answer = await self._ask(request)
         check(answer.error_code, "metadata")
         self.metadata = self.metadata.merged(answer, asked=names, of_all=everything)
+        self.refreshed_at = self._loop.time()
         for name in names:
             self._note(f"topic={name}", self.metadata.topics[name].error)
         if nameless := self._nameless():

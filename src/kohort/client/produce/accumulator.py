@@ -9,6 +9,7 @@ from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Batch, Delivery, PartitionQueue
 from kohort.client.produce.buffer_memory import BufferMemory
 from kohort.client.produce.failed_deliveries import Failures
+from kohort.client.produce.producer_metrics import ProducerMetrics
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import Millis
 from kohort.wire.batches import Header
@@ -32,6 +33,7 @@ class Accumulator:
     ) -> None:
         self.queues: dict[PartitionQueue, None] = {}
         """Queues that hold a batch, in the order in which they were added."""
+        self.metrics = ProducerMetrics(options.sampling)
         self._options = options
         self._failures = failures
         self._on_full = on_full
@@ -62,6 +64,8 @@ class Accumulator:
                 queue.open = None
                 self._release(queue, batch)
             raise
+        if size > batch.largest:
+            batch.largest = size
         batch.size += size
         self._memory.free -= size
         if builder.size >= self._batch_size and queue.in_flight is None:
@@ -76,6 +80,7 @@ class Accumulator:
         batch = self._batch_with_room(queue, size)
         builder = batch.builder
         builder.append_values(timestamp, values)
+        batch.largest = max(batch.largest, size // len(values))
         batch.size += size
         self._memory.free -= size
         if builder.size >= self._batch_size and queue.in_flight is None:
@@ -102,7 +107,7 @@ class Accumulator:
         self.check_size(size)
         now = self._loop.time()
         batch = Batch(
-            queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000
+            queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000, now
         )
         queue.open = batch
         self.queues[queue] = None
@@ -119,6 +124,16 @@ class Accumulator:
     async def room(self) -> None:
         """Wait until a quarter of the buffer is free, or enough for the largest record that was refused."""
         await self._memory.room()
+
+    @property
+    def free(self) -> int:
+        """Bytes of the buffer that are free."""
+        return self._memory.free
+
+    @property
+    def waiting(self) -> int:
+        """Number of tasks that wait for room."""
+        return self._memory.waiting
 
     def pending(self) -> "list[asyncio.Future[None]]":
         """Return the futures of all current batches. Each is done when its batch is written or has failed."""
@@ -154,6 +169,7 @@ class Accumulator:
 
     def _fail(self, batch: Batch, problem: KohortError) -> None:
         if not batch.done.done():
+            self.metrics.failed(batch.partition.topic, batch.count, self._loop.time())
             batch.fail(self._failures.add(batch.partition.topic, batch.count, problem))
 
     def overdue(self, queue: PartitionQueue, now: float) -> list[Batch]:

@@ -36,21 +36,28 @@ class Batch:
         "deadline_at",
         "done",
         "failure",
+        "largest",
         "lingers_until",
         "log_append_time",
+        "opened_at",
         "partition",
         "producer_id",
         "sequence",
         "size",
     )
 
-    def __init__(self, partition: TopicPartition, lingers_until: float, deadline_at: float) -> None:
+    def __init__(
+        self, partition: TopicPartition, lingers_until: float, deadline_at: float, opened_at: float = 0.0
+    ) -> None:
         self.partition = partition
+        self.opened_at = opened_at
         self.builder = BatchBuilder()
         self.lingers_until = lingers_until
         self.deadline_at = deadline_at
         self.size = 0
         """Bytes of buffer memory used."""
+        self.largest = 0
+        """Size of the largest record, in bytes of buffer memory."""
         self.attempts = 0
         self.base_offset: int
         """Offset of the first record, set by `succeed`."""
@@ -87,6 +94,11 @@ class Batch:
                     base_sequence=self.sequence,
                 )
         return self._encoded
+
+    @property
+    def encoded_size(self) -> int:
+        """Size of the bytes to send; 0 before `encoded`."""
+        return 0 if self._encoded is None else len(self._encoded)
 
     def succeed(self, base_offset: int, log_append_time: Millis | None) -> None:
         """Complete all deliveries of this batch as written."""

@@ -17,6 +17,11 @@ class BufferMemory:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
+    @property
+    def waiting(self) -> int:
+        """Number of tasks that wait for room."""
+        return len(self._waiters)
+
     def want(self, size: int) -> None:
         """Let `room` wait for at least `size` bytes, which must not be more than the buffer has.
 

@@ -8,6 +8,7 @@ from kohort.client.arguments import seconds
 from kohort.client.failures import BufferFullError, InvalidRecordError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.loops import warn_unclosed
+from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery
@@ -244,6 +245,14 @@ class Producer:
                     await self.ready(topic)
             under_way.append((len(run), delivery))
         return under_way
+
+    def metrics(self) -> dict[MetricName, MetricValue]:
+        """Return the metrics, with the names and groups of Java's producer.
+
+        Rates, averages and extremes cover the last metrics_num_samples windows of
+        metrics_sample_window_ms; an average of nothing is NaN.
+        """
+        return self._core.report()
 
     # -- flushing and closing
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.loops import check_loop
+from kohort.client.metrics import MetricName, MetricValue, Report
 from kohort.client.net import Cluster, run_to_end
 from kohort.client.options import ProducerOptions
 from kohort.client.produce import unclosed
@@ -37,6 +38,7 @@ class ProducerCore:
         self.serialization = Serialization(options.key_serializer, options.value_serializer)
         self._sender = Sender(self.cluster, options, self.failures)
         self._gathered = self._sender.accumulator
+        self.metrics = self._gathered.metrics
         self._keeps = keep
         self._keeper: asyncio.Task[None] | None = None
 
@@ -88,13 +90,14 @@ class ProducerCore:
         try:
             async with asyncio.timeout(self._options.max_block_ms / 1000):
                 self._keep()
-                await self.topics.find(topic)
-                await self._gathered.room()
+                await self._found(topic)
+                await self._room()
         except TimeoutError:
             refused = self.topics.refusal(topic)
             if refused is not None:
                 raise refused from None
             if topic in self.topics.known:
+                self.metrics.exhausted.add(1, self.loop.time())
                 detail = f"no room for a record to {topic} within max_block_ms: the brokers take records too slowly"
             else:
                 why = self.cluster.problem.sentence if self.cluster.problem else "no broker answered in time"
@@ -107,8 +110,41 @@ class ProducerCore:
         if self.closed:
             raise ClosedError("the producer is closed.")
         self._keep()  # from now on `append` accepts records for the topic
-        await self.topics.find(topic)
+        await self._found(topic)
         return self.topics.known[topic].partitioner.count
+
+    async def _found(self, topic: str) -> None:
+        if topic in self.topics.known:
+            return
+        began = self.loop.time()
+        try:
+            await self.topics.find(topic)
+        finally:
+            now = self.loop.time()
+            self.metrics.metadata_waits.add(now - began, now)
+
+    async def _room(self) -> None:
+        began = self.loop.time()
+        try:
+            await self._gathered.room()
+        finally:
+            now = self.loop.time()
+            self.metrics.buffer_waits.add(now - began, now)
+
+    def report(self) -> dict[MetricName, MetricValue]:
+        """Return the metrics of the producer."""
+        report = Report(self._options.client_id, self.loop.time())
+        self.metrics.report(report, self.cluster.metrics)
+        for name, description, value in (
+            ("buffer-available-bytes", "Bytes of the buffer that are free.", self._gathered.free),
+            ("buffer-total-bytes", "Size of the buffer, in bytes.", self._options.buffer_memory),
+            ("waiting-threads", "Number of tasks that wait for room in the buffer.", self._gathered.waiting),
+            ("requests-in-flight", "Number of requests without a response.", self.cluster.in_flight),
+            ("metadata-age", "Age of the metadata, in seconds; NaN before the first.", self.cluster.metadata_age),
+        ):
+            report.add("producer-metrics", name, description, float(value))
+        self.cluster.report(report, "producer")
+        return report.finished()
 
     def unwritten(self) -> int:
         """Return the number of records that are neither written nor failed."""
@@ -121,7 +157,11 @@ class ProducerCore:
         since the last flush.
         """
         check_loop(self.loop, "producer")
-        if not await self._sender.flush(timeout_s):
+        began = self.loop.time()
+        flushed = await self._sender.flush(timeout_s)
+        now = self.loop.time()
+        self.metrics.flushes.add(now - began, now)
+        if not flushed:
             detail = f"{self.unwritten()} records are not written after {timeout_s:g} s; the producer still tries"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
         self.failures.raise_unseen()

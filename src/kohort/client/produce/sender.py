@@ -207,6 +207,8 @@ class Sender:
         for queue in queues:
             assert queue.in_flight is not None
             batches.append((queue.partition, queue.in_flight.encoded(self._codec)))
+        sent = [queue.in_flight for queue in queues if queue.in_flight is not None]
+        self.accumulator.metrics.sent(sent, self._loop.time())
         topics = self._cluster.metadata.topics
         return produce_request(
             batches,
@@ -245,7 +247,9 @@ class Sender:
             return
         queue.problem = problem
         _log.info("again in %d ms: partition=%s %s", delay * 1000, queue.partition, problem)
-        queue.put_back(self._loop.time() + delay)
+        now = self._loop.time()
+        self.accumulator.metrics.retried(batch.partition.topic, batch.count, now)
+        queue.put_back(now + delay)
 
     def _give_up(self, queue: PartitionQueue, problem: KafkaError) -> None:
         batch = queue.in_flight

@@ -10,6 +10,7 @@ from kohort.compat.kafka_python import options
 from kohort.compat.kafka_python.errors import NAMES, IllegalStateError, KafkaTimeoutError
 from kohort.compat.kafka_python.futures import Future
 from kohort.compat.kafka_python.listener import callbacks
+from kohort.compat.kafka_python.metrics import metrics_of
 from kohort.compat.kafka_python.structs import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -288,6 +289,13 @@ class KafkaConsumer:
             else OffsetAndTimestamp(at.offset, at.timestamp, -1 if at.leader_epoch is None else at.leader_epoch)
             for partition, at in found.items()
         }
+
+    def metrics(self, raw: bool = False) -> dict[Any, Any] | None:
+        """Return the values of the metrics by group and name, or metrics by MetricName if `raw`; None if disabled."""
+        if not self.config["metrics_enabled"]:
+            return None
+        with NAMES.naming():
+            return metrics_of(self._consumer.metrics(), raw)
 
     # -- checks
 

@@ -12,6 +12,8 @@ _COMMON: dict[str, Any] = {
     "reconnect_backoff_ms": 50,
     "reconnect_backoff_max_ms": 30_000,
     "metadata_max_age_ms": 300_000,
+    "metrics_num_samples": 2,
+    "metrics_sample_window_ms": 30_000,
     "allow_auto_create_topics": True,
     "security_protocol": "PLAINTEXT",
     "ssl_context": None,
@@ -36,8 +38,6 @@ _INEFFECTIVE: dict[str, Any] = {
     "max_in_flight_requests_per_connection": 5,
     "metric_reporters": [],
     "metrics_enabled": True,
-    "metrics_num_samples": 2,
-    "metrics_sample_window_ms": 30_000,
     "receive_buffer_bytes": None,
     "receive_message_max_bytes": 100_000_000,
     "selector": None,
@@ -53,6 +53,7 @@ _UNSUPPORTED = {
     "sasl_kerberos_name": "Kerberos (GSSAPI) is not available.",
     "sasl_kerberos_domain_name": "Kerberos (GSSAPI) is not available.",
 }
+_METRICS = frozenset({"metrics_enabled"})
 _TRANSLATIONS = {"bootstrap_servers": servers}
 
 _RESETS = {"smallest": "earliest", "largest": "latest"}
@@ -95,11 +96,12 @@ CONSUMER = LibraryOptions(
         "metric_group_prefix": "consumer",
     },
     ineffective=[
-        *_INEFFECTIVE,
+        *(_INEFFECTIVE.keys() - _METRICS),
         "default_offset_commit_callback",
         "enable_incremental_fetch_sessions",
         "metric_group_prefix",
     ],
+    own=_METRICS,
     unsupported=_UNSUPPORTED,
     translations={
         **_TRANSLATIONS,
@@ -133,11 +135,11 @@ PRODUCER = LibraryOptions(
         "max_in_flight_requests_per_connection": 5,
     },
     ineffective=[
-        *(_INEFFECTIVE.keys() - {"max_in_flight_requests_per_connection"}),
+        *(_INEFFECTIVE.keys() - {"max_in_flight_requests_per_connection"} - _METRICS),
         "transaction_timeout_ms",
         "retries",
     ],
-    own=["key_serializer", "value_serializer"],
+    own=["key_serializer", "value_serializer", *_METRICS],
     unsupported={**_UNSUPPORTED, "transactional_id": "the producer has no transactions."},
     translations=_TRANSLATIONS,
 )

@@ -11,6 +11,7 @@ from kohort.client import blocking
 from kohort.compat.kafka_python import options
 from kohort.compat.kafka_python.errors import NAMES
 from kohort.compat.kafka_python.futures import run
+from kohort.compat.kafka_python.metrics import metrics_of
 from kohort.compat.kafka_python.structs import RecordMetadata, TopicPartition, header_size
 
 _log = logging.getLogger(__name__)
@@ -167,6 +168,13 @@ class KafkaProducer:
         """Return the numbers of the topic's partitions."""
         with NAMES.naming():
             return set(range(self._producer.partitions_for(topic)))
+
+    def metrics(self, raw: bool = False) -> dict[Any, Any] | None:
+        """Return the values of the metrics by group and name, or metrics by MetricName if `raw`; None if disabled."""
+        if not self.config["metrics_enabled"]:
+            return None
+        with NAMES.naming():
+            return metrics_of(self._producer.metrics(), raw)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush for up to `timeout` seconds and disconnect."""
