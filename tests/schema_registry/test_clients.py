@@ -9,6 +9,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient as ConfluentClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentAvroDeserializer
+from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentAvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kohort import (
     Admin,
@@ -22,6 +26,7 @@ from kohort import (
     TopicPartition,
     blocking,
 )
+from kohort.compat import confluent as adapter
 from kohort.schema_registry import (
     AvroDeserializer,
     AvroSerializer,
@@ -209,6 +214,23 @@ async def test_iteration_loads_schemas(kohort_broker: Broker, topic: str, regist
         consumer.assign([TopicPartition(topic, 0)])
         async with asyncio.timeout(20):
             assert (await anext(consumer)).value == Customer(name="Ada")
+
+
+def test_serializers_of_confluent_kafka_work_with_the_adapter(
+    kohort_broker: Broker, topic: str, confluent: ConfluentClient, registry: SchemaRegistryClient
+) -> None:
+    context = SerializationContext(topic, MessageField.VALUE, [])
+    options = {"bootstrap.servers": kohort_broker.bootstrap}
+    adapted = adapter.Producer(options)
+    adapted.produce(topic, value=ConfluentAvroSerializer(confluent, json.dumps(NUMBER))({"n": 1}, context))
+    adapted.flush()
+    consumer = adapter.Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    while (message := consumer.poll(10.0)) is None:
+        pass
+    consumer.close()
+    assert ConfluentAvroDeserializer(confluent)(message.value(), context) == {"n": 1}
+    assert AvroDeserializer(registry).deserialize(topic, [], message.value()) == {"n": 1}
 
 
 def test_the_blocking_face(kohort_broker: Broker, topic: str, registry: SchemaRegistryClient) -> None:
