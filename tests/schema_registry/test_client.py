@@ -98,6 +98,7 @@ def test_another_address_takes_over(served: Served) -> None:
         {"url": USER_IN_URL},
         {"bearer_auth_token": "token-1"},
         {"bearer_auth_token": lambda: "token-1"},
+        {"bearer_auth_token": Secret("token-1"), "bearer_auth_credentials_source": "STATIC_TOKEN"},
     ],
 )
 def test_requests_carry_the_credentials(served: Served, options: dict[str, Any]) -> None:
@@ -143,6 +144,10 @@ def test_tls_with_a_certificate_of_the_client(key: str, tmp_path: Path) -> None:
         ({"url": "http://localhost:1", "basic.auth.user.info": "secret"}, "must be user:password"),
         ({"url": USER_IN_URL, "basic.auth.user.info": "u:p"}, "the url contains a user, too"),
         ({"url": USER_IN_URL, "bearer.auth.token": "t"}, "exclude each other"),
+        (
+            {"url": "http://localhost:1", "bearer.auth.credentials.source": "OAUTHBEARER"},
+            "bearer_auth_token to a function",
+        ),
         ({"url": "http://localhost:1", "max.retries": "3"}, "max_retries is '3', but must be a number"),
         ({"url": "https://localhost:1", "ssl.key.location": "x.pem"}, "need ssl_certificate_location"),
         ({"url": "https://localhost:1", "ssl.ca.location": "missing.pem"}, "ssl_ca_location"),

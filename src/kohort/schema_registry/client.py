@@ -46,6 +46,7 @@ class SchemaRegistryClient:
         url: str,
         *,
         basic_auth_user_info: str | Secret | None = None,
+        bearer_auth_credentials_source: str | None = None,
         bearer_auth_token: TokenSource | None = None,
         bearer_auth_logical_cluster: str | None = None,
         bearer_auth_identity_pool_id: str | None = None,
@@ -68,6 +69,11 @@ class SchemaRegistryClient:
             raise ConfigError("basic_auth_user_info and bearer_auth_token exclude each other: leave one of them out.")
         if user_info is not None and ":" not in user_info.reveal():
             raise ConfigError("basic_auth_user_info must be user:password.")
+        if bearer_auth_credentials_source not in (None, "STATIC_TOKEN"):
+            raise ConfigError(
+                f"bearer_auth_credentials_source is {bearer_auth_credentials_source!r}, but must be STATIC_TOKEN: for"
+                " tokens of another source, set bearer_auth_token to a function that returns the current one."
+            )
         token = Secret(bearer_auth_token) if isinstance(bearer_auth_token, str) else bearer_auth_token
         numbers = {
             "timeout": timeout,
@@ -161,6 +167,8 @@ class SchemaRegistryClient:
         return self._kept(self._registered, key, ask)
 
     def _kept(self, cache: dict[_K, _V], key: _K, ask: Callable[[], _V]) -> _V:
+        if (found := cache.get(key)) is not None:
+            return found
         with self._lock:
             if (found := cache.get(key)) is None:
                 found = cache[key] = ask()
