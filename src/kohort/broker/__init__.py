@@ -6,8 +6,17 @@
 
 from kohort.broker.clock import Clock
 from kohort.broker.config import read_settings
-from kohort.broker.main import run, run_cluster
+from kohort.broker.main import log_to_stderr, run, run_cluster
 from kohort.broker.offline import stored_credentials
 from kohort.broker.server import Broker, BrokerOptions
 
-__all__ = ["Broker", "BrokerOptions", "Clock", "read_settings", "run", "run_cluster", "stored_credentials"]
+__all__ = [
+    "Broker",
+    "BrokerOptions",
+    "Clock",
+    "log_to_stderr",
+    "read_settings",
+    "run",
+    "run_cluster",
+    "stored_credentials",
+]

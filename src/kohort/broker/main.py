@@ -19,7 +19,7 @@ from kohort.errors import KohortError
 
 def run(options: BrokerOptions) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code. Raise KohortError if the broker cannot start or go on."""
-    _log_to_stderr()
+    log_to_stderr()
     try:
         return uvloop.run(_serve(options))
     except OSError as error:
@@ -55,7 +55,7 @@ async def _serve(options: BrokerOptions) -> int:
 
 def run_cluster(options: ClusterOptions) -> int:
     """Run a cluster until SIGTERM or SIGINT; return the exit code. Raise KohortError if a broker cannot start."""
-    _log_to_stderr()
+    log_to_stderr()
     return asyncio.run(_serve_cluster(options))
 
 
@@ -82,10 +82,11 @@ async def _serve_cluster(options: ClusterOptions) -> int:
         await cluster.stop()
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Write the log of this process to stderr, from this level on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 class OneLine(logging.Formatter):

@@ -18,6 +18,7 @@ from kohort.broker.config.groups import GroupConfigs, check_group_configs, group
 from kohort.broker.config.inter_broker import InterBroker, read_inter_broker
 from kohort.broker.config.listeners import DEFAULT_NAME, Address, Listener, read_advertised, read_listeners
 from kohort.broker.config.reference import setting_reference
+from kohort.broker.config.security import STANDARD_AUTHORIZER
 from kohort.broker.config.setting import Setting
 from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
 from kohort.broker.config.unused_security import warn_of_unused_security
@@ -25,6 +26,7 @@ from kohort.broker.config.without_effect import warn_of_idle_settings
 
 __all__ = [
     "DEFAULT_NAME",
+    "STANDARD_AUTHORIZER",
     "Address",
     "BrokerConfig",
     "ConfigEntry",

@@ -232,8 +232,17 @@ class ClusterStore(SharedStore):
         return PublishedOffsetsWriter(self._directory(TopicPartition(topic.name, partition_id.partition)))
 
     def __init__(
-        self, path: Path, node_id: int, cluster_id: str | None = None, *, max_open_files: int = MAX_OPEN_FILES
+        self,
+        path: Path,
+        node_id: int,
+        cluster_id: str | None = None,
+        *,
+        max_open_files: int = MAX_OPEN_FILES,
+        durable: bool = True,
     ) -> None:
-        """Open or create the directory. Raises DataDirectoryInUse, BadDataDirectory."""
+        """Open or create the directory. If not `durable`, a crash of the machine may lose acknowledged records.
+
+        Raises DataDirectoryInUse, BadDataDirectory.
+        """
         self.directory = ClusterDirectory(path.absolute(), node_id, cluster_id)
-        super().__init__(self.directory, self.directory.path, max_open_files)
+        super().__init__(self.directory, self.directory.path, max_open_files, durable=durable)
