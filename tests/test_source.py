@@ -228,6 +228,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.sim.world",
         "kohort.testing",
         "kohort.testing.invariants",
+        "kohort.testing.fake",
         "kohort.wire",
         "kohort.wire.api",
         "kohort.wire.batches",

@@ -77,6 +77,8 @@ _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 class _Brokers(Controlled):
     """What `Broker` and `Cluster` have in common."""
 
+    _linger_s = _LINGER_S
+
     def __init__(
         self,
         topics: Mapping[str, int] | None,
@@ -182,7 +184,7 @@ class _Brokers(Controlled):
         # All at once: to give partitions to a broker that also stops would only take time.
         results = await asyncio.gather(*(node.stop() for node in self.nodes), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER_S):
+            async with asyncio.timeout(self._linger_s):
                 while any(node.connections for node in self.nodes):  # noqa: ASYNC110  # no event tells
                     await asyncio.sleep(_LOOK_EVERY_S)
         for node in self.nodes:
