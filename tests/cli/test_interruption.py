@@ -55,6 +55,8 @@ COMMANDS: dict[str, Row] = {
     "broker ": Row(("--listen", "127.0.0.1:0", "--data", HOME), "ready ", code=0),
     "cluster": Row(("--brokers", "2"), "ready ", code=0),
     "cluster ": Row(("--brokers", "2", "--data", HOME), "ready ", code=0),
+    "fake": Row(("--ports", "0,0", "--control=127.0.0.1:0"), "control ", code=0),
+    "fake ": Row(("--ports", "0", "--data-dir", HOME), "127.0.0.1:", code=0),
     "produce": Row(("orders", "--bootstrap", MUTE)),
     "produce ": Row(("orders-{name}", "--bootstrap", BROKER), "reading"),
     "consume": Row(("orders", "--bootstrap", MUTE), code=0),

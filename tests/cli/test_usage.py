@@ -15,6 +15,7 @@ from tests.interop.kohort import kohort, running_kohort
 
 COMMANDS = [
     "broker",
+    "fake",
     "topic list",
     "topic create",
     "topic describe",

@@ -13,7 +13,22 @@ import typer
 from typer.main import get_command
 
 from kohort import interruption
-from kohort.cli import acl, analyse, broker, cluster, consume, group, lab, produce, quota, rebalances, sim, topic, user
+from kohort.cli import (
+    acl,
+    analyse,
+    broker,
+    cluster,
+    consume,
+    fake,
+    group,
+    lab,
+    produce,
+    quota,
+    rebalances,
+    sim,
+    topic,
+    user,
+)
 from kohort.cli.client_options import add_client_options
 from kohort.cli.output import OutputClosed, flush, print_line
 from kohort.cli.running import Refused
@@ -45,7 +60,7 @@ def _options(
     pass
 
 
-for module in (broker, cluster, topic, group, user, acl, quota, produce, consume, rebalances, sim, lab, analyse):
+for module in (broker, cluster, fake, topic, group, user, acl, quota, produce, consume, rebalances, sim, lab, analyse):
     module.register(app)
 if find_spec("kohort.cli.demo") is not None:
     from kohort.cli import demo
