@@ -21,7 +21,7 @@ from kohort.log.descriptors import FileSlice
 from kohort.log.disk import Disk, FilesNotSynced, Write
 from kohort.log.files import FileStore
 from kohort.log.kept_configs import AllConfigs
-from kohort.log.memory import MemoryStore
+from kohort.log.memory import MemorySnapshot, MemoryStore
 from kohort.log.partition import SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
 from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, Producer, ProducerStates, Verdict
@@ -44,6 +44,7 @@ __all__ = [
     "FileStore",
     "FilesNotSynced",
     "LogStore",
+    "MemorySnapshot",
     "MemoryStore",
     "OffsetAndTime",
     "OffsetOutOfRange",

@@ -18,6 +18,16 @@ class KeptConfigs:
         """Return the configs of this kind by name; a change creates a new mapping."""
         return self._configs.get(kind, {})
 
+    @property
+    def all(self) -> AllConfigs:
+        """All configs; a change creates a new mapping."""
+        return self._configs
+
+    def replace(self, configs: AllConfigs) -> None:
+        """Replace all configs."""
+        self._write(configs)
+        self._configs = configs
+
     def keep(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         """Replace the configs of a resource; an empty mapping removes the resource."""
         others = {other: kept for other, kept in self.of_kind(kind).items() if other != name}

@@ -1,5 +1,6 @@
 """A sequence of batches in one piece of storage, with an index. It contains settled bytes only."""
 
+import copy
 import errno
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -98,6 +99,12 @@ class Segment:
         """End of the bytes that an earlier process wrote. They are verified when they are first read."""
         self.valid_to = 0
         """End of the verified bytes."""
+
+    def copied(self, medium: Medium) -> "Segment":
+        """Return a segment with the same batches in another medium; either may grow without the other."""
+        other = copy.copy(self)
+        other.medium, other.planned, other.index = medium, self.size, SparseIndex.from_bytes(self.index.to_bytes())
+        return other
 
     def note(self, header: BatchHeader) -> None:
         """Add the batch that follows the last one."""

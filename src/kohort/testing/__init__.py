@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kohort.testing.group_view import CommitView, GroupView, MemberView
     from kohort.testing.invariants import Checks, Fault, Invariant, Limits, Violation
     from kohort.testing.rules import Rule, Selectors, rule_of
+    from kohort.testing.snapshots import Snapshot
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
     from kohort.testing.waiting import WaitTimeoutError
@@ -74,7 +75,12 @@ else:
                 "Limits",
                 "Violation",
             ),
-            "rules": ("Rule", "Selectors", "rule_of"),
+            "rules": (
+                "Rule",
+                "Selectors",
+                "rule_of",
+            ),
+            "snapshots": ("Snapshot",),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "waiting": ("WaitTimeoutError",),
@@ -110,6 +116,7 @@ __all__ = [
     "RequestReceived",
     "Rule",
     "Selectors",
+    "Snapshot",
     "TappedBroker",
     "Topic",
     "Undoable",

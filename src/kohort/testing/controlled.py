@@ -9,7 +9,9 @@ from uuid import UUID
 
 from kohort.errors import KohortError
 from kohort.model import Millis
+from kohort.testing import snapshots
 from kohort.testing.controls import Controls, Outage
+from kohort.testing.taps import TappedBroker
 
 _T = TypeVar("_T")
 
@@ -34,6 +36,8 @@ class Undoable:
 
 class Controlled:
     """Brokers that a test controls."""
+
+    nodes: list[TappedBroker]
 
     _control: Controls | None = None
 
@@ -122,3 +126,30 @@ class Controlled:
         topic_id = self._await(self._controls.recreate_topic(topic, partitions))
         self._await(self._settle(topic))
         return topic_id
+
+    # Snapshots
+
+    def snapshot(self) -> snapshots.Snapshot:
+        """Return the contents of a single broker in memory: topics, records, configs, committed offsets and groups.
+
+        No records are copied, so it takes milliseconds. Raise KohortError for a cluster, or a broker with `data`.
+        """
+        if len(self._started) != 1:
+            raise KohortError("The brokers of a cluster share a directory, which has no snapshots: use Broker.")
+        return self._await(snapshots.take(self._started[0]))
+
+    def restore(self, snapshot: snapshots.Snapshot) -> None:
+        """Return to the contents of a snapshot of this broker, which may be restored any number of times.
+
+        Members of changed groups get UNKNOWN_MEMBER_ID or an error of that kind, and join again; restored members that
+        are no longer connected are removed. A position behind the end of a restored partition is OFFSET_OUT_OF_RANGE.
+        The journal of rebalances stays.
+        """
+        if snapshot.broker not in self._started:
+            raise KohortError("This is a snapshot of another broker, or of an earlier run.")
+        self._await(snapshots.restore(snapshot))
+
+    @property
+    def _started(self) -> list[TappedBroker]:
+        self._controls  # noqa: B018  # raises an error if the brokers do not run
+        return self.nodes

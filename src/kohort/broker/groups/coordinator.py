@@ -63,6 +63,10 @@ class GroupCoordinator:
             shard = self._of_group[group_id] = self._shards[group_partition(group_id, len(self._shards))]
         return shard
 
+    def of_partition(self, partition: int) -> Shard:
+        """Return the shard of a partition of `__consumer_offsets`, whether this broker leads it or not."""
+        return self._shards[partition]
+
     def coordinator(self, group_id: str) -> Node | None:
         """Return the broker that leads the group's partition, or None if there is none at the moment."""
         leadership = self._broker.leadership

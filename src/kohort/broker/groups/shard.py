@@ -397,6 +397,11 @@ class Shard:
             for token, response in effects.replies.items():
                 cast("Waiter", token).reply(response)
 
+    async def loaded(self) -> None:
+        """Wait until a load that is in progress is over."""
+        while self._loading is not None:
+            await asyncio.wait([self._loading])
+
     async def _load(self, wait_s: float) -> None:
         while True:
             await asyncio.sleep(wait_s)
