@@ -18,6 +18,7 @@ from kohort import (
     OffsetAndMetadata,
     Producer,
     ProducerInterceptor,
+    ProducerOptions,
     ProducerRecord,
     RecordMetadata,
     SerializationError,
@@ -227,6 +228,8 @@ class Asynchronous:
     ("given", "text"),
     [
         ("audit.Interceptor", "must be a list of objects"),
+        ("", "must be a list of objects"),
+        (Traced(), "must be a list of objects"),
         (["audit.Interceptor"], "has 'audit.Interceptor', but each must be an object with methods of"),
         ([Traced], "each must be an object"),
         ([object()], "each must be an object with methods of: on_"),
@@ -237,3 +240,13 @@ async def test_wrong_interceptors_are_a_sentence(given: Any, text: str) -> None:
     for kind in (Producer, Consumer, blocking.Producer, blocking.Consumer):
         with pytest.raises(ConfigError, match=text):
             kind(bootstrap_servers="127.0.0.1:1", interceptors=given)
+
+
+def test_javas_option_is_named_in_the_error() -> None:
+    with pytest.raises(ConfigError, match=r"no option interceptor\.classes: did you mean interceptors\?"):
+        ProducerOptions.read({"bootstrap_servers": "127.0.0.1:1", "interceptor.classes": "audit.Interceptor"})
+
+
+async def test_none_is_no_interceptor() -> None:
+    async with Producer(bootstrap_servers="127.0.0.1:1", interceptors=None):  # type: ignore[arg-type]
+        pass

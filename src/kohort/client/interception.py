@@ -19,8 +19,9 @@ class Interception:
     and when the interceptor works again, not for each record.
     """
 
-    def __init__(self, given: Sequence[Any], kind: type) -> None:
+    def __init__(self, given: Sequence[Any] | None, kind: type) -> None:
         """Check the interceptors. Each has some of the methods of `kind`. Raises ConfigError."""
+        given = () if given is None else given
         names = [name for name in vars(kind) if not name.startswith("_")]
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ConfigError(f"interceptors is {given!r}, but must be a list of objects.")

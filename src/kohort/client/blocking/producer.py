@@ -101,7 +101,7 @@ class Producer(BlockingClient):
 
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         read = producer_options(options)
-        self._interception = SendInterception(read.interceptors) if read.interceptors else None
+        self._interception = SendInterception(read.interceptors) or None
         super().__init__("kohort-producer")
         try:
             self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False)))

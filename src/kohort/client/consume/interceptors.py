@@ -37,7 +37,7 @@ class ConsumerInterceptor:
 class ConsumeInterception(Interception):
     """Interceptors of one consumer."""
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Any] | None) -> None:
         super().__init__(given, ConsumerInterceptor)
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:

@@ -48,7 +48,7 @@ class ProducerInterceptor:
 class SendInterception(Interception):
     """Interceptors of one producer."""
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Any] | None) -> None:
         super().__init__(given, ProducerInterceptor)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:

@@ -80,7 +80,7 @@ class Producer:
 
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         read = producer_options(options)
-        self._interception = SendInterception(read.interceptors) if read.interceptors else None
+        self._interception = SendInterception(read.interceptors) or None
         self._core = core = ProducerCore(read)
         self.cluster: Cluster = core.cluster
         """Client's view of the cluster, for inspection."""
