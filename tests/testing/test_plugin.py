@@ -149,6 +149,70 @@ def test_a_failing_test_shows_rebalances_requests_and_a_picture(pytester: pytest
     )
 
 
+BREAK = """
+    import pytest
+    from kohort import TopicPartition, blocking
+
+    def commit_what_is_not_there(kafka, topic, group):
+        with blocking.Consumer(
+            topic, bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False
+        ) as consumer:
+            consumer.poll()
+            consumer.commit({TopicPartition(topic, 0): 9})
+"""
+
+
+def test_the_test_whose_client_breaks_an_invariant_fails(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        BREAK
+        + """
+    def test_that_commits_too_much(kohort):
+        orders = kohort.topic("orders")
+        orders.produce("a", "b", "c", "d")
+        commit_what_is_not_there(kohort, orders, kohort.group())
+
+    def test_that_is_honest(kohort):
+        kohort.topic("orders").produce("a")
+    """,
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *VerdictError: The verdict of the test kit is one violation.",
+            "*S11 (fetched commits), fault of the client: *",
+            "*request * of *: OffsetCommit v*",
+        ]
+    )
+
+
+def test_a_test_that_breaks_an_invariant_on_purpose_says_so(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        BREAK
+        + """
+    from kohort.testing import Invariant, VerdictError
+
+    def test_it_allows_it(kohort):
+        orders = kohort.topic("orders")
+        orders.produce("a", "b", "c", "d")
+        kohort.broker.allow(Invariant.FETCHED_COMMITS, kohort.group())
+        commit_what_is_not_there(kohort, orders, kohort.group())
+
+    def test_it_expects_it(kohort_factory):
+        broker = kohort_factory(topics={"orders": 1})
+        broker.topic("orders").produce("a", "b", "c", "d")
+        commit_what_is_not_there(broker, "orders", "g")
+        (violation,) = broker.violations
+        assert violation.group == "g"
+        with pytest.raises(VerdictError):
+            broker.check()
+        broker.check()
+    """,
+    )
+    result.assert_outcomes(passed=2)
+
+
 @pytest.mark.parametrize(
     ("ini", "text", "expected"),
     [

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kohort.testing.snapshots import Snapshot
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
+    from kohort.testing.verdict import VerdictError
     from kohort.testing.waiting import WaitTimeoutError
     from kohort.testing.workspace import Workspace
 else:
@@ -83,6 +84,7 @@ else:
             "snapshots": ("Snapshot",),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
+            "verdict": ("VerdictError",),
             "waiting": ("WaitTimeoutError",),
             "workspace": ("Workspace",),
         },
@@ -120,6 +122,7 @@ __all__ = [
     "TappedBroker",
     "Topic",
     "Undoable",
+    "VerdictError",
     "Violation",
     "WaitTimeoutError",
     "Workspace",

@@ -12,6 +12,7 @@ broker's. Every method may be called from any thread.
     create_topic(name, partitions)  returns when clients can use it
     topic(name), group(id)          what a test does with them: produce, read, wait (`Topic`, `Group`)
     advance(ms), expire_member, ... control time, members, coordinators and topics; see `kohort.testing.controlled`
+    violations, check(), allow()    what clients have broken of what must always hold; the `with` block raises it
     observe(observer)               call it with each event (`kohort.testing.Event`) from now on
     unobserve(observer)             no longer
     journal                         the rebalances that are complete, as `kohort rebalances` shows them
@@ -50,10 +51,13 @@ from kohort.testing.controls import Controls
 from kohort.testing.events import Observer
 from kohort.testing.faults import Faults, FaultSet
 from kohort.testing.group import Group
+from kohort.testing.invariants import Invariant, Limits, Violation
 from kohort.testing.loop_thread import LoopThread
 from kohort.testing.rules import Rule, Selectors, rule_of
 from kohort.testing.taps import TappedBroker
 from kohort.testing.topic import Topic
+from kohort.testing.verdict import Verdict, VerdictError
+from kohort.testing.waiting import WaitTimeoutError, blocking_hint
 
 _T = TypeVar("_T")
 
@@ -85,6 +89,7 @@ class _Brokers(Controlled):
         settings: Mapping[str, str] | None,
         users: Mapping[str, str] | None,
         observers: Sequence[Observer],
+        limits: Limits | None,
     ) -> None:
         self._first_topics = dict(topics or {})
         self._settings = {**QUICK, **(settings or {})}
@@ -92,6 +97,8 @@ class _Brokers(Controlled):
         self._observers = list(observers)
         self._faults = Faults()
         self._thread: LoopThread | None = None
+        self._limits = limits
+        self._verdict = Verdict(limits)
         self._clock = ControlledClock()
         self.nodes: list[TappedBroker] = []
         """The brokers. They belong to the kit's event loop: use them inside `_run` and `_await` only."""
@@ -128,6 +135,7 @@ class _Brokers(Controlled):
     def __exit__(self, *exc: object) -> None:
         with _unless_failed(exc):
             self.stop()
+            self._raise_violations()
 
     async def __aenter__(self) -> Self:
         thread = self._new_thread()
@@ -145,6 +153,7 @@ class _Brokers(Controlled):
                 await asyncio.wrap_future(self._thread.begin(self._end()))
             finally:
                 self._end_thread()
+            self._raise_violations()
 
     def _new_thread(self) -> LoopThread:
         if self._thread is not None:
@@ -160,10 +169,11 @@ class _Brokers(Controlled):
 
     async def _begin(self) -> None:
         self._clock = ControlledClock()
+        self._verdict = Verdict(self._limits)
         self.nodes = self._new_nodes()
         self._control = Controls(self.nodes, self._clock)
         for node in self.nodes:
-            node.observers.extend(self._observers)
+            node.observers += [self._verdict.observe, *self._observers]
             node.faults = self._faults
         started: list[TappedBroker] = []
         try:
@@ -268,6 +278,30 @@ class _Brokers(Controlled):
     def group(self, group_id: str) -> Group:
         """Return the group ID with methods to wait until the group is as expected. It may not exist yet."""
         return Group(group_id, self)
+
+    # What must always hold
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What clients or brokers have broken so far of what must always hold, and no `check` has raised."""
+        return self._run(lambda: list(self._verdict.violations))
+
+    def check(self) -> None:
+        """Raise VerdictError if something was broken that must always hold. Leaving the `with` block does the same."""
+        self._run(lambda: self._verdict.finish(max(node.now() for node in self.nodes)))
+        self._raise_violations()
+
+    def allow(self, invariant: Invariant, *groups: str) -> None:
+        """Accept that these groups, or all without `groups`, break an invariant: a test may do it on purpose."""
+        self._run(lambda: self._verdict.allow(invariant, *groups))
+
+    def _take_violations(self, concerns: Callable[[Violation], bool]) -> list[Violation]:
+        return self._run(lambda: self._verdict.take(concerns))
+
+    def _raise_violations(self) -> None:
+        violations = self._verdict.take(lambda violation: True)
+        if violations:
+            raise VerdictError(violations)
 
     def observe(self, observer: Observer) -> None:
         """Call `observer` with each event of the brokers from now on, on their event loop."""
@@ -406,10 +440,10 @@ class FaultHandle:
 
     def wait(self, hits: int = 1, timeout_s: float = 30.0) -> int:
         """Wait until that many requests were affected, and return their number. Raise TimeoutError."""
-        with contextlib.suppress(RuntimeError):
-            asyncio.get_running_loop()
-            raise KohortError("This call would block the running event loop: use `await fault.wait_async(...)`.")
-        return self._kit._await(self._set.wait(hits, timeout_s))
+        try:
+            return self._kit._await(self._set.wait(hits, timeout_s))
+        except TimeoutError as error:
+            raise WaitTimeoutError(f"{error}{blocking_hint()}") from None
 
     async def wait_async(self, hits: int = 1, timeout_s: float = 30.0) -> int:
         """Like `wait`, for tests with an event loop."""
@@ -448,13 +482,15 @@ class Broker(_Brokers):
         data: Path | None = None,
         store: LogStore | None = None,
         observers: Sequence[Observer] = (),
+        limits: Limits | None = None,
     ) -> None:
         """`topics` has the partitions of each topic that the broker begins with; `settings` are Kafka's.
 
         With `users` (their passwords by name), clients must authenticate by SASL_PLAINTEXT, with PLAIN or SCRAM. Port 0
-        takes a free port. The log is in memory unless a directory `data` or a `store` is given.
+        takes a free port. The log is in memory unless a directory `data` or a `store` is given. `limits` are numbers of
+        the checks of what must always hold.
         """
-        super().__init__(topics, settings, users, observers)
+        super().__init__(topics, settings, users, observers, limits)
         self._options = BrokerOptions(
             host=host,
             port=port,
@@ -488,12 +524,13 @@ class Cluster(_Brokers):
         racks: Sequence[str] = (),
         data: Path | None = None,
         observers: Sequence[Observer] = (),
+        limits: Limits | None = None,
     ) -> None:
         """See `Broker`. `ports` and `racks`, if given, have one entry for each broker."""
         for name, given in (("ports", ports), ("racks", racks)):
             if given and len(given) != brokers:
                 raise KohortError(f"Give {name} one entry for each of the {brokers} brokers, not {len(given)}.")
-        super().__init__(topics, settings, users, observers)
+        super().__init__(topics, settings, users, observers, limits)
         self._data = data
         self._temporary: Path | None = None
         self._host = host

@@ -48,7 +48,7 @@ class LastRequests:
         """Take one event of the brokers."""
         match event:
             case RequestReceived():
-                line = _Line(event.at, _described(event))
+                line = _Line(event.at, described(event))
                 self._clients[event.connection] = event.client_id
                 self._lines_of(event.client_id).append(line)
                 self._waiting[event.request_id] = (event.client_id, line)
@@ -92,7 +92,8 @@ class LastRequests:
         )
 
 
-def _described(event: RequestReceived) -> str:
+def described(event: RequestReceived) -> str:
+    """Return the request's name and version, and the IDs in it."""
     request = event.request
     name = type(request).__name__.removesuffix("Request")
     shown = ((each, getattr(request, each, None)) for each in _SHOWN)

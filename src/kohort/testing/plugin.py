@@ -5,6 +5,7 @@ Nothing is imported for tests that do not use it: every run of pytest loads this
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def kohort_factory(request: pytest.FixtureRequest) -> Iterator[MakeBroker]:
     """
     from kohort.testing.broker import Broker, Cluster
 
-    started: list[Broker | Cluster] = []
+    stack = contextlib.ExitStack()
 
     def make(
         brokers: int | None = None, *, settings: dict[str, str] | None = None, **arguments: Any
@@ -87,13 +88,11 @@ def kohort_factory(request: pytest.FixtureRequest) -> Iterator[MakeBroker]:
             made = Broker(settings=settings, **arguments)
         else:
             made = Cluster(brokers, settings=settings, **arguments)
-        made.start()
-        started.append(made)
+        stack.enter_context(made)
         return made
 
-    yield make
-    for broker in reversed(started):
-        broker.stop()
+    with stack:
+        yield make
 
 
 @pytest.fixture
@@ -131,7 +130,10 @@ def _workspace(request: pytest.FixtureRequest, broker: Broker | Cluster, asked: 
     request.node.stash.setdefault(_workspaces, []).append(workspace)
     yield workspace
     request.node.user_properties.append((_REBALANCES, len(workspace.rebalances)))
-    workspace.close()
+    try:
+        workspace.check()  # what clients did that other fixtures closed after the test
+    finally:
+        workspace.close()
 
 
 # What a test asks for
@@ -195,7 +197,16 @@ def _listen(config: pytest.Config) -> tuple[str, int]:
     return host, int(port)
 
 
-# Reports
+# Verdict and reports
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    __tracebackhide__ = True
+    result = yield
+    for workspace in item.stash.get(_workspaces, ()):
+        workspace.check()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,20 +1,28 @@
 """What one test has of a kit's brokers: topics and groups under a prefix of its own, and what happened to them."""
 
 import itertools
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
 from kohort.errors import KohortError
 from kohort.recorder import RebalanceRecord
-from kohort.testing.broker import Broker, Cluster
+from kohort.testing.broker import Broker, Cluster, FaultHandle
 from kohort.testing.group import Group
 from kohort.testing.last_requests import LastRequests
+from kohort.testing.rules import Selectors
 from kohort.testing.topic import Topic
+from kohort.testing.verdict import VerdictError
+
+log = logging.getLogger("kohort.testing")
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9._-]+")
 _LONGEST_NAME = 60
 _numbers = itertools.count(1)
+_closed: set[str] = set()
+"""Prefixes of the tests that are over."""
 
 
 class Workspace:
@@ -42,6 +50,10 @@ class Workspace:
     def bootstrap_servers(self) -> str:
         """The addresses of the brokers, as clients take them: HOST:PORT,..."""
         return self.broker.bootstrap_servers
+
+    def fault(self, **selectors: Unpack[Selectors]) -> FaultHandle:
+        """Let requests fail, or their answers be lost or late, until the test ends; see `Broker.fault`."""
+        return self.broker.fault(**selectors)
 
     def topic(
         self,
@@ -75,6 +87,17 @@ class Workspace:
         """The last requests of each client, with what the broker answered, as text."""
         return str(self._last_requests)
 
+    def check(self) -> None:
+        """Raise VerdictError if a client of this test broke what must always hold."""
+        __tracebackhide__ = True  # pytest shows the test, not this function
+        violations = self.broker._take_violations(lambda violation: True)
+        for violation in violations:
+            if violation.group.startswith(tuple(_closed)):
+                log.warning("A client that an earlier test did not close goes on: %s", violation)
+        own = [violation for violation in violations if not violation.group.startswith(tuple(_closed))]
+        if own:
+            raise VerdictError(own)
+
     def draw(self, directory: Path) -> list[Path]:
         """Write a picture of each group's partitions over time, and return the files. Raise KohortError."""
         from kohort.recorder.views import draw
@@ -88,7 +111,13 @@ class Workspace:
         return files
 
     def close(self) -> None:
-        """Delete the test's topics. Its groups stay, without effect on others."""
+        """Remove all faults, let time pass as it does, and delete the test's topics.
+
+        Its groups stay, without effect on others.
+        """
+        _closed.add(self.prefix)
+        self.broker.clear_faults()
+        self.broker.scale_time(1)
         self.broker.unobserve(self._last_requests.observe)
         self.broker._run(self._delete_topics)
 
