@@ -86,12 +86,17 @@ def every_table_has_its_rows(broker: Broker, analyse: Run, run: Run, out: Path) 
         moved = rows(out / "moves", history.group)
         assert {row["partition"] for row in moved} == set(range(PARTITIONS))
         assert {row["topic"] for row in moved} == {history.topic}
+        # The group had no members between its two lives, and nobody waited.
+        returned = [row for row in rows(out / "rebalances", history.group) if row["cause"] == "first member"]
+        assert [(row["excess_ms"], row["longest_dark_ms"]) for row in returned] == [(0, None)] * 2
         behind = rows(out / "lag", history.group)
         assert {row["lag"] for row in behind} == {0}
         assert {row["end_offset"] for row in behind} == {RECORDS // PARTITIONS}
         if isinstance(broker, KohortBroker):
             # It keeps a journal of rebalances, and Apache Kafka does not.
-            assert len(rows(out / "journal", history.group)) == 4, "two members joined and left"
+            recorded = rows(out / "journal", history.group)
+            assert len(recorded) == 4, "two members joined and left"
+            assert {row["dark_ms"] for row in recorded} == {0}
             assert _counts_of_page(page, history.group) == _counts_of_journal(run, broker, history.group)
 
 

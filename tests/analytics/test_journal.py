@@ -64,7 +64,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     (shard / f"{0:020d}.log").write_bytes(encode_pairs([*pairs, (b"delays", b"no record of a journal")], AT))
     journal = journal_of_segments(spark, str(home / "data"))
     analyse_journal(journal, ParquetStore(str(home / "out")), Settings())
-    found = gather(spark)
+    found = gather(spark, MINUTE)
     assert headline(found) == "Rebalances of delays kept its partitions waiting for 800 partition-milliseconds"
     assert "session expired" in page(found)
     assert "1 record of __kohort_rebalances, damaged or of a newer version, could not be read." in page(found)
@@ -79,7 +79,7 @@ def test_a_group_that_began_again_counts_as_in_the_journal(spark: SparkSession, 
     pairs = [(record.group_id.encode(), record.to_json()) for record in records]
     (shard / f"{0:020d}.log").write_bytes(encode_pairs(pairs, AT))
     analyse_journal(journal_of_segments(spark, str(tmp_path / "data")), ParquetStore(str(tmp_path / "out")), Settings())
-    (group,) = gather(spark).groups
+    (group,) = gather(spark, MINUTE).groups
     assert summary(records).startswith("16 rebalances, 16 partitions moved; partitions were dark for 1.60 s in all")
     assert (group["rebalances"], group["moved"], group["excess_ms"]) == (16, 16, 1_600)
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kohort.analytics.findings import Findings, Row
+from kohort.analytics.findings import Findings, Row, without_gaps
 from kohort.analytics.report import day, duration, headline, left_out, page, partition_time, span
 
 HOUR = 3_600_000
@@ -108,7 +108,7 @@ def test_names_are_text_whatever_they_hold() -> None:
 def test_the_journal_adds_causes_to_what_the_log_shows() -> None:
     found = _findings(_group("orders", HOUR))
     found.recorded = {"orders": [{"cause": "session expired", "times": 2}, {"cause": "poll timeout", "times": 1}]}
-    assert "A recorder saw: 2 times session expired, 1 times poll timeout." in page(found)
+    assert "A recorder saw: 2 times session expired, once poll timeout." in page(found)
     found.recorded = {"orders": [{"cause": "member joined", "times": 3}]}
     assert "A recorder saw" not in page(found)
 
@@ -134,3 +134,9 @@ def test_times_are_printed_in_suitable_units(ms: int | None, said: str) -> None:
 
 def test_an_unknown_time_is_a_dash() -> None:
     assert day(None) == "-"
+
+
+def test_a_time_without_commits_has_the_rate_zero() -> None:
+    rows = [{"at": AT, "per_second": 2.0}, {"at": AT + 3 * HOUR, "per_second": 1.0}]
+    assert without_gaps(rows, HOUR) == [(AT, 2.0), (AT + HOUR, 0.0), (AT + 2 * HOUR, 0.0), (AT + 3 * HOUR, 1.0)]
+    assert without_gaps([], HOUR) == []

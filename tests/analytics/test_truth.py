@@ -32,6 +32,7 @@ class Analysed:
     made: Path
     out: Path
     html: str
+    rate: list[tuple[int, float]]
 
     def truth(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
         return _rows(self.made / "truth" / f"{name}.parquet", columns)
@@ -55,7 +56,8 @@ def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     history = from_segments(spark, str(home / "made"), settings)
     ends = str(home / "made" / "ends")
     analyse(history, ParquetStore(str(home / "out")), settings, ends=lambda: spark.read.parquet(ends))
-    yield Analysed(home / "made", home / "out", page(gather(spark)))
+    found = gather(spark, WINDOW_MS)
+    yield Analysed(home / "made", home / "out", page(found), found.rate)
 
 
 def test_every_commit_is_counted_once(analysed: Analysed) -> None:
@@ -63,6 +65,8 @@ def test_every_commit_is_counted_once(analysed: Analysed) -> None:
     for group_id, commits in analysed.table("commit_rate", "group_id", "commits"):
         counted[group_id] += commits
     assert sorted(counted.items()) == analysed.truth("commits", "group_id", "commits")
+    # Two days in 300 steps are shorter than a window, whose commits are not those of a step.
+    assert sum(per_second for _, per_second in analysed.rate) * WINDOW_MS / 1000 == pytest.approx(counted.total())
 
 
 def test_members_are_known_from_when_they_came_to_when_they_went(analysed: Analysed) -> None:

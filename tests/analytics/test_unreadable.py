@@ -31,7 +31,7 @@ def test_the_report_says_what_the_figures_exclude(spark: SparkSession, tmp_path:
     archive = spark.createDataFrame([tuple(row.values()) for row in rows], schema)
     journal = spark.createDataFrame([(b"{}",), (b"no JSON",)], "value BINARY")
     analyse(from_raw(archive.coalesce(1), Settings()), ParquetStore(str(tmp_path)), Settings(), journal=journal)
-    found = gather(spark)
+    found = gather(spark, MINUTE)
     assert (found.whole["commits"], found.whole["end_at"]) == (2, AT + 5 * MINUTE)
     assert left_out(found) == [
         "2 records of __consumer_offsets, damaged or of a newer version, could not be read, the first at offset 2 of"

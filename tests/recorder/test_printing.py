@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console, RenderableType
 
 from kohort.group_events import MemberFacts, Refused, Weighed
-from kohort.recorder import RebalanceRecord
+from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
 from kohort.recorder.views.member_labels import label_of, labels, seconds
 from kohort.recorder.views.printing import headline, partitions_table, rebalances_table, summary, weighed_table
 from tests.recorder.stories import a_day, facts
@@ -111,3 +111,14 @@ def test_a_rejected_target_is_printed_with_its_reason() -> None:
         "unknown; then target of app-1 refused (it assigns orders-0 to no member); then target refused (The"
         in headline(record, labels([record])).plain
     )
+
+
+def test_the_partitions_of_a_group_that_was_stopped_were_not_dark() -> None:
+    member = MemberFacts("app-1-id", "app-1", "/a")
+    change = PartitionChange("flights", 0, "old-id", "app-1-id", 1_000, 61_000, 61_005)
+    back = RebalanceRecord(
+        "g", 3, 61_000, 61_000, (Trigger("first member", "app-1-id"),), after=(member,), partitions=(change,)
+    )
+    assert rendered(rebalances_table([back]))[1].split()[-2:] == ["–", "–"]
+    assert rendered(partitions_table(back, {}))[1].split() == ["flights-0", "old-id", "app-1-id", "–"]
+    assert summary([back]) == "1 rebalance, 1 partition moved, none was dark."

@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kohort.model import Millis
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -84,7 +86,7 @@ class Findings:
     savings: dict[str, Row]
     worst_lag: dict[str, Row]
     rate: list[tuple[int, float]]
-    """Commits per second of all groups, by time."""
+    """Commits per second of all groups, by time, without gaps."""
     times: list[tuple[str, int, int]]
     """Rebalances of the worst groups: group, time, count."""
     lags: list[tuple[str, int, int]]
@@ -97,8 +99,8 @@ class Findings:
     """Number of unreadable records by topic, and the position of the first one."""
 
 
-def gather(spark: SparkSession, points: int = 300) -> Findings:
-    """Query the tables, which are views of the session."""
+def gather(spark: SparkSession, window_ms: Millis, points: int = 300) -> Findings:
+    """Query the tables, which are views of the session. `window_ms` is the window of `commit_rate`."""
     recorded_too = spark.catalog.tableExists("journal")
     spark.sql(COUNTED_WITH_JOURNAL if recorded_too else _COUNTED).createOrReplaceTempView("_counted")
     # The queries run concurrently: a small query is mostly planning, which keeps one core busy.
@@ -121,7 +123,9 @@ def gather(spark: SparkSession, points: int = 300) -> Findings:
 
         (whole,) = whole_asked.result()
         step = max(1, ((whole["end_at"] or 0) - (whole["begin_at"] or 0)) // points)
-        rate = asked(_RATE.format(step=step))
+        # A step that is no multiple of the window would count a window's commits in a part of its time.
+        rate_step = -(-step // window_ms) * window_ms
+        rate = asked(_RATE.format(step=rate_step))
         groups = groups_asked.result()
         times = asked(_counted(_of(spark, "_counted", [row["group_id"] for row in groups[:MOST_GROUPS]]), 3 * step))
         worst_lag = {row["group_id"]: row for row in worst_asked.result()}
@@ -136,13 +140,19 @@ def gather(spark: SparkSession, points: int = 300) -> Findings:
             thrashing=thrashing.result(),
             savings={row["group_id"]: row for row in savings.result()},
             worst_lag=worst_lag,
-            rate=[(row["at"], row["per_second"]) for row in rate.result()],
+            rate=without_gaps(rate.result(), rate_step),
             times=[(row["group_id"], row["at"], row["count"]) for row in times.result()],
             lags=[(row["group_id"], row["at"], row["lag_ms"]) for row in lags.result()],
             journal=[] if journal is None else journal.result(),
             recorded={} if recorded is None else _by_group(recorded.result()),
             unreadable=unreadable.result(),
         )
+
+
+def without_gaps(rates: Sequence[Row], step: Millis) -> list[tuple[Millis, float]]:
+    """Return the rate at each step from the first to the last one; it is 0 where no window has commits."""
+    known = {row["at"]: row["per_second"] for row in rates}
+    return [(at, known.get(at, 0.0)) for at in range(min(known), max(known) + 1, step)] if known else []
 
 
 def _by_group(rows: Iterable[Row]) -> dict[str, list[Row]]:

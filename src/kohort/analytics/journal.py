@@ -22,6 +22,8 @@ _VALUE = (
     " partitions ARRAY<STRUCT<topic: STRING, partition: INT, previous_owner: STRING, owner: STRING,"
     " revoked_at: BIGINT, assigned_at: BIGINT, first_read_at: BIGINT, dark_ms: BIGINT>>"
 )
+_WAS_EMPTY = "coalesce(cause = 'first member', false)"
+"""Whether the group had no members before. Its partitions were not dark: nobody waits for a group that was stopped."""
 
 
 def journal_rows(records: DataFrame, left_out: Observation | None = None) -> DataFrame:
@@ -40,6 +42,6 @@ def journal_rows(records: DataFrame, left_out: Observation | None = None) -> Dat
     return rebalances.selectExpr(
         "*",
         "triggers[0].reason AS reason",
-        "aggregate(partitions, 0L, (sum, p) -> sum + coalesce(p.dark_ms, 0L)) AS dark_ms",
-        "array_max(transform(partitions, p -> p.dark_ms)) AS longest_dark_ms",
+        f"if({_WAS_EMPTY}, 0L, aggregate(partitions, 0L, (sum, p) -> sum + coalesce(p.dark_ms, 0L))) AS dark_ms",
+        f"if({_WAS_EMPTY}, NULL, array_max(transform(partitions, p -> p.dark_ms))) AS longest_dark_ms",
     )

@@ -131,7 +131,9 @@ def rate(points: Sequence[tuple[int, float]]) -> Figure | None:
     if len(points) < 2:
         return None
     page, axes = _chart(1.6, [], [])
-    axes.plot([at for at, _ in points], [float(per_second) for _, per_second in points], color=COLOURS[0], lw=1.2)
+    # Each rate is that of the time up to the next point.
+    rates = [float(per_second) for _, per_second in points]
+    axes.plot([at for at, _ in points], rates, color=COLOURS[0], lw=1.2, drawstyle="steps-post")
     axes.set_ylabel("commits per second", fontsize=SMALL, color=INK)
     axes.set_ylim(bottom=0)
     _clock(axes, [at for at, _ in points])

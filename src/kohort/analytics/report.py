@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kohort.analytics import plots
 from kohort.analytics.findings import MOST_GROUPS, Findings, Row, gather
+from kohort.model import Millis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,9 +45,12 @@ class WrittenReport:
     left_out: list[str]
 
 
-def write_report(spark: SparkSession, out: Destination) -> WrittenReport:
-    """Write report.html from the tables of an analysis, which are views of this session."""
-    found = gather(spark)
+def write_report(spark: SparkSession, out: Destination, window_ms: Millis) -> WrittenReport:
+    """Write report.html from the tables of an analysis, which are views of this session.
+
+    `window_ms` is the window of commit rates.
+    """
+    found = gather(spark, window_ms)
     out.write(spark, "report.html", page(found).encode())
     return WrittenReport(headline(found), span(found), left_out(found))
 
@@ -124,10 +128,10 @@ def left_out(found: Findings) -> list[str]:
 
 def why(row: Row, causes: Sequence[Row], found: Findings) -> str:
     """Return one or two sentences on why this group has problems and what would help."""
-    sentences = [f"{causes[0]['times']:,} times: {causes[0]['cause']}."] if causes else []
+    sentences = [f"{_times(causes[0]['times'])}: {causes[0]['cause']}.".capitalize()] if causes else []
     recorded = found.recorded.get(row["group_id"], ())
     if recorded and (not causes or recorded[0]["cause"] != causes[0]["cause"]):
-        causes_seen = (f"{row['times']:,} times {row['cause']}" for row in recorded[:_MOST_RECORDED])
+        causes_seen = (f"{_times(row['times'])} {row['cause']}" for row in recorded[:_MOST_RECORDED])
         sentences.append(f"A recorder saw: {', '.join(causes_seen)}.")
     saved = found.savings.get(row["group_id"])
     if saved is not None and saved["consumer_saves_ms"] and saved["stops"]:
@@ -201,7 +205,7 @@ def _journal_table(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     found = [
-        (row["group_id"], day(row["ended_at"]), row["cause"] or "-", row["reason"] or "-", duration(row["wall_ms"]),
+        (row["group_id"], day(row["ended_at"], "%H:%M:%S"), row["cause"] or "-", row["reason"] or "-", duration(row["wall_ms"]),
          duration(row["dark_ms"]))
         for row in rows
     ]  # fmt: skip
@@ -213,14 +217,14 @@ def table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table; all cells are escaped."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class=wide><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _picture(title: str, figure: Figure | None, caption: str = "") -> str:
     if figure is None:
         return ""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<h2>{escape(title)}</h2><figure>{plots.svg(figure)}{below}</figure>"
+    return f"<h2>{escape(title)}</h2><figure><div class=wide>{plots.svg(figure)}</div>{below}</figure>"
 
 
 def partition_time(ms: int) -> str:
@@ -234,6 +238,10 @@ def count(rebalances: int) -> str:
     return "1 rebalance" if rebalances == 1 else f"{rebalances:,} rebalances"
 
 
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
 def duration(ms: float | None) -> str:
     """Format a duration for readers."""
     if ms is None:
@@ -244,21 +252,27 @@ def duration(ms: float | None) -> str:
     return f"{ms:.0f} ms"
 
 
-def day(at: int | None) -> str:
-    """Format a time in UTC, to the minute."""
-    return "-" if at is None else datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+def day(at: int | None, clock: str = "%H:%M") -> str:
+    """Format a time in UTC, by default to the minute."""
+    return "-" if at is None else datetime.fromtimestamp(at / 1000, UTC).strftime(f"%Y-%m-%d {clock}")
 
 
-_HEAD = """<meta charset=utf-8><title>Consumer groups</title><style>
+_HEAD = """<meta charset=utf-8><meta name=viewport content="width=device-width, initial-scale=1"><title>Consumer groups</title><style>
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2.5em auto; padding: 0 1.5em }
 h1 { font-size: 1.7em; line-height: 1.25; margin-bottom: .3em } h2 { font-size: 1.2em; margin-top: 2.2em }
 .lead, figcaption { color: #555 } figcaption, dl { font-size: .87em } dt { font-weight: 600 }
 .warning { background: #fff3cd; padding: .5em .8em }
-figure { margin: 0 } svg { max-width: 100%; height: auto }
-table { border-collapse: collapse; width: 100%; font-size: .87em }
+figure { margin: 0 } svg { max-width: 100%; min-width: 44em; height: auto; background: #fff }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; width: 100%; font-size: .87em } td:last-child { min-width: 9em }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid #ccc; padding: .35em .6em; vertical-align: bottom }
 td { border-bottom: 1px solid #e6e6e6; padding: .35em .6em; vertical-align: top; font-variant-numeric: tabular-nums }
 .foot { color: #555; font-size: .87em; margin-top: 3em }
+@media (max-width: 40em) { body { margin: 1em auto; padding: 0 1em } h1 { font-size: 1.35em } }
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark } body { background: #1b1b1b; color: #ddd } .lead, figcaption, .foot { color: #aaa }
+  .warning { background: #4a3c00 } th { border-color: #666 } td { border-color: #3a3a3a }
+}
 </style>"""
 _FOOT = """<p class=foot>A partition-hour is one partition that waits for one hour, or two that wait for half
 an hour. A partition waits from the last commit before a rebalance to the first one behind it; what

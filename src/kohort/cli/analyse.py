@@ -105,7 +105,7 @@ def analyse(
             history = _history(spark, cluster, segments, raw, settings)
             compute(history, tables, settings, ends=known, journal=events, on_progress=progress.show)
         progress.show("report")
-        _report(spark, target)
+        _report(spark, target, settings)
     return 0
 
 
@@ -163,10 +163,10 @@ def _ends(
     return None if servers is None else lambda: ends_of_cluster(spark, servers, settings.window_ms, on_progress)
 
 
-def _report(spark: "SparkSession", out: "Destination") -> None:
+def _report(spark: "SparkSession", out: "Destination", settings: "Settings") -> None:
     from kohort.analytics import write_report
 
-    report = write_report(spark, out)
+    report = write_report(spark, out, settings.window_ms)
     for sentence in report.left_out:
         print_note(f"warning: {sentence}")
     print_line(report.headline)

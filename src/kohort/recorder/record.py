@@ -14,7 +14,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from kohort.errors import KohortError
-from kohort.group_events import MemberFacts, Refused, Weighed
+from kohort.group_events import Cause, MemberFacts, Refused, Weighed
 from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
@@ -165,6 +165,16 @@ class RebalanceRecord:
     def cause(self) -> str | None:
         """Cause of the first trigger."""
         return self.triggers[0].cause if self.triggers else None
+
+    @property
+    def was_empty(self) -> bool:
+        """Whether the group had no members before. Its partitions were not dark: nobody waits for a stopped group."""
+        return self.cause == Cause.FIRST_MEMBER.value
+
+    @property
+    def dark_times(self) -> list[int]:
+        """Times for which partitions were dark, in milliseconds."""
+        return [] if self.was_empty else [change.dark_ms for change in self.partitions if change.dark_ms is not None]
 
     @property
     def came(self) -> tuple[MemberFacts, ...]:

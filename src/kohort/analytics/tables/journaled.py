@@ -30,8 +30,10 @@ VIEWS: dict[str, str | ArrowView] = {
         SELECT group_id, CAST(NULL AS STRING) AS group_type, CAST(generation AS BIGINT) AS position,
           coalesce(p.assigned_at, ended_at) AS at, generation AS epoch, p.topic, p.partition, p.previous_owner, p.owner,
           coalesce(p.previous_owner <> p.owner, false) AS moved, p.revoked_at AS last_commit_at,
-          p.first_read_at AS first_commit_at, p.dark_ms, coalesce(p.dark_ms, 0L) AS excess_ms
-        FROM journal LATERAL VIEW explode(partitions) AS p
+          p.first_read_at AS first_commit_at, if(_was_empty, NULL, p.dark_ms) AS dark_ms,
+          if(_was_empty, 0L, coalesce(p.dark_ms, 0L)) AS excess_ms
+        FROM (SELECT *, coalesce(cause = 'first member', false) AS _was_empty FROM journal)
+        LATERAL VIEW explode(partitions) AS p
         WHERE p.previous_owner IS NOT NULL AND p.owner IS NOT NULL""",
     "moves": owners.VIEWS["moves"],
     # A group that was deleted begins with generation 1 again, so these are not joined by generation.

@@ -90,10 +90,12 @@ VIEWS: dict[str, str | ArrowView] = {
         GROUP BY 1, 2, 3""",
     # `needless`: partitions that moved between two members that were both in the group before and after. If
     # all members have the same subscription, a sticky assignor makes no such move. A member that joined one
-    # generation ago may be the reason of a cooperative follow-up, so it does not count.
+    # generation ago may be the reason of a cooperative follow-up, so it does not count. Partitions do not wait
+    # while a group has no members.
     "rebalances": """
-        SELECT r.*, coalesce(c.moved, 0) AS moved, coalesce(c.stopped, 0) AS stopped,
-          coalesce(c.needless, 0) AS needless, coalesce(c.excess_ms, 0) AS excess_ms, c.longest_dark_ms
+        SELECT r.*, coalesce(c.moved, 0) AS moved, if(r.cause = 'first member', 0, coalesce(c.stopped, 0)) AS stopped,
+          coalesce(c.needless, 0) AS needless, if(r.cause = 'first member', 0, coalesce(c.excess_ms, 0)) AS excess_ms,
+          if(r.cause = 'first member', NULL, c.longest_dark_ms) AS longest_dark_ms
         FROM (SELECT * FROM _classic UNION ALL SELECT * FROM _consumer) r
         LEFT JOIN _costs c ON r.group_id = c.group_id AND r.group_type = c.group_type
           AND if(r.group_type = 'classic', r.position, r.epoch) = c.step""",

@@ -74,7 +74,8 @@ def _apply(
 def empties(records: Sequence[RebalanceRecord], end: Millis) -> list[Empty]:
     """Return the periods without members, up to `end`.
 
-    A group is empty from the moment at which the rebalance begins that its last member's end causes.
+    A group is empty from the moment at which its last member ends. If several members end in one
+    rebalance, that is the end of the rebalance.
     """
     found: list[Empty] = []
     since: Millis | None = None
@@ -83,7 +84,7 @@ def empties(records: Sequence[RebalanceRecord], end: Millis) -> list[Empty]:
             found.append(Empty(since, record.started_at or record.ended_at))
             since = None
         elif since is None and not record.members_after:
-            since = record.started_at or record.ended_at
+            since = record.ended_at if len(record.went) > 1 else record.started_at or record.ended_at
     return found if since is None or since >= end else [*found, Empty(since, end)]
 
 

@@ -69,8 +69,8 @@ def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
             str(change),
             label_of(known, change.previous_owner),
             label_of(known, change.owner),
-            seconds(change.dark_ms),
-            _bar(change, scale),
+            seconds(None if record.was_empty else change.dark_ms),
+            "" if record.was_empty else _bar(change, scale),
         )
     return table
 
@@ -94,7 +94,8 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
     if not records:
         return "No rebalance is recorded."
     moved = sum(len(record.moved) for record in records)
-    dark = [(change.dark_ms, str(change)) for record in records for change in record.partitions if change.dark_ms]
+    changes = (change for record in records if not record.was_empty for change in record.partitions)
+    dark = [(change.dark_ms, str(change)) for change in changes if change.dark_ms]
     text = f"{_count(len(records), 'rebalance')}, {_count(moved, 'partition')} moved"
     if not dark:
         return text + ", none was dark."
@@ -133,7 +134,7 @@ def _trigger(trigger: Trigger, known: dict[str, str], *, reason: bool = True) ->
 def _row(record: RebalanceRecord, known: dict[str, str]) -> list[str | Text]:
     if not record.is_rebalance:
         return [clock(record.ended_at), "–", "–", Text(why(record, known), style="red"), "–", "–", "–", "–"]
-    dark = [change.dark_ms for change in record.partitions if change.dark_ms is not None]
+    dark = record.dark_times
     follows = record.follow_up_of is not None
     return [
         clock(record.started_at or record.ended_at),
