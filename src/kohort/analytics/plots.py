@@ -131,7 +131,8 @@ def rate(points: Sequence[tuple[int, float]]) -> Figure | None:
     if len(points) < 2:
         return None
     page, axes = _chart(1.6, [], [])
-    # Each rate is that of the time up to the next point.
+    # Each rate is that of the time up to the next point. The last one is as wide as the first.
+    points = [*points, (points[-1][0] + points[1][0] - points[0][0], points[-1][1])]
     rates = [float(per_second) for _, per_second in points]
     axes.plot([at for at, _ in points], rates, color=COLOURS[0], lw=1.2, drawstyle="steps-post")
     axes.set_ylabel("commits per second", fontsize=SMALL, color=INK)

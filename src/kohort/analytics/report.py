@@ -205,8 +205,8 @@ def _journal_table(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     found = [
-        (row["group_id"], day(row["ended_at"], "%H:%M:%S"), row["cause"] or "-", row["reason"] or "-", duration(row["wall_ms"]),
-         duration(row["dark_ms"]))
+        (row["group_id"], day(row["ended_at"], "%H:%M:%S"), row["cause"] or "-", row["reason"] or "-",
+         duration(row["wall_ms"]), duration(row["dark_ms"]))
         for row in rows
     ]  # fmt: skip
     head = ("group", "at", "cause", "reason", "took", "dark, all partitions")
@@ -257,7 +257,8 @@ def day(at: int | None, clock: str = "%H:%M") -> str:
     return "-" if at is None else datetime.fromtimestamp(at / 1000, UTC).strftime(f"%Y-%m-%d {clock}")
 
 
-_HEAD = """<meta charset=utf-8><meta name=viewport content="width=device-width, initial-scale=1"><title>Consumer groups</title><style>
+_HEAD = """<meta charset=utf-8><meta name=viewport content="width=device-width, initial-scale=1">
+<title>Consumer groups</title><style>
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2.5em auto; padding: 0 1.5em }
 h1 { font-size: 1.7em; line-height: 1.25; margin-bottom: .3em } h2 { font-size: 1.2em; margin-top: 2.2em }
 .lead, figcaption { color: #555 } figcaption, dl { font-size: .87em } dt { font-weight: 600 }
@@ -268,7 +269,8 @@ table { border-collapse: collapse; width: 100%; font-size: .87em } td:last-child
 th { text-align: left; font-weight: 600; border-bottom: 2px solid #ccc; padding: .35em .6em; vertical-align: bottom }
 td { border-bottom: 1px solid #e6e6e6; padding: .35em .6em; vertical-align: top; font-variant-numeric: tabular-nums }
 .foot { color: #555; font-size: .87em; margin-top: 3em }
-@media (max-width: 40em) { body { margin: 1em auto; padding: 0 1em } h1 { font-size: 1.35em } }
+@media (max-width: 40em) { body { margin: 1em auto; padding: 0 1em } h1 { font-size: 1.35em }
+  table { min-width: 46em } }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark } body { background: #1b1b1b; color: #ddd } .lead, figcaption, .foot { color: #aaa }
   .warning { background: #4a3c00 } th { border-color: #666 } td { border-color: #3a3a3a }
