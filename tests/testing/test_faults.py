@@ -7,7 +7,8 @@ import pytest
 
 from kohort.broker.apis import SERVED
 from kohort.broker.clock import now_ms
-from kohort.errors import ErrorCode
+from kohort.errors import ErrorCode, KohortError
+from kohort.security import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from kohort.testing import (
     AnswerLost,
     AnswerSent,
@@ -22,6 +23,11 @@ from kohort.wire.api import APIS
 from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -42,6 +48,8 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.broker.peer import Peer, talking_to, until
 from tests.testing.samples import sample_request
 from tests.testing.tapped import add, tapped
@@ -518,3 +526,133 @@ async def test_a_wait_for_hits_that_do_not_come_says_how_many_there_are() -> Non
             TimeoutError, match=r"timed out after 0.01 s waiting for 2 hit\(s\), have 1: observe, ListGro"
         ):
             await fault.wait(2, timeout_s=0.01)
+
+
+async def test_a_wait_ends_when_the_fault_is_removed() -> None:
+    async with tapped() as (broker, _):
+        fault = add(broker, keys="ListGroups", error=15)
+        waiting = asyncio.create_task(fault.wait(2))
+        await asyncio.sleep(0)
+        assert broker.faults.clear() == 1
+        for wait in (waiting, fault.wait()):
+            with pytest.raises(KohortError, match=r"removed before it had \d hit\(s\), with 0: COORDINATOR_NOT_AVAIL"):
+                await wait
+
+
+async def test_a_broker_stops_although_requests_and_answers_are_held() -> None:
+    async with tapped() as (broker, seen), talking_to(broker) as peer, talking_to(broker) as other:
+        early = add(broker, keys="OffsetCommit", hold=True)
+        late = add(broker, keys="ListGroups", hold=True, when="after")
+        add(broker, keys="Metadata", delay_ms=50)
+        peer.send(commit(5, 7), 8)
+        other.send(ListGroupsRequest(), 4)
+        other.send(MetadataRequest(), 9)
+        await early.wait()
+        await late.wait()
+        await broker.stop()
+        assert await peer.closed() and await other.closed()
+        broker.faults.clear()  # what is released now is not done any more
+        assert seen.of(AnswerSent) == [] and seen.of(RecordsAppended) == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_heartbeat_that_the_coordinator_holds_is_answered_for_a_request_behind_a_delay(when: str) -> None:
+    # The coordinator holds a heartbeat of a consumer group until there is news, unless other requests wait behind it.
+    async with tapped({"group.heartbeat.hold.ms": "30000"}) as (broker, _), talking_to(broker) as peer:
+        first = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        joined = await peer.ask(first, 1, ConsumerGroupHeartbeatResponse)
+        assert joined.error_code == 0 and joined.assignment is not None
+        owned = [
+            TopicPartitions(topic_id=t.topic_id, partitions=t.partitions) for t in joined.assignment.topic_partitions
+        ]
+        beat = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", member_epoch=joined.member_epoch, topic_partitions=owned
+        )
+        await peer.ask(beat, 1, ConsumerGroupHeartbeatResponse)
+        beat.topic_partitions = None
+        fault = add(broker, keys="ConsumerGroupHeartbeat", delay_ms=20, when=when)
+        for _ in range(2):
+            peer.send(beat, 1)
+        await fault.wait()
+        peer.send(ListGroupsRequest(), 4)
+        for _ in range(2):
+            assert (await peer.answer(ConsumerGroupHeartbeatResponse)).error_code == 0
+        assert (await peer.answer(ListGroupsResponse)).error_code == 0
+
+
+async def test_a_repeated_join_makes_a_member_that_its_client_does_not_know() -> None:
+    async with tapped() as (broker, _), talking_to(broker) as peer:
+        add(broker, keys="JoinGroup", duplicate=True)
+        peer.send(join("g"), 3)
+        await until(lambda: len(broker.groups.shard("g").members("g")) == 2)
+
+
+async def test_a_repeated_heartbeat_of_a_connection_that_closes_leaves_nothing_behind() -> None:
+    async with tapped({"group.initial.rebalance.delay.ms": "60000"}) as (broker, seen):
+        async with talking_to(broker) as peer:
+            fault = add(broker, keys="JoinGroup", duplicate=True)
+            peer.send(join("g"), 3)
+            await fault.wait()
+        await until(lambda: bool(seen.of(ConnectionClosed)))
+        assert {event.reason for event in seen.of(AnswerLost)} == {"the connection closed"}
+        assert len(seen.of(AnswerLost)) == 2
+
+
+async def test_a_client_without_permission_is_refused_before_any_fault() -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+    async with tapped(settings) as (broker, seen), talking_to(broker) as peer:
+        patterns = [
+            ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL),
+            ResourcePattern(ResourceType.GROUP, "g", PatternType.LITERAL),
+        ]
+        allowed = [Acl(each, "User:ANONYMOUS", "*", Operation.READ, Permission.ALLOW) for each in patterns]
+        assert broker.access_control is not None
+        broker.access_control.add(allowed)
+        fault = add(broker, keys="OffsetCommit", partitions=1, error="NOT_COORDINATOR")
+        request = commit(5, 7)
+        secret = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        request.topics.insert(0, OffsetCommitRequestTopic(name="secret", partitions=[secret]))
+        answer = await peer.ask(request, 8, OffsetCommitResponse)
+        found = {
+            (topic.name, partition.partition_index): partition.error_code
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+        assert found == {("secret", 0): 29, ("orders", 0): 0, ("orders", 1): 16}
+        assert fault.hits == 1
+        # Observers see what the client asked, not what was left of it.
+        (asked,) = (event for event in seen.of(RequestReceived) if isinstance(event.request, OffsetCommitRequest))
+        assert [topic.name for topic in asked.request.topics] == ["secret", "orders"]
+
+
+async def test_an_error_of_one_authentication_does_not_hurt_the_next() -> None:
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
+        ),
+        "connection.failed.authentication.delay.ms": "0",
+    }
+    async with tapped(settings) as (broker, _):
+        add(broker, keys="SaslHandshake", error="UNSUPPORTED_SASL_MECHANISM")
+        add(broker, keys="SaslAuthenticate", error="SASL_AUTHENTICATION_FAILED")
+        found = []
+        for _ in range(3):
+            async with talking_to(broker) as peer:
+                shaken = await peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+                found.append(shaken.error_code)
+                if not shaken.error_code:
+                    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wonderland")
+                    found.append((await peer.ask(request, 2, SaslAuthenticateResponse)).error_code)
+        assert found == [33, 0, 58, 0, 0]

@@ -200,6 +200,7 @@ class _Brokers(Controlled):
         for node in self.nodes:
             for connection in list(node.sockets):
                 connection.drop("the broker has stopped")
+        self._faults.clear()
         self._released()
         for result in results:
             if isinstance(result, BaseException):
@@ -454,8 +455,11 @@ class FaultHandle:
         self._kit._run(self._set.release)
 
     def remove(self) -> bool:
-        """Affect no more requests, and release what is held. Return whether the fault was there."""
-        return self._kit._run(lambda: self._kit._faults.remove(self.id))
+        """Affect no more requests, and release what is held. Return whether the fault was there.
+
+        A broker that stops removes its faults.
+        """
+        return not self._set.removed and self._kit._run(lambda: self._kit._faults.remove(self.id))
 
     def __enter__(self) -> Self:
         return self

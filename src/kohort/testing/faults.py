@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import assert_never
 from uuid import UUID
 
-from kohort.errors import ErrorCode
+from kohort.errors import ErrorCode, KohortError
 from kohort.testing.parts import Entity, Path, Shape, mirrored, names_all, parts
 from kohort.testing.rules import AFTER_WORK, Close, Cut, Delay, Drop, Duplicate, Fail, Hold, Observe, Rule, Sender, When
 from kohort.wire.codec import Message
@@ -80,8 +80,10 @@ class FaultSet:
     async def wait(self, hits: int = 1, timeout_s: float = 30.0) -> int:
         """Wait until there are that many hits; return their number.
 
-        Raise TimeoutError, which says how many there are.
+        Raise TimeoutError, which says how many there are, or KohortError if the set is removed before.
         """
+        if self.hits < hits and self.removed:
+            raise self._was_removed(hits)
         if self.hits < hits:
             reached = asyncio.get_running_loop().create_future()
             entry = hits, reached
@@ -106,6 +108,17 @@ class FaultSet:
                 self._waiting.remove(entry)
                 if not reached.done():
                     reached.set_result(None)
+
+    def remove(self) -> None:
+        """Affect no more requests, and release what is held."""
+        self.removed = True
+        self.release()
+        for hits, reached in self._waiting:
+            if not reached.done():
+                reached.set_exception(self._was_removed(hits))
+
+    def _was_removed(self, hits: int) -> KohortError:
+        return KohortError(f"The fault was removed before it had {hits} hit(s), with {self.hits}: {self}")
 
     def hold(self, resume: Callable[[], None]) -> None:
         """Call `resume` when the set is released."""
@@ -149,8 +162,7 @@ class Faults:
         found = self._sets.pop(number, None)
         if found is None:
             return False
-        found.removed = True
-        found.release()
+        found.remove()
         return True
 
     def clear(self) -> int:

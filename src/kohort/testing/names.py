@@ -40,6 +40,11 @@ def _plain(name: str) -> str:
     return "".join(each for each in name.lower() if each.isalnum())
 
 
+def api_name(key: int) -> str:
+    """Return the name of an API, or its number if Kohort does not know it."""
+    return spelled(ApiKey(key).name) if key in set(ApiKey) else str(key)
+
+
 def spelled(name: str) -> str:
     """Return the name of an API as Kafka's protocol guide spells it, such as OffsetFetch."""
     return "".join(part.capitalize() for part in name.split("_"))

@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack, assert_never
 from uuid import UUID
 
 from kohort.errors import ConfigError, ErrorCode
-from kohort.testing.names import api_key, error_code, spelled
+from kohort.testing.names import api_key, api_name, error_code
 from kohort.testing.parts import Entity
 from kohort.wire.messages.api_key import ApiKey
 
@@ -113,7 +113,8 @@ AFTER_WORK = {
 class Rule:
     """Selectors of requests, and the action. An empty selector, or None, selects all."""
 
-    keys: frozenset[ApiKey] = frozenset()
+    keys: frozenset[int] = frozenset()
+    """API keys. One that Kohort does not serve selects nothing."""
     versions: frozenset[int] = frozenset()
     nodes: frozenset[int] = frozenset()
     client_id: str | None = None
@@ -165,7 +166,7 @@ class Rule:
 
     def _selectors(self) -> Iterator[str]:
         if self.keys:
-            yield " or ".join(spelled(key.name) for key in sorted(self.keys))
+            yield " or ".join(map(api_name, sorted(self.keys)))
         for name in ("topic", "topic_id", "group", "member", "instance_id", "txn_id", "resource", "client_id"):
             if (value := getattr(self, name)) is not None:
                 yield f"{name} {value}"
@@ -285,7 +286,7 @@ def _listed(given: Any) -> list[Any]:
     return [given] if isinstance(given, str | int) else list(given)
 
 
-def _keys(name: str, given: Any) -> frozenset[ApiKey]:
+def _keys(name: str, given: Any) -> frozenset[int]:
     return frozenset(map(api_key, _listed(given)))
 
 

@@ -56,7 +56,7 @@ from kohort.testing.events import (
     RequestReceived,
 )
 from kohort.testing.faults import Faults, FaultSet, LiveRule, Plan
-from kohort.testing.names import spelled
+from kohort.testing.names import api_name
 from kohort.testing.parts import copied, shape_of, whole_error, with_errors, without
 from kohort.testing.rules import Close, Cut, Delay, Drop, Duplicate, Hold, Observe, Sender, When
 from kohort.wire.codec import Buffer, DecodeError, Message
@@ -204,7 +204,7 @@ class TappedCall(Call):
 
     def report(self, hits: Iterable[LiveRule]) -> None:
         """Report the faults that happen to the request."""
-        broker, name = self.broker, spelled(ApiKey(self.route.api_key).name)
+        broker, name = self.broker, api_name(self.route.api_key)
         for live in hits:
             if broker.observers and not isinstance(live.rule.action, Observe):
                 what = f"fault {live.owner.id} ({live.rule}) on {name} of client {self.connection.client_id!r}"
