@@ -181,7 +181,7 @@ def control(cluster: FakeCluster) -> Iterator[str]:
     server.stop()
 
 
-@pytest.mark.parametrize("name", ["calls.txt"])
+@pytest.mark.parametrize("name", ["calls.txt", "faults.txt"])
 async def test_the_answers_are_those_of_kcl(cluster: FakeCluster, control: str, name: str) -> None:
     client = Client(cluster.addresses[0])
     for step in read_steps(name):

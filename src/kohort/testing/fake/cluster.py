@@ -20,6 +20,7 @@ from kohort.log.cluster import ClusterImage, PartitionId
 from kohort.security import Secret, user_principal
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from kohort.testing.broker import Cluster
+from kohort.testing.events import Observer
 from kohort.testing.releases import served_by, settings_of
 from kohort.testing.taps import TappedBroker
 
@@ -89,7 +90,7 @@ class FakeCluster(Cluster):
         if self._fake.users:
             settings["listeners"] = f"SASL_PLAINTEXT://{HOST}:{port}"
         options = BrokerOptions(host=HOST, port=port, data=path, shared=True, node_id=node_id, settings=settings)
-        node = TappedBroker(options, ClusterStore(path, node_id, durable=self._fake.sync))
+        node = TappedBroker(options, ClusterStore(path, node_id, durable=self._fake.sync), self._clock)
         if self._fake.release is not None:
             node.served = served_by(self._fake.release)
         return node
@@ -111,6 +112,13 @@ class FakeCluster(Cluster):
         """The address of each broker, as HOST:PORT."""
         return self._run(lambda: [node.address for node in self.nodes])
 
+    def watch(self, observer: Observer) -> None:
+        """Call `observer` with each event of all brokers, from their start if they have not started."""
+        if self.nodes:
+            self.observe(observer)
+        else:
+            self._observers.append(observer)
+
     # Brokers that come and go
 
     def add_node(self, node_id: int | None = None, port: int = 0) -> tuple[int, int]:
@@ -125,6 +133,7 @@ class FakeCluster(Cluster):
             raise KohortError(f"node {node_id} already exists")
         node = self._new_node(node_id, port)
         node.observers.extend(self._observers)
+        node.faults = self._faults
         try:
             await node.start()
         except OSError as error:

@@ -12,14 +12,13 @@
 These are those of `kcl fake --control`, with the same answers and messages. Those under /kohort/ are in `own_paths`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from kohort.errors import KohortError
 from kohort.testing.fake.calls import Calls, group_json
 from kohort.testing.fake.cluster import FakeCluster
-from kohort.testing.fake.fault_sets import RULE, FaultRule, FaultSets, InstalledRules
+from kohort.testing.fake.fault_sets import RULE, FaultSets
 from kohort.testing.fake.go_values import (
     INT,
     STRING,
@@ -34,6 +33,7 @@ from kohort.testing.fake.go_values import (
     quote,
 )
 from kohort.testing.fake.http import HttpServer, Problem, Request, Route, usage
+from kohort.testing.fake.own_paths import OwnPaths
 from kohort.testing.group_view import GroupView
 
 _CALL = anonymous(Args=("args", ListOf(STRING)))
@@ -44,10 +44,6 @@ _GROUP_WAIT = Struct(
     {"group": STRING, "members": Pointer(INT), "state": STRING, "assigned": Pointer(INT), "timeout": STRING},
     {"timeout": "30s"},
 )
-
-
-def _no_faults(rules: Sequence[FaultRule]) -> InstalledRules:
-    raise KohortError("this version cannot install faults")
 
 
 def _read(form: Struct, request: Request) -> Mapping[str, Any]:
@@ -71,7 +67,7 @@ class ControlServer:
     def __init__(self, cluster: FakeCluster, host: str, port: int) -> None:
         """Listen. Port 0 takes a free one. Raises KohortError if the address cannot be used."""
         self._calls = Calls(cluster)
-        self._faults = FaultSets(_no_faults)
+        self._faults = FaultSets(cluster.add_faults)
         faults = self._faults
         self._http = HttpServer(
             host,
@@ -85,6 +81,7 @@ class ControlServer:
                 Route("DELETE", "/faults/{id}", lambda request: faults.remove(request.values[0])),
                 Route("POST", "/faults/{id}/wait", self._wait_for_hits),
                 Route("POST", "/groups/wait", self._wait_for_group),
+                *OwnPaths(cluster, faults).routes,
             ),
         )
 

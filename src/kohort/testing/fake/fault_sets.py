@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
-from uuid import UUID
 
 from kohort.errors import ErrorCode
 from kohort.testing.fake.go_values import (
@@ -25,6 +24,7 @@ from kohort.testing.fake.go_values import (
     quote,
 )
 from kohort.testing.fake.http import Problem, Request, usage
+from kohort.testing.rules import Fail, Observe, Rule
 from kohort.wire.messages.api_key import ApiKey
 
 _MEMBERS = {
@@ -104,25 +104,6 @@ _ERRORS = {code.name: code for code in ErrorCode if code != ErrorCode.NONE} | {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRule:
-    """One rule: its selectors, all of which must match, and what happens then. None selects everything."""
-
-    keys: frozenset[int] | None
-    nodes: frozenset[int] | None
-    topic: str | None
-    topic_id: UUID | None
-    partitions: frozenset[int] | None
-    group: str | None
-    txn_id: str | None
-    resource: str | None
-    top_level: bool
-    error: ErrorCode | None
-    """None if the rule only observes."""
-    count: int | None
-    """How many requests it answers; None for any number."""
-
-
 class InstalledRules(Protocol):
     """The rules of one set, as the brokers have them."""
 
@@ -131,19 +112,31 @@ class InstalledRules(Protocol):
         """How many requests the rules have answered or counted."""
         ...
 
-    def remove(self) -> None:
+    @property
+    def left(self) -> int:
+        """How many requests the rules still answer or count; -1 for any number."""
+        ...
+
+    def release(self) -> None:
+        """Let what the rules hold go on."""
+        ...
+
+    def remove(self) -> object:
         """Remove the rules."""
         ...
 
 
-Install = Callable[[Sequence[FaultRule]], InstalledRules]
+Install = Callable[[Sequence[Rule]], InstalledRules]
+
+_NO_NODE = -1
 
 
-def read_rule(given: Mapping[str, Any]) -> FaultRule:
+def read_rule(given: Mapping[str, Any]) -> Rule:
     """Check a rule that `RULE` has read. Raises GoError."""
     if given["observe"] and given["error"]:
         raise GoError("observe and error are exclusive")
     keys = frozenset(_request_key(name) for name in given["keys"])
+    known = frozenset(ApiKey(key) for key in keys if key in set(ApiKey))
     topic_id = None
     if given["topic_id"]:
         try:
@@ -153,19 +146,20 @@ def read_rule(given: Mapping[str, Any]) -> FaultRule:
     if given["top_level"] and (given["topic"] or topic_id or given["partitions"] or given["resource"]):
         raise GoError("top_level selects only on group and txn_id")
     error_code = _error_code(given["error"]) if given["error"] else ErrorCode.UNKNOWN_SERVER_ERROR
-    count = given["count"]
-    return FaultRule(
-        keys=keys or None,
-        nodes=frozenset(given["nodes"]) or None,
+    nodes = frozenset(given["nodes"])
+    return Rule(
+        keys=known,
+        # No broker gets requests that none of them serves.
+        nodes=frozenset({_NO_NODE}) if keys and not known else nodes,
         topic=given["topic"] or None,
         topic_id=topic_id,
-        partitions=frozenset(given["partitions"]) or None,
+        partitions=frozenset(given["partitions"]),
         group=given["group"] or None,
         txn_id=given["txn_id"] or None,
         resource=given["resource"] or None,
         top_level=given["top_level"],
-        error=None if given["observe"] else error_code,
-        count=None if count < 0 else count or 1,
+        count=-1 if given["count"] < 0 else given["count"] or 1,
+        action=Observe() if given["observe"] else Fail(error_code),
     )
 
 
@@ -213,14 +207,8 @@ class _FaultSet:
 
     number: int
     rules: Sequence[Mapping[str, Any]]
-    """Normalized."""
+    """As they are listed."""
     installed: InstalledRules
-
-    @property
-    def left(self) -> int:
-        """How many requests the set still answers; -1 for any number."""
-        counts = [rule["count"] for rule in self.rules]
-        return -1 if min(counts) < 0 else max(0, sum(counts) - self.installed.hits)
 
 
 class FaultSets:
@@ -242,19 +230,23 @@ class FaultSets:
                 rules.append(read_rule(rule))
             except GoError as error:
                 raise usage(f"rule {place}: {error}") from None
-        shown = [normalized(rule) for rule in given]
+        return self.install(rules, [normalized(rule) for rule in given])
+
+    def install(self, rules: Sequence[Rule], shown: Sequence[Mapping[str, Any]]) -> Any:
+        """Install rules that are listed in this form."""
         with self._lock:
             installed = self._install(rules)
             self._last += 1
             self._sets[self._last] = _FaultSet(self._last, shown, installed)
-            return {"id": self._last, "rules": shown, "hits": 0, "left": 0}  # 0 even if some are left, as in kcl
+            return {"id": self._last, "rules": list(shown), "hits": 0, "left": 0}  # 0 even if some are left, as in kcl
 
     def listed(self) -> Any:
         """Return all sets with their hits."""
         with self._lock:
             sets = list(self._sets.values())
         found = [
-            {"id": each.number, "rules": each.rules, "hits": each.installed.hits, "left": each.left} for each in sets
+            {"id": each.number, "rules": each.rules, "hits": each.installed.hits, "left": each.installed.left}
+            for each in sets
         ]
         return {"faults": found}
 

@@ -32,6 +32,7 @@ _UNITS_NS = {
     "h": 3_600_000_000_000,
 }
 _MAX_NS = 2**63 - 1
+_LONGEST_FLOAT = 400
 _DURATION_PART = re.compile(r"(\d*)(\.?)(\d*)([^\d.]*)", re.ASCII)
 
 
@@ -244,6 +245,23 @@ class _Int:
 
 
 @dataclass(frozen=True, slots=True)
+class _Float:
+    name: str = "float64"
+    zero: float = 0.0
+
+    def read(self, value: Any, path: str = "") -> float:
+        if value is None:
+            return 0.0
+        if not isinstance(value, _Number):
+            raise _mismatch(value, self, path)
+        if len(value) > _LONGEST_FLOAT:
+            raise GoError(
+                f"json: cannot unmarshal JSON number {value} into Go float64{_within(path)}: value out of range"
+            )
+        return float(value)
+
+
+@dataclass(frozen=True, slots=True)
 class ListOf:
     """A slice."""
 
@@ -355,6 +373,7 @@ def parse_uuid(text: str) -> UUID:
 
 STRING: GoType = _String()
 BOOL: GoType = _Bool()
+FLOAT: GoType = _Float()
 INT: GoType = _Int("int", 64)
 INT32: GoType = _Int("int32", 32)
 INT64: GoType = _Int("int64", 64)
