@@ -98,6 +98,8 @@ class ConsumerKeywords(MembershipKeywords, total=False):
     value_deserializer: Any
     interceptors: Sequence[Any]
     isolation_level: str
+    on_statistics: Any
+    statistics_interval_ms: Millis
 
 
 class ProducerKeywords(ClientKeywords, total=False):
@@ -118,6 +120,8 @@ class ProducerKeywords(ClientKeywords, total=False):
     max_block_ms: Millis
     delivery_timeout_ms: Millis
     max_in_flight_requests_per_connection: int
+    on_statistics: Any
+    statistics_interval_ms: Millis
 
 
 class AdminKeywords(ClientKeywords, total=False):

@@ -171,6 +171,11 @@ class ConsumerOptions(GroupOptions):
     """Objects with methods of `ConsumerInterceptor`, which `poll` and commits call in this order."""
     isolation_level: str = "read_uncommitted"
     """`read_committed` excludes records of transactions that were aborted or are still open."""
+    on_statistics: Any = None
+    """Function to which the client passes statistics as JSON text in the form of librdkafka. It runs in
+    the client's event loop."""
+    statistics_interval_ms: Millis = 60_000
+    """Time between two calls of on_statistics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +217,11 @@ class ProducerOptions(ClientOptions):
     """Time after which an unacknowledged record fails, including retries."""
     max_in_flight_requests_per_connection: int = 5
     """Maximum number of unanswered produce requests per broker."""
+    on_statistics: Any = None
+    """Function to which the client passes statistics as JSON text in the form of librdkafka. It runs in
+    the client's event loop."""
+    statistics_interval_ms: Millis = 60_000
+    """Time between two calls of on_statistics."""
 
     @property
     def acks_all(self) -> bool:
@@ -262,6 +272,9 @@ def _check(options: ClientOptions, given: Mapping[str, Any]) -> None:
         if value is not None and value not in allowed:
             listed = ", ".join(sorted({str(choice) for choice in allowed}))
             raise ConfigError(f"{name} is {value!r}, but must be one of: {listed}.")
+    on_statistics = getattr(options, "on_statistics", None)
+    if on_statistics is not None and not callable(on_statistics):
+        raise ConfigError(f"on_statistics is {on_statistics!r}, but must be a function of one text.")
     if isinstance(options, GroupOptions):
         _check_protocol(options.group_protocol, given)
         if options.group_member_weight is not None:

@@ -142,6 +142,7 @@ class AssignedPartitions:
         """Continue from the committed offset, unless the partition is gone or has a position or a seek."""
         state = self.fetcher.states.get(partition)
         if state is not None and state.position is None and state.reset is None:
+            state.committed = committed
             state.move(committed.offset, committed.leader_epoch, committed.topic_id)
 
     def lag(self, partition: TopicPartition) -> int | None:

@@ -38,7 +38,7 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._due_at = self._loop.time() + options.auto_commit_interval_ms / 1000
         self._tasks: set[asyncio.Task[None]] = set()
-        self._committed: Positions = {}
+        self.last: Positions = {}
         """Offsets that this consumer committed last; an automatic commit omits positions equal to them."""
         self._started: dict[TopicPartition, object] = {}
         """Latest commit that was started for each partition, unless `forget` removed it since."""
@@ -73,7 +73,7 @@ class Commits:
             self.on_commit(wanted)
         for partition, position in wanted.items():
             if self._started.get(partition) is this_commit:
-                self._committed[partition] = position
+                self.last[partition] = position
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offset of each partition, or None where there is none."""
@@ -96,7 +96,7 @@ class Commits:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Discard what is known about the committed offsets of these partitions."""
         for partition in partitions:
-            self._committed.pop(partition, None)
+            self.last.pop(partition, None)
             self._started.pop(partition, None)
 
     def in_background(self, commit: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
@@ -120,7 +120,7 @@ class Commits:
         if not self.automatic:
             return
         positions = self._positions() if offsets is None else offsets
-        moved = {partition: at for partition, at in positions.items() if self._committed.get(partition) != at}
+        moved = {partition: at for partition, at in positions.items() if self.last.get(partition) != at}
         if not moved:
             return
         try:

@@ -12,6 +12,7 @@ from kohort.client.consume.acceleration import columns_loading
 from kohort.client.consume.assigned_partitions import AssignedPartitions
 from kohort.client.consume.commits import Commits
 from kohort.client.consume.consumer_record import ConsumerRecord
+from kohort.client.consume.consumer_statistics import consumer_document
 from kohort.client.consume.deserialization import Deserialization
 from kohort.client.consume.group_subscription import GroupSubscription, check_callbacks
 from kohort.client.consume.interceptors import ConsumeInterception
@@ -23,7 +24,7 @@ from kohort.client.failures import ClosedError, NotAssignedError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.loops import check_loop, warn_unclosed
 from kohort.client.membership import positions_of
-from kohort.client.metrics import Measurements, MetricName, MetricValue, Report
+from kohort.client.metrics import Document, Measurements, MetricName, MetricValue, Report, StatisticsTimer
 from kohort.client.net import Cluster, copied_error, list_offsets, run_to_end
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
@@ -103,11 +104,19 @@ class Consumer:
             self._options, self._group, self._commits, self._news, self._raise_errors, self._close_if_requested
         )
         self._closed = False
+        self._statistics: StatisticsTimer | None = None
+        if self._options.on_statistics is not None:
+            self.cluster.metrics.sampled = True
+            every_s = self._options.statistics_interval_ms / 1000
+            self._statistics = StatisticsTimer(
+                "consumer", self._options.client_id, every_s, self._options.on_statistics, self._document
+            )
         if topics:
             try:
                 self.subscribe(topics, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
             except BaseException:
                 self._closed = True  # nothing was opened
+                self._stop_statistics()
                 raise
 
     def _new_commits(self) -> Commits:
@@ -503,6 +512,22 @@ class Consumer:
         self.cluster.report(report, "consumer")
         return report.finished()
 
+    def _document(self, now: float) -> Document:
+        fetcher = self._partitions.fetcher
+        return consumer_document(
+            self.cluster,
+            now,
+            fetcher.states,
+            self._partitions.positions(),
+            self._commits.last,
+            fetcher.metrics,
+            self._group.driver,
+        )
+
+    def _stop_statistics(self) -> None:
+        if self._statistics is not None:
+            self._statistics.close()
+
     # -- closing
 
     async def close(self, *, timeout: float = _LEAVE_TIMEOUT, commit: bool = True) -> None:  # noqa: ASYNC109
@@ -552,6 +577,7 @@ class Consumer:
         return self._closed
 
     async def _clean_up(self) -> None:
+        self._stop_statistics()
         await self._commits.close()
         await self._group.close()
         await self._partitions.close()

@@ -72,8 +72,11 @@ class _Consumed:
         report.add(GROUP, "records-per-request-avg", _PER_REQUEST, average, **tags)
 
 
-class _PartitionMetrics:
+class PartitionMetrics:
+    """Metrics of one assigned partition."""
+
     def __init__(self, sampling: Sampling) -> None:
+        self.records = self.consumed_bytes = 0
         self.lag = Measurements(sampling)
         self.lead = Measurements(sampling)
 
@@ -87,7 +90,7 @@ class FetchMetrics(_Consumed):
         self.lead = Measurements(sampling)
         self._sampling = sampling
         self._topics: dict[str, _Consumed] = {}
-        self._partitions: dict[TopicPartition, _PartitionMetrics] = {}
+        self._partitions: dict[TopicPartition, PartitionMetrics] = {}
 
     def _topic(self, name: str) -> _Consumed:
         found = self._topics.get(name)
@@ -104,6 +107,9 @@ class FetchMetrics(_Consumed):
     def consumed(self, state: PartitionState, size: int, now: float) -> None:
         """Count the records that were handed out since the last call, from `size` bytes, and measure the lag."""
         if size:
+            of_partition = self.partition(state.partition)
+            of_partition.records += state.uncounted
+            of_partition.consumed_bytes += size
             of_topic = self._topic(state.partition.topic)
             for counts in (self, of_topic):
                 counts.records.add(state.uncounted, now)
@@ -111,9 +117,7 @@ class FetchMetrics(_Consumed):
             state.uncounted = 0
         if state.position is None:
             return
-        of_partition = self._partitions.get(state.partition)
-        if of_partition is None:
-            of_partition = self._partitions[state.partition] = _PartitionMetrics(self._sampling)
+        of_partition = self.partition(state.partition)
         if state.end is not None:
             lag = max(0, state.end - state.position)
             self.lag.add(lag, now)
@@ -122,6 +126,13 @@ class FetchMetrics(_Consumed):
             lead = max(0, state.position - state.start)
             self.lead.add(lead, now)
             of_partition.lead.add(lead, now)
+
+    def partition(self, partition: TopicPartition) -> PartitionMetrics:
+        """Return the metrics of a partition."""
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = PartitionMetrics(self._sampling)
+        return found
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop the metrics of partitions that are no longer assigned."""
@@ -142,7 +153,7 @@ class FetchMetrics(_Consumed):
             consumed.add_to(report, _CONSUMED, topic=topic)
         for state in states:
             tags = {"topic": state.partition.topic, "partition": str(state.partition.partition)}
-            measured = self._partitions.get(state.partition) or _PartitionMetrics(self._sampling)
+            measured = self.partition(state.partition)
             report.add_all(GROUP, measured, _OF_PARTITION, **tags)
             report.add(GROUP, "records-lag", "Latest lag of the partition, in records.", measured.lag.last, **tags)
             report.add(GROUP, "records-lead", "Latest lead of the partition, in records.", measured.lead.last, **tags)

@@ -448,6 +448,7 @@ class Fetcher:
         state = requested.state
         state.failures = 0
         state.high_watermark = data.high_watermark
+        state.stable = data.last_stable_offset
         state.end = data.last_stable_offset if self._read_committed else data.high_watermark
         if data.log_start_offset >= 0:
             state.start = data.log_start_offset

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.unpacking import Chunk, Unpacked
 from kohort.client.reset import Reset
+from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, TopicPartition
 from kohort.wire.batches import BatchError
 
@@ -28,6 +29,7 @@ class PartitionState:
         "_unpacked",
         "buffered",
         "checked_epoch",
+        "committed",
         "end",
         "failures",
         "fetch_at",
@@ -41,6 +43,7 @@ class PartitionState:
         "position",
         "reset",
         "retry_at",
+        "stable",
         "start",
         "topic_id",
         "turn",
@@ -68,10 +71,14 @@ class PartitionState:
         """Where the application wants to continue if there is no position; None for the committed offset."""
         self.topic_id = granted
         """ID of the topic to which the position belongs, set with the position or by the first fetch."""
+        self.committed: OffsetAndMetadata | None = None
+        """The group's committed offset when the position was looked up."""
         self.paused = False
         self.start: int | None = None
         self.high_watermark: int | None = None
         """As of the last fetch."""
+        self.stable: int | None = None
+        """Last stable offset as of the last fetch."""
         self.end: int | None = None
         """High watermark, or last stable offset with read_committed, as of the last fetch."""
         self.in_fetch = False

@@ -47,6 +47,7 @@ class PositionLookups:
         ids = self._topic_ids(turns)
 
         def place(state: PartitionState, position: OffsetAndMetadata | None) -> KohortError | None:
+            state.committed = position
             if position is None:
                 return self.resets(state)
             state.move(position.offset, position.leader_epoch, ids[state.partition.topic])

@@ -80,8 +80,8 @@ class MemberDriver:
         self._loop = asyncio.get_running_loop()
         self._on_callback = on_callback
         self._on_change = on_change
-        self._metrics = metrics or GroupMetrics(Sampling())
-        self._link = CoordinatorLink(cluster, config.group_id, self.handle, self._metrics)
+        self.metrics = metrics or GroupMetrics(Sampling())
+        self._link = CoordinatorLink(cluster, config.group_id, self.handle, self.metrics)
         self._timers = MemberTimers(self._loop, self._timer_fired)
         self._commits: dict[int, asyncio.Future[None]] = {}
         self._last_commit = 0
@@ -199,7 +199,7 @@ class MemberDriver:
             self.callback_runs = False
         actions = member.handle(event, self._timers.now())
         if member.phase is not before:
-            self._metrics.entered(member.phase, before, self._loop.time())
+            self.metrics.entered(member.phase, before, self._loop.time())
             _log.info(
                 "group=%s member=%s generation=%s: %s -> %s (%s)",
                 self._group_id,

@@ -108,9 +108,12 @@ class GroupMetrics:
         }
         self._began_at: float | None = None
         """Time at which the current rebalance began; None if there is none."""
+        self.entered_at: float | None = None
+        """Time at which the member entered its phase."""
 
     def entered(self, phase: Phase, before: Phase, now: float) -> None:
         """Record that the member entered a phase."""
+        self.entered_at = now
         if before in _ATTEMPT and phase in _FAILED:
             self.failed_rebalances.add(1, now)
         if phase is Phase.STABLE:

@@ -19,10 +19,25 @@ from kohort.client.metrics.names import (
     total_ns,
 )
 from kohort.client.metrics.network import NetworkMetrics, NodeMetrics
+from kohort.client.metrics.statistics import (
+    NO_OFFSET,
+    PARTITION,
+    Document,
+    StatisticsTimer,
+    message_totals,
+    named,
+    since_ms,
+    since_us,
+    totals,
+    window,
+)
 
 __all__ = [
+    "NO_OFFSET",
+    "PARTITION",
     "Definition",
     "Definitions",
+    "Document",
     "Measurements",
     "MetricName",
     "MetricValue",
@@ -30,10 +45,17 @@ __all__ = [
     "NodeMetrics",
     "Report",
     "Sampling",
+    "StatisticsTimer",
     "average_and_max",
+    "message_totals",
+    "named",
     "rate_and_total",
     "seconds_ago",
+    "since_ms",
+    "since_us",
     "sum_rate_and_total",
     "total",
     "total_ns",
+    "totals",
+    "window",
 ]

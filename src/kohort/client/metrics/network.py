@@ -1,5 +1,7 @@
 """Metrics of a client's connections: of all together, and of those to each broker."""
 
+from collections import Counter, deque
+
 from kohort.client.metrics.measurements import Measurements, Sampling
 from kohort.client.metrics.names import (
     Definition,
@@ -43,6 +45,7 @@ _OF_NODE: Definitions = {
 _DATA = frozenset({0, 1})
 """Keys of Produce and Fetch, the requests whose latency counts: others may be held by the broker for long."""
 _LAST_NODE = 2**31 - 1
+_MOST_SAMPLES = 10_000
 
 
 class NodeMetrics:
@@ -54,9 +57,32 @@ class NodeMetrics:
         self.received = Measurements(sampling)
         self.latency = Measurements(sampling)
         """Times to the response, in milliseconds."""
+        self.requests: Counter[int] = Counter()
+        """Numbers of requests by API key."""
+        self.timeouts = self.connects = self.disconnects = 0
+        self.changed_at: float | None = None
+        """Time at which a connection was opened or closed."""
+        self.round_trips: deque[float] = deque(maxlen=_MOST_SAMPLES)
+        """Times to the response since the last statistics, in microseconds, if there are statistics."""
+        self.throttles: deque[float] = deque(maxlen=_MOST_SAMPLES)
+        self.queue_times: deque[float] = deque(maxlen=_MOST_SAMPLES)
+        """Times for which batches waited since the last statistics, in microseconds."""
 
-    def request(self, size: int, now: float) -> None:
-        """Count a request of `size` bytes."""
+    def connected(self, now: float) -> None:
+        """Count a connection that was opened."""
+        self.connects += 1
+        self.changed_at = now
+        self.client.opened.add(1, now)
+
+    def disconnected(self, now: float) -> None:
+        """Count a connection that was closed."""
+        self.disconnects += 1
+        self.changed_at = now
+        self.client.closed.add(1, now)
+
+    def request(self, key: int, size: int, now: float) -> None:
+        """Count a request of `size` bytes with this API key."""
+        self.requests[key] += 1
         self.sent.add(size, now)
         self.client.sent.add(size, now)
 
@@ -65,6 +91,9 @@ class NodeMetrics:
         client = self.client
         self.received.add(size, now)
         client.received.add(size, now)
+        if client.sampled:
+            self.round_trips.append(took_s * 1e6)
+            self.throttles.append(throttle_ms)
         if key in _DATA or client.of_admin:
             latency_ms = took_s * 1000
             self.latency.add(latency_ms, now)
@@ -78,6 +107,8 @@ class NetworkMetrics:
     def __init__(self, sampling: Sampling) -> None:
         self.of_admin = False
         """Whether the latency of every request counts, as for Java's admin client."""
+        self.sampled = False
+        """Whether round trips are kept for statistics."""
         self.nodes: dict[int, NodeMetrics] = {}
         self.sent = Measurements(sampling)
         self.received = Measurements(sampling)

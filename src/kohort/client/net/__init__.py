@@ -9,6 +9,7 @@ from kohort.client.net.failure_log import FailureLog, joined_names
 from kohort.client.net.leaders import ask_leaders, leader_epoch
 from kohort.client.net.not_kafka import NotKafkaError, copied_error
 from kohort.client.net.offsets import ask_offsets, list_offsets
+from kohort.client.net.statistics import broker_statistics
 from kohort.client.net.versions import TOPIC_IDS_FROM
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ask_leaders",
     "ask_offsets",
     "back_off",
+    "broker_statistics",
     "copied_error",
     "joined_names",
     "leader_epoch",

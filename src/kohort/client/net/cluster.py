@@ -42,7 +42,8 @@ class Cluster:
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
         self._loop = asyncio.get_running_loop()
-        self._bootstrap = options.addresses()
+        self.bootstrap = options.addresses()
+        """Addresses of the bootstrap servers."""
         self._connections = Connections(options)
         self._refresher = Refresher(options, self._ask_for_metadata, self._learnt)
         self._closed = False
@@ -184,7 +185,7 @@ class Cluster:
         places: list[Callable[[], Awaitable[BrokerConnection]]] = [
             partial(self.connection, node) for node in sorted(nodes, key=rank)
         ]
-        numbered = list(enumerate(self._bootstrap))
+        numbered = list(enumerate(self.bootstrap))
         for number, (host, port) in random.sample(numbered, len(numbered)):
             places.append(partial(self._connections.get, bootstrap_key(number), host, port))
         return places

@@ -224,7 +224,7 @@ class BrokerConnection(asyncio.Protocol):
         size = sum(map(len, parts))
         parts[0] = _SIZE.pack(size)
         self._transport.writelines(parts)
-        self.metrics.request(_SIZE.size + size, self._loop.time())
+        self.metrics.request(request.KEY, _SIZE.size + size, self._loop.time())
         return correlation_id
 
     # -- opening and closing
@@ -319,7 +319,7 @@ class BrokerConnection(asyncio.Protocol):
         if self.closed.done():
             return
         self.closed.set_result(error)
-        self.metrics.client.closed.add(1, self._loop.time())
+        self.metrics.disconnected(self._loop.time())
         self._deadline_timer.cancel()
         self._writable.set()
         if self._authentication is not None:
@@ -346,6 +346,7 @@ class BrokerConnection(asyncio.Protocol):
                 # A late response could not be attributed, so the connection ends, as in Java's
                 # client.
                 name = APIS[waiting_request.key].name
+                self.metrics.timeouts += 1
                 _log.warning("no answer in time: request=%s broker=%s", name, self.address)
                 self.abort(f"{self.address} did not answer {name} in time", ErrorCode.REQUEST_TIMED_OUT)
                 return
@@ -356,7 +357,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.metrics.client.opened.add(1, self._loop.time())
+        self.metrics.connected(self._loop.time())
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
 

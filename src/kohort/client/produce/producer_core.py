@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.loops import check_loop
-from kohort.client.metrics import MetricName, MetricValue, Report
+from kohort.client.metrics import Document, MetricName, MetricValue, Report, StatisticsTimer
 from kohort.client.net import Cluster, run_to_end
 from kohort.client.options import ProducerOptions
 from kohort.client.produce import unclosed
 from kohort.client.produce.batches import Delivery
 from kohort.client.produce.failed_deliveries import Failures
+from kohort.client.produce.producer_statistics import producer_document
 from kohort.client.produce.producer_topics import ProducerTopics
 from kohort.client.produce.record_checks import check_partition
 from kohort.client.produce.sender import Sender
@@ -39,6 +40,13 @@ class ProducerCore:
         self._sender = Sender(self.cluster, options, self.failures)
         self._gathered = self._sender.accumulator
         self.metrics = self._gathered.metrics
+        self._statistics: StatisticsTimer | None = None
+        if options.on_statistics is not None:
+            self.cluster.metrics.sampled = self.metrics.sampled = True
+            every_s = options.statistics_interval_ms / 1000
+            self._statistics = StatisticsTimer(
+                "producer", options.client_id, every_s, options.on_statistics, self._document
+            )
         self._keeps = keep
         self._keeper: asyncio.Task[None] | None = None
 
@@ -146,6 +154,9 @@ class ProducerCore:
         self.cluster.report(report, "producer")
         return report.finished()
 
+    def _document(self, now: float) -> Document:
+        return producer_document(self.cluster, now, self._options, self._gathered, self.topics.known)
+
     def unwritten(self) -> int:
         """Return the number of records that are neither written nor failed."""
         return self._gathered.unwritten()
@@ -192,6 +203,8 @@ class ProducerCore:
         return lost
 
     async def _clean_up(self) -> None:
+        if self._statistics is not None:
+            self._statistics.close()
         unclosed.unwatch_unclosed(self)
         if self._keeper is not None and self._keeper is not asyncio.current_task():
             self._keeper.cancel()

@@ -1,10 +1,13 @@
 """Metrics of a producer: its batches, its buffer, and the time that the application waits for it."""
 
+from collections import defaultdict, deque
+
 from kohort.client.metrics import (
     Definition,
     Definitions,
     Measurements,
     NetworkMetrics,
+    NodeMetrics,
     Report,
     Sampling,
     average_and_max,
@@ -15,6 +18,7 @@ from kohort.client.produce.batches import Batch
 
 GROUP = "producer-metrics"
 TOPIC_GROUP = "producer-topic-metrics"
+_MOST_SAMPLES = 10_000
 
 _RECORDS: Definitions = {
     "records": sum_rate_and_total("record-send", "records sent, including repetitions"),
@@ -66,12 +70,19 @@ _NETWORK: Definitions = {
 }
 
 
-class _TopicMetrics:
+class TopicMetrics:
+    """Metrics of one topic."""
+
     def __init__(self, sampling: Sampling) -> None:
         self.records = Measurements(sampling)
         self.errors = Measurements(sampling)
         self.retries = Measurements(sampling)
         self.sizes = Measurements(sampling)
+        self.batch_sizes: deque[float] = deque(maxlen=_MOST_SAMPLES)
+        """Sizes of batches since the last statistics, if there are statistics."""
+        self.batch_counts: deque[float] = deque(maxlen=_MOST_SAMPLES)
+        self.by_partition: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        """Numbers of records and bytes sent to each partition, if there are statistics."""
         self.compression = Measurements(sampling)
 
 
@@ -94,17 +105,19 @@ class ProducerMetrics:
         self.buffer_waits = Measurements(sampling)
         """Waits for room in the buffer, in seconds."""
         self.exhausted = Measurements(sampling)
+        self.sampled = False
+        """Whether batches are kept for statistics."""
+        self.topics: dict[str, TopicMetrics] = {}
         self._sampling = sampling
-        self._topics: dict[str, _TopicMetrics] = {}
 
-    def _topic(self, name: str) -> _TopicMetrics:
-        found = self._topics.get(name)
+    def _topic(self, name: str) -> TopicMetrics:
+        found = self.topics.get(name)
         if found is None:
-            found = self._topics[name] = _TopicMetrics(self._sampling)
+            found = self.topics[name] = TopicMetrics(self._sampling)
         return found
 
-    def sent(self, batches: list[Batch], now: float) -> None:
-        """Count the batches of one request."""
+    def sent(self, batches: list[Batch], node: NodeMetrics, now: float) -> None:
+        """Count the batches of one request to this broker."""
         number = 0
         for batch in batches:
             topic = self._topic(batch.partition.topic)
@@ -117,6 +130,13 @@ class ProducerMetrics:
             topic.records.add(count, now)
             topic.sizes.add(size, now)
             topic.compression.add(size / plain, now)
+            if self.sampled:
+                node.queue_times.append((now - batch.opened_at) * 1e6)
+                topic.batch_sizes.append(size)
+                topic.batch_counts.append(count)
+                sent = topic.by_partition[batch.partition.partition]
+                sent[0] += count
+                sent[1] += plain
         self.records.add(number, now)
         self.per_request.add(number, now)
 
@@ -134,5 +154,5 @@ class ProducerMetrics:
         """Add all metrics."""
         report.add_all(GROUP, self, _OF_ALL)
         report.add_all(GROUP, network, _NETWORK)
-        for name, topic in self._topics.items():
+        for name, topic in self.topics.items():
             report.add_all(TOPIC_GROUP, topic, _OF_TOPIC, topic=name)

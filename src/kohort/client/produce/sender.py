@@ -5,7 +5,7 @@ import logging
 from collections import defaultdict
 from functools import partial
 
-from kohort.client.net import Cluster, EarliestTimer, back_off
+from kohort.client.net import BrokerConnection, Cluster, EarliestTimer, back_off
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.accumulator import Accumulator
 from kohort.client.produce.batches import NO_OFFSET, PartitionQueue
@@ -189,7 +189,7 @@ class Sender:
         try:
             connection = await self._cluster.connection(node)
             await connection.drained()
-            request = self._request(queues)
+            request = self._request(queues, connection)
             if self._acks == 0:
                 connection.post(request)
                 answer = None
@@ -201,14 +201,14 @@ class Sender:
         else:
             self._answered(queues, answer)
 
-    def _request(self, queues: list[PartitionQueue]) -> ProduceRequest:
+    def _request(self, queues: list[PartitionQueue], connection: BrokerConnection) -> ProduceRequest:
         """Return a request with the in-flight batch of each queue."""
         batches = []
         for queue in queues:
             assert queue.in_flight is not None
             batches.append((queue.partition, queue.in_flight.encoded(self._codec)))
         sent = [queue.in_flight for queue in queues if queue.in_flight is not None]
-        self.accumulator.metrics.sent(sent, self._loop.time())
+        self.accumulator.metrics.sent(sent, connection.metrics, self._loop.time())
         topics = self._cluster.metadata.topics
         return produce_request(
             batches,

@@ -19,7 +19,7 @@ from kohort.compat.confluent.cluster_metadata import ClusterClient
 from kohort.compat.confluent.configuration import read_configuration
 from kohort.compat.confluent.errors import KafkaError, KafkaException, cluster_error, error_of, not_supported, raising
 from kohort.compat.confluent.offsets import OffsetStore, chosen_offsets, with_found_offset
-from kohort.compat.confluent.statistics import Statistics, consumer_statistics
+from kohort.compat.confluent.statistics import Statistics
 from kohort.compat.confluent.subscriptions import NamedTopics, wanted_topics
 from kohort.compat.confluent.values import (
     OFFSET_BEGINNING,
@@ -56,14 +56,12 @@ class Consumer(ClusterClient):
 
     def __init__(self, *configuration: Any, **options: Any) -> None:
         super().__init__(read_configuration(configuration, options, "consumer"))
+        self._statistics = Statistics(self._configuration, self._adjust_statistics)
         with raising():
-            self._client = OneRecordConsumer(self._delivered, **self._configuration.kohort)
+            self._client = OneRecordConsumer(self._delivered, **self._configuration.kohort, **self._statistics.options)
         self._messages: Iterator[Message] = iter(())
         """Messages that are here."""
         self._offsets = OffsetStore(self._client, self._configuration)
-        self._statistics = Statistics(
-            self._configuration, lambda: consumer_statistics(self._client, self._configuration, self._offsets.position)
-        )
         self._subscribed = False
         self._named = NamedTopics()
         self._in_callback = False
@@ -273,6 +271,24 @@ class Consumer(ClusterClient):
     def _events_due(self) -> bool:
         configuration = self._configuration
         return configuration.partition_eof or self._statistics.wanted or configuration.on_commit is not None
+
+    def _adjust_statistics(self, document: dict[str, Any]) -> None:
+        """Enter the offsets that the application stored itself."""
+        if self._configuration.store_offsets:
+            return
+        stored = self._offsets.stored()
+        for name, topic in document["topics"].items():
+            for number, partition in topic["partitions"].items():
+                at = stored.get(Partition(name, int(number)))
+                offset = OFFSET_INVALID if at is None else at.offset
+                end = partition["ls_offset" if self._reads_committed else "hi_offset"]
+                partition["stored_offset"] = offset
+                partition["stored_leader_epoch"] = -1 if at is None or at.leader_epoch is None else at.leader_epoch
+                partition["consumer_lag_stored"] = -1 if at is None or end < 0 else max(0, end - offset)
+
+    @property
+    def _reads_committed(self) -> bool:
+        return bool(self._configuration.kohort["isolation_level"] == "read_committed")
 
     def _serve(self) -> None:
         """Call the callbacks that are due, other than those of rebalances."""

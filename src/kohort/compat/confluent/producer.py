@@ -23,12 +23,10 @@ class Producer(ClusterClient):
 
     def __init__(self, *configuration: Any, **options: Any) -> None:
         super().__init__(read_configuration(configuration, options, "producer"))
+        self._statistics = Statistics(self._configuration, self._adjust_statistics)
         with raising():
-            self._client = QuietProducer(**self._configuration.kohort)
+            self._client = QuietProducer(**self._configuration.kohort, **self._statistics.options)
         self._deliveries = Deliveries(only_failed=self._configuration.only_failed_deliveries)
-        self._statistics = Statistics(
-            self._configuration, lambda: {"type": "producer", "msg_cnt": len(self._deliveries), "topics": {}}
-        )
         self._closed = False
         self._last_problem = ""
 
@@ -136,6 +134,10 @@ class Producer(ClusterClient):
             # A callback may have produced further messages.
             if not len(self._deliveries) or (deadline is not None and time.monotonic() >= deadline):
                 return len(self._deliveries)
+
+    def _adjust_statistics(self, document: dict[str, Any]) -> None:
+        document["msg_cnt"] = len(self._deliveries)
+        document["msg_max"] = self._configuration.most_messages
 
     def _serve(self) -> None:
         self._statistics.serve()

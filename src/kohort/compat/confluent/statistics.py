@@ -1,62 +1,37 @@
-"""Statistics for stats_cb: the part of librdkafka's document that Kohort's clients know."""
+"""Statistics for stats_cb: librdkafka's document, as far as Kohort's clients know it."""
 
 import json
-import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kohort.compat.confluent.clients import OneRecordConsumer
 from kohort.compat.confluent.configuration import Configuration
-from kohort.compat.confluent.values import TopicPartition
-from kohort.model import TopicPartition as Partition
+
+_MOST = 100
+"""Maximum number of documents that wait for a poll."""
 
 
 class Statistics:
-    """Calls stats_cb every statistics.interval.ms, from the thread that polls."""
+    """Documents of one client, which the thread that polls passes to stats_cb.
 
-    def __init__(self, configuration: Configuration, collect: Callable[[], dict[str, Any]]) -> None:
+    `options` makes Kohort's client write them. `adjust` changes what only the adapter knows.
+    """
+
+    def __init__(self, configuration: Configuration, adjust: Callable[[dict[str, Any]], None]) -> None:
         self._callback = configuration.stats_cb
-        self._every_s = configuration.statistics_interval_s
-        self._collect = collect
-        self._began = time.monotonic()
-        self._due_at = self._began + self._every_s
-        self._client_id = configuration.kohort.get("client_id", "kohort")
-        self.wanted = self._callback is not None and self._every_s > 0
+        self._adjust = adjust
+        self._texts: deque[str] = deque(maxlen=_MOST)
+        every_s = configuration.statistics_interval_s
+        self.wanted = self._callback is not None and every_s > 0
+        self.options: dict[str, Any] = {}
+        if self.wanted:
+            every_ms = max(1, int(every_s * 1000))
+            self.options = {"on_statistics": self._texts.append, "statistics_interval_ms": every_ms}
 
     def serve(self) -> None:
-        """Call stats_cb if it is due."""
-        now = time.monotonic()
-        if not self.wanted or now < self._due_at:
-            return
-        self._due_at = now + self._every_s
-        document = {
-            "name": self._client_id,
-            "client_id": self._client_id,
-            "ts": int(now * 1_000_000),
-            "time": int(time.time()),
-            "age": int((now - self._began) * 1_000_000),
-            **self._collect(),
-        }
-        assert self._callback is not None
-        self._callback(json.dumps(document))
-
-
-def consumer_statistics(
-    client: OneRecordConsumer, configuration: Configuration, position: Callable[[Partition], TopicPartition]
-) -> dict[str, Any]:
-    """Return the positions and the lag of each assigned partition."""
-    topics: dict[str, Any] = {}
-    for partition, lag in client.lags().items():
-        high = client.highwater(partition)
-        topic = topics.setdefault(partition.topic, {"topic": partition.topic, "partitions": {}})
-        topic["partitions"][str(partition.partition)] = {
-            "partition": partition.partition,
-            "app_offset": position(partition).offset,
-            "hi_offset": -1001 if high is None else high,
-            "consumer_lag": -1 if lag is None else lag,
-        }
-    return {
-        "type": "consumer",
-        "topics": topics,
-        "cgrp": {"state": "up" if client.generation is not None else "init", "assignment_size": len(client.assignment)},
-    }
+        """Call stats_cb with each document that is due."""
+        while self._texts:
+            document = json.loads(self._texts.popleft())
+            self._adjust(document)
+            assert self._callback is not None
+            self._callback(json.dumps(document))
