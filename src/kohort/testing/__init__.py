@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kohort.testing.clock import ControlledClock, MemberKey, change_rate, skip_time
     from kohort.testing.controlled import Undoable
     from kohort.testing.controls import Controls, Outage
+    from kohort.testing.disk import DiskFaults
     from kohort.testing.events import (
         AnswerLost,
         AnswerSent,
@@ -51,6 +52,7 @@ else:
                 "Controls",
                 "Outage",
             ),
+            "disk": ("DiskFaults",),
             "events": (
                 "AnswerLost",
                 "AnswerSent",
@@ -101,6 +103,7 @@ __all__ = [
     "ConnectionOpened",
     "ControlledClock",
     "Controls",
+    "DiskFaults",
     "Event",
     "Fault",
     "FaultHandle",

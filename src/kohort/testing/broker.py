@@ -191,6 +191,7 @@ class _Brokers(Controlled):
             raise
 
     async def _end(self) -> None:
+        self._controls.heal_disks()
         # All at once: to give partitions to a broker that also stops would only take time.
         results = await asyncio.gather(*(node.stop() for node in self.nodes), return_exceptions=True)
         with contextlib.suppress(TimeoutError):

@@ -127,6 +127,26 @@ class Controlled:
         self._await(self._settle(topic))
         return topic_id
 
+    # Disks
+
+    def slow_disk(self, sync_ms: Millis, *, node_id: int | None = None, ms: Millis | None = None) -> Undoable:
+        """Let each sync of the log take `sync_ms` longer, at one broker or all, for `ms` or until it is undone.
+
+        Acknowledgements of records and commits wait for it.
+        """
+        return Undoable(self, self._run(lambda: self._controls.slow_disk(sync_ms, node_id=node_id, ms=ms)))
+
+    def fill_disk(self, *, node_id: int | None = None, ms: Millis | None = None) -> Undoable:
+        """Let all writes fail for want of space, at one broker or all, for `ms` or until it is undone.
+
+        Producers get KAFKA_STORAGE_ERROR. Coordinators load their groups again, and refuse changes until there is room.
+        """
+        return Undoable(self, self._run(lambda: self._controls.fill_disk(node_id=node_id, ms=ms)))
+
+    def fail_disk(self, *, node_id: int | None = None, ms: Millis | None = None) -> Undoable:
+        """Let all writes fail with an I/O error, at one broker or all, for `ms` or until it is undone."""
+        return Undoable(self, self._run(lambda: self._controls.fail_disk(node_id=node_id, ms=ms)))
+
     # Snapshots
 
     def snapshot(self) -> snapshots.Snapshot:

@@ -1,4 +1,4 @@
-"""Controls of the kit's brokers: time, members, coordinators, leaders and topics, each by the broker's own code.
+"""Controls of the kit's brokers: time, members, coordinators, leaders, topics and disks, each by the broker's own code.
 
 `Controls` belongs to the event loop of its brokers; `kohort.testing.Broker` offers the same to a test's thread. What it
 does is in the stream of events (`KitActed`), and the journal names the cause that real clients would cause.
@@ -17,6 +17,7 @@ from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC, PartitionId, Placement
 from kohort.model import UUID, Millis
 from kohort.testing.clock import ControlledClock, change_rate, skip_time
+from kohort.testing.disk import FAILS, FULL, DiskFaults
 from kohort.testing.events import KitActed
 from kohort.testing.taps import TappedBroker
 from kohort.wire.codec import Message
@@ -67,6 +68,7 @@ class Controls:
     def __init__(self, brokers: Sequence[TappedBroker], clock: ControlledClock) -> None:
         self._brokers = brokers
         self._clock = clock
+        self._disks: dict[int, DiskFaults] = {}
         self._outages: dict[object, Outage] = {}
         """The outage of each coordinator's or topic's partition."""
 
@@ -280,6 +282,45 @@ class Controls:
                     broker.leadership.catch_up()
         self._acted(f"made {topic} anew", broker, topics=[topic])
         return created.topic_id
+
+    # Disks
+
+    def slow_disk(self, sync_ms: Millis, *, node_id: int | None = None, ms: Millis | None = None) -> Outage:
+        """Let each sync of the log take `sync_ms` longer, for `ms` or until the outage ends."""
+        return self._disk_outage(f"slowed the disk down by {sync_ms} ms", lambda disk: disk.slow(sync_ms), node_id, ms)
+
+    def fill_disk(self, *, node_id: int | None = None, ms: Millis | None = None) -> Outage:
+        """Let all writes fail for want of space, for `ms` or until the outage ends."""
+        return self._disk_outage("filled the disk", lambda disk: disk.fail(FULL), node_id, ms)
+
+    def fail_disk(self, *, node_id: int | None = None, ms: Millis | None = None) -> Outage:
+        """Let all writes fail with an I/O error, for `ms` or until the outage ends."""
+        return self._disk_outage("let the disk fail", lambda disk: disk.fail(FAILS), node_id, ms)
+
+    def _disk_outage(
+        self, what: str, begin: Callable[[DiskFaults], Callable[[], None]], node_id: int | None, ms: Millis | None
+    ) -> Outage:
+        brokers = [broker for broker in self._brokers if node_id in (None, broker.node_id)]
+        if not brokers:
+            raise KohortError(f"There is no broker {node_id}.")
+        ends = []
+        for broker in brokers:
+            disk = self._disks.get(broker.node_id)
+            if disk is None:
+                disk = self._disks[broker.node_id] = DiskFaults(broker.store)
+            ends.append(begin(disk))
+            self._acted(what, broker)
+
+        async def give_back() -> None:
+            for end in ends:
+                end()
+
+        return Outage(give_back, ms)
+
+    def heal_disks(self) -> None:
+        """End all faults of disks, so that the brokers can stop."""
+        for disk in self._disks.values():
+            disk.heal()
 
     # Look-up
 
