@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from pathlib import Path
 
 import aiokafka
 import confluent_kafka
@@ -9,9 +10,10 @@ import pytest
 
 import kohort
 from kohort import blocking
-from kohort.errors import ErrorCode, KafkaError, KohortError
-from kohort.testing import Broker, Cluster
+from kohort.errors import ErrorCode, KafkaError
+from kohort.testing import Broker, Cluster, WaitTimeoutError
 from kohort.testing.rules import rule_of
+from tests.broker.security.certificates import new_certificates
 
 
 def consumer(broker: Broker, **options: str) -> blocking.Consumer:
@@ -21,6 +23,7 @@ def consumer(broker: Broker, **options: str) -> blocking.Consumer:
         group_id="g",
         auto_offset_reset="earliest",
         group_protocol=options.get("group_protocol", "consumer"),
+        client_id=options.get("client_id", "app"),
     )
 
 
@@ -88,13 +91,13 @@ def test_a_thread_waits_for_a_request_that_is_held() -> None:
 async def test_an_event_loop_waits_for_hits_without_blocking() -> None:
     async with Broker(topics={"orders": 1}) as broker:
         fault = broker.fault(keys="ListGroups", error="COORDINATOR_NOT_AVAILABLE")
-        with pytest.raises(KohortError, match=r"use `await fault\.wait_async"):
-            fault.wait()
+        with pytest.raises(WaitTimeoutError, match=r"This call blocks the event loop .* await its _async form\."):
+            fault.wait(timeout_s=0.01)
         async with kohort.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             listing = asyncio.create_task(admin.list_groups())
             assert await fault.wait_async() == 1
             assert await listing == []
-        with pytest.raises(TimeoutError, match="have 1"):
+        with pytest.raises(WaitTimeoutError, match="have 1"):
             await fault.wait_async(2, timeout_s=0.01)
         waiting = asyncio.create_task(fault.wait_async(2))
         await asyncio.sleep(0)
@@ -173,3 +176,34 @@ def test_faults_are_listed_and_removed() -> None:
         assert broker.faults == []
         with pytest.raises(kohort.ConfigError, match="did you mean `error`"):
             broker.fault(eror="x")  # type: ignore[call-arg]
+
+
+def test_faults_affect_clients_with_tls(tmp_path: Path) -> None:
+    certificates = new_certificates(tmp_path)
+    settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": str(certificates.key_store())}
+    with Broker(topics={"orders": 1}, settings=settings) as broker:
+        with blocking.Producer(
+            bootstrap_servers=broker.bootstrap_servers,
+            security_protocol="SSL",
+            ssl_cafile=str(certificates.ca_file),
+        ) as producer:
+            cut, closed = broker.fault(keys="Produce", cut=True), broker.fault(keys="Produce", close=True, nth=2)
+            for number in range(3):
+                assert producer.send("orders", b"x").result().offset == number
+            assert (cut.hits, closed.hits) == (1, 1)
+
+
+def test_a_held_member_keeps_its_partitions_while_the_other_member_waits() -> None:
+    # The usual use: freeze one client in a rebalance, and look at what the others do meanwhile.
+    with Broker(topics={"orders": 2}) as broker, consumer(broker, client_id="first") as first:
+        while len(first.assignment) < 2:
+            first.poll(timeout=0.05)
+        fault = broker.fault(keys="ConsumerGroupHeartbeat", client_id="first", hold=True, count=-1)
+        with consumer(broker, client_id="second") as second:
+            fault.wait()
+            second.poll(timeout=0.2)
+            assert len(first.assignment) == 2 and not second.assignment
+            fault.remove()
+            while not (len(first.assignment) == len(second.assignment) == 1):
+                first.poll(timeout=0.05)
+                second.poll(timeout=0.05)

@@ -441,7 +441,10 @@ class FaultHandle:
         return self._set.held
 
     def wait(self, hits: int = 1, timeout_s: float = 30.0) -> int:
-        """Wait until that many requests were affected, and return their number. Raise TimeoutError."""
+        """Wait until that many requests were affected, and return their number.
+
+        Raise WaitTimeoutError, or KohortError if the fault is removed before.
+        """
         try:
             return self._kit._await(self._set.wait(hits, timeout_s))
         except TimeoutError as error:
@@ -449,7 +452,10 @@ class FaultHandle:
 
     async def wait_async(self, hits: int = 1, timeout_s: float = 30.0) -> int:
         """Like `wait`, for tests with an event loop."""
-        return await self._kit._awaited(self._set.wait(hits, timeout_s))
+        try:
+            return await self._kit._awaited(self._set.wait(hits, timeout_s))
+        except TimeoutError as error:
+            raise WaitTimeoutError(str(error)) from None
 
     def release(self) -> None:
         """Let all requests and answers that are held go on."""
