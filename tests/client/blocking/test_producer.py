@@ -228,3 +228,50 @@ async def test_a_callback_that_asks_whether_a_record_failed_does_not_hide_the_fa
         assert seen == [True] and sent.failed()
         with pytest.raises(DeliveryFailedError):
             await in_thread(producer.flush)
+
+
+async def test_the_records_of_each_thread_keep_their_order_and_get_their_own_offsets() -> None:
+    # Small batches and a small buffer, so that threads open batches, fill requests and wait for room all the time.
+    async with sending(batch_size=300, buffer_memory=4_000, max_request_size=1_000) as (here, producer):
+        count = 400
+        sent: dict[int, list[tuple[bytes, Any]]] = {number: [] for number in range(3)}
+
+        def send(number: int) -> None:
+            for n in range(count):
+                value = b"%d %d" % (number, n)
+                key = None if n % 3 else b"%d" % number
+                headers = [("n", value)] if not n % 7 else []
+                sent[number].append((value, producer.send("t", value, key=key, headers=headers, partition=n % 2)))
+
+        await asyncio.gather(*(in_thread(lambda number=number: send(number)) for number in sent))  # type: ignore[misc]
+        await in_thread(producer.flush)
+        written = {partition: [record.value for at, record in here.records if at == partition] for partition in (0, 1)}
+        assert sorted(map(len, written.values())) == [3 * count / 2] * 2
+        for number, deliveries in sent.items():
+            for value, delivery in deliveries:
+                found = delivery.result()
+                assert written[found.partition][found.offset] == value
+            for values in written.values():
+                own = [value for value in values if value is not None and value.startswith(b"%d " % number)]
+                assert own == [value for value, _ in deliveries if value in set(own)]
+
+
+async def test_a_value_that_changes_after_it_was_sent_is_written_as_it_was() -> None:
+    async with sending(linger_ms=60_000) as (here, producer):
+        await in_thread(lambda: producer.partitions_for("t"))
+        value, key = bytearray(b"value"), bytearray(b"key")
+        given: Any = {"value": value, "key": key}
+        sent = [producer.send("t", **given, partition=0) for _ in range(2)]
+        value[:], key[:] = b"other", b"xxx"
+        await in_thread(producer.flush)
+        assert [(record.key, record.value) for _, record in here.records] == [(b"key", b"value")] * 2
+        assert [delivery.result().offset for delivery in sent] == [0, 1]
+
+
+async def test_a_batch_that_a_thread_opens_is_sent_after_linger_ms_without_a_flush() -> None:
+    async with sending(linger_ms=20) as (here, producer):
+        await in_thread(lambda: producer.partitions_for("t"))
+        for count in (1, 2):
+            sent = await in_thread(lambda: producer.send("t", b"x", partition=0))
+            await eventually(lambda count=count: len(here.records) == count)  # type: ignore[misc]
+            assert (await in_thread(sent.result)).offset == count - 1

@@ -44,7 +44,7 @@ class Case:
     @property
     def taken(self) -> int:
         """Bytes of the buffer that are in use."""
-        return _FREE - self.gathered._memory.free
+        return _FREE - self.gathered.memory.free
 
 
 async def test_a_batch_that_is_full_may_go_out_at_once_unless_another_is_under_way() -> None:
@@ -71,7 +71,7 @@ async def test_a_batch_takes_records_up_to_the_very_limit() -> None:
     case = Case()
     case.append()
     assert case.queue.open is not None
-    size = case.queue.open.builder.size
+    size = case.queue.open.filled
     exact = Case(batch_size=size, max_request_size=size + _SIZE)
     exact.append()
     assert exact.full == 1

@@ -19,10 +19,11 @@ LAST_SEQUENCE = 0x7FFFFFFF
 
 
 def batch(count: int = 1, lingers_until: float = 0.0) -> Batch:
-    made = Batch(HERE, lingers_until, 10.0)
+    made = Batch(HERE, asyncio.get_running_loop())
+    made.lingers_until, made.deadline_at = lingers_until, 10.0
     for n in range(count):
         made.builder.append(1_000 + n, None, b"%d" % n, ())
-    made.size = 100 * count
+    made.filled = 61 + 100 * count
     return made
 
 
@@ -65,7 +66,7 @@ async def test_the_newest_batch_is_sent_when_it_has_lingered_or_is_full_or_is_fl
     assert not ready(batches, 4.99)
     assert ready(batches, 5.0)
     assert ready(batches, 4.99, flushing=True)
-    size = batches.open.builder.size
+    size = batches.open.filled
     assert ready(batches, 4.99, batch_size=size)
     assert not ready(batches, 4.99, batch_size=size + 1)
 

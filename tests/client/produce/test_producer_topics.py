@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ async def topics(**options: Any) -> AsyncIterator[Topics]:
         given = {"retry_backoff_ms": 10, "allow_auto_create_topics": False, "max_block_ms": 300, **options}
         read = ProducerOptions.read({"bootstrap_servers": f"127.0.0.1:{link.port}", **given})
         async with Cluster(read) as cluster:
-            made = ProducerTopics(cluster, read)
+            made = ProducerTopics(cluster, read, nullcontext())
             yield Topics(broker, link, cluster, made)
             await made.close()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kohort.wire.batches import BatchError, Codec, batches, read_header
 from kohort.wire.batches.batch import HEADER_SIZE, pack_header, seal
-from kohort.wire.batches.record_reader import Record, decode_records, decode_values
+from kohort.wire.batches.record_reader import Header, Record, decode_records, decode_values
 from kohort.wire.batches.record_writer import BatchBuilder, encode_batch, encode_pairs
 
 with warnings.catch_warnings():
@@ -183,6 +183,50 @@ def test_values_alone_are_encoded_as_records(runs: list[tuple[int, list[bytes], 
     assert (together.count, together.size) == (one_by_one.count, one_by_one.size)
     if together.count:
         assert together.build() == one_by_one.build()
+
+
+@steady
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(NOW - 5, NOW + 20_000),
+            st.lists(st.tuples(st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200)), max_size=12),
+            st.integers(1, 60),
+            header_lists | st.just([]),
+        )
+    ),
+    st.booleans(),
+)
+def test_deferred_records_are_encoded_as_others(
+    runs: list[tuple[int, list[tuple[bytes | None, bytes | None]], int, list[Header]]], after_others: bool
+) -> None:
+    deferred, one_by_one = BatchBuilder(), BatchBuilder()
+    if after_others:
+        for builder in (deferred, one_by_one):
+            builder.append(NOW, b"key", b"value", [("h", b"1")], offset=7)
+    for timestamp, pairs, times, headers in runs:
+        for key, value in pairs * times:
+            count = one_by_one.count
+            assert deferred.defer(timestamp, key, value) == count
+            one_by_one.append(timestamp, key, value)
+        if headers:
+            for builder in (deferred, one_by_one):
+                builder.append(timestamp, b"k", b"v", headers)
+    assert deferred.count == one_by_one.count
+    if deferred.count:
+        assert deferred.build() == one_by_one.build()
+        assert deferred.size == one_by_one.size
+
+
+def test_deferred_records_may_be_many_and_long() -> None:
+    deferred, one_by_one = BatchBuilder(), BatchBuilder()
+    data = [b"", b"x" * 9000, *(b"%d" % number for number in range(9000))]
+    for keys in ([b"key"], [b"k" * 5000, b""]):
+        for value in data:
+            for key in keys:
+                deferred.defer(NOW, key, value)
+                one_by_one.append(NOW, key, value)
+    assert (deferred.build(), deferred.size) == (one_by_one.build(), one_by_one.size)
 
 
 def test_values_may_be_many_and_long() -> None:

@@ -1,15 +1,19 @@
-"""`kohort.Producer` for plain threads. Records are passed to the event loop in bulk, not one call each."""
+"""`kohort.Producer` for plain threads, which put records into the batches that its event loop sends."""
 
-import time
 from collections.abc import Callable, Sequence
+from time import time_ns
 from typing import Any, Unpack
 
 from kohort.client.arguments import names_of, seconds
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
+from kohort.client.failures import BufferFullError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.produce import (
+    RECORD_OVERHEAD,
+    Batch,
+    BatchedRecord,
     ProducerCore,
     ProducerRecord,
     RecordMetadata,
@@ -26,7 +30,7 @@ from kohort.loading import LoadRequired
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
-_MOST_HANDED_OVER = 20_000
+_MOST_HANDED_OVER = 2_000
 """Maximum number of records that the application's threads may be ahead of the event loop."""
 
 
@@ -40,38 +44,29 @@ def _serialized(
             needed.load()
 
 
-class BlockingDelivery:
+class BlockingDelivery(BatchedRecord):
     """Result of one `send`; `result` waits for it.
 
     If `result` does not retrieve a failure, the producer's next `flush` raises it, and it is
     logged.
     """
 
-    __slots__ = ("_pending", "_producer")
+    __slots__ = ("_producer",)
 
-    def __init__(self, producer: "Producer", pending: PendingDelivery) -> None:
-        self._producer = producer
-        self._pending = pending
-
-    def done(self) -> bool:
-        """Return whether the record is written or has failed."""
-        return self._pending.done()
-
-    def failed(self) -> bool:
-        """Return whether the record has failed. The failure still counts as unchecked."""
-        return self._pending.failed()
-
-    @property
-    def error(self) -> Exception | None:
-        """Error of a failed record, or None. The failure still counts as unchecked."""
-        return self._pending.error
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._producer: Producer
 
     def add_done_callback(self, callback: "Callable[[BlockingDelivery], object]") -> None:
         """Call `callback` with this delivery once the record is written or has failed.
 
         It runs in the producer's thread, where it must not block, or at once if the result is known.
         """
-        self._producer.when_done(self._pending, lambda: callback(self))
+        self._when_done(lambda: callback(self))
+
+    def _when_done(self, call: Callable[[], object]) -> None:
+        self._producer.when_done(PendingDelivery.of(self), call)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record's metadata.
@@ -79,9 +74,41 @@ class BlockingDelivery:
         Raises the KafkaError that prevented the write, or REQUEST_TIMED_OUT after `timeout`
         seconds, in which case the record may still be written.
         """
-        if self._pending.done():
-            return self._pending.outcome()
-        return self._producer.wait_for(self._pending, None if timeout is None else seconds("timeout", timeout))
+        if self.done():
+            return self._outcome()
+        return self._wait(None if timeout is None else seconds("timeout", timeout))
+
+    def _wait(self, timeout_s: float | None) -> RecordMetadata:
+        return self._producer.wait_for(PendingDelivery.of(self), timeout_s)
+
+
+class QueuedDelivery(BlockingDelivery):
+    """Result of a record that the event loop puts into a batch."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, producer: "Producer", pending: PendingDelivery) -> None:
+        self._producer = producer
+        self._pending = pending
+
+    def done(self) -> bool:
+        return self._pending.done()
+
+    def failed(self) -> bool:
+        return self._pending.failed()
+
+    @property
+    def error(self) -> Exception | None:
+        return self._pending.error
+
+    def _outcome(self) -> RecordMetadata:
+        return self._pending.outcome()
+
+    def _when_done(self, call: Callable[[], object]) -> None:
+        self._producer.when_done(self._pending, call)
+
+    def _wait(self, timeout_s: float | None) -> RecordMetadata:
+        return self._producer.wait_for(self._pending, timeout_s)
 
 
 class Producer(BlockingClient):
@@ -104,11 +131,12 @@ class Producer(BlockingClient):
         self._interception = SendInterception(read.interceptors) or None
         super().__init__("kohort-producer")
         try:
-            self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False)))
+            self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False, threads=BlockingDelivery)))
         except BaseException:
             self._stop()
             raise
         self._records = SendQueue(self._core)
+        self._append, self._lock = self._core.append, self._core.lock
         self._serialize = self._core.serialization if self._core.serialization.configured else None
         self._made = True
 
@@ -136,33 +164,49 @@ class Producer(BlockingClient):
         """
         if self._stopped:
             raise self._refusal()
-        pending = PendingDelivery()
-        record = None
-        if (interception := self._interception) is not None:
-            sent = interception.on_send(ProducerRecord(topic, value, key, timestamp, headers, partition))
-            topic, value, key, timestamp, headers, partition = record = sent
-            pending.calls = [lambda: interception.decided(sent, pending.error, pending.outcome)]
+        interception, record = self._interception, None
+        if interception is not None:
+            record = interception.on_send(ProducerRecord(topic, value, key, timestamp, headers, partition))
+            topic, value, key, timestamp, headers, partition = record
         try:
             if type(topic) is not str or not topic:
                 names_of([topic])
             if self._serialize is not None:
                 key, value, headers = _serialized(self._serialize, topic, key, value, headers)
-            size = record_size(key, value, headers)
-            self._core.check_size(size)
+            if type(value) is bytes and key is None and not headers:
+                size = len(value) + RECORD_OVERHEAD  # as `record_size`
+            else:
+                size = record_size(key, value, headers)
             if partition is not None:
                 partition = check_partition(topic, partition, self._core.topics.count(topic))
-            timestamp = time.time_ns() // 1_000_000 if timestamp is None else check_timestamp(timestamp)
+            timestamp = time_ns() // 1_000_000 if timestamp is None else check_timestamp(timestamp)
+            records = self._records
+            if not records.remembered:
+                records.remember()
+            if not records and interception is None:  # else this record has to wait for those before it
+                try:
+                    with self._lock:
+                        delivery: Any = self._append(topic, value, key, timestamp, headers, partition, size)
+                    delivery._producer = self
+                    return delivery  # type: ignore[no-any-return]  # the core makes what `threads` says
+                except BufferFullError:
+                    pass
+            self._core.check_size(size)
         except Exception as problem:
             if interception is not None and record is not None:
                 interception.rejected(record, problem)
             raise
+        pending = PendingDelivery()
+        if interception is not None and record is not None:
+            sent = record
+            pending.calls = [lambda: interception.decided(sent, pending.error, pending.outcome)]
         # The caller may change a bytearray or a list before the loop encodes the record.
         value = value if value is None or type(value) is bytes else bytes(value)
         key = key if key is None or type(key) is bytes else bytes(key)
         self._records.put((pending, topic, value, key, timestamp, tuple(headers), partition, size))
         if len(self._records) > _MOST_HANDED_OVER:
             self._call(self._records.done())
-        return BlockingDelivery(self, pending)
+        return QueuedDelivery(self, pending)
 
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until every record sent so far is written or has failed. See `kohort.Producer.flush`."""

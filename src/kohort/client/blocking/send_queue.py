@@ -1,4 +1,4 @@
-"""Queue of records from the sending threads to the event loop, which takes them in bulk."""
+"""Queue of records that the sending threads leave to the event loop, because they would have to wait."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Union
 
 from kohort.client.failures import BufferFullError
-from kohort.client.produce import Delivery, Failure, ProducerCore, RecordMetadata, unwatch_unclosed, watch_unclosed
+from kohort.client.produce import (
+    BatchedRecord,
+    Delivery,
+    Failure,
+    ProducerCore,
+    RecordMetadata,
+    unwatch_unclosed,
+    watch_unclosed,
+)
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import Millis
 from kohort.wire.batches import Header
@@ -24,6 +32,13 @@ class PendingDelivery:
         """Functions that wait for the record to be queued in the event loop or rejected."""
         self.place: int
         """Index of this record among those of `failure`."""
+
+    @classmethod
+    def of(cls, record: BatchedRecord) -> "PendingDelivery":
+        """Return the result of a record that is in a batch."""
+        pending = cls()
+        pending.delivery = Delivery.of(record)
+        return pending
 
     def done(self) -> bool:
         """Return whether the record is written or has failed."""
@@ -86,20 +101,24 @@ class SendQueue:
         self._queue: deque[_Item] = deque()
         self._woken = False
         self._handing: asyncio.Task[None] | None = None
-        self._remembered = False
+        self.remembered = False
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def put(self, record: _Record) -> None:
         """Add a record, which the loop queues soon."""
-        if not self._remembered:
-            self._remembered = True
-            watch_unclosed(self)
+        self.remember()
         self._queue.append(record)
         if not self._woken:
             self._woken = True
             self.loop.call_soon_threadsafe(self._wake)
+
+    def remember(self) -> None:
+        """Report this producer if it is not closed, because it has records from now on. Any thread may call it."""
+        if not self.remembered:
+            self.remembered = True
+            watch_unclosed(self)
 
     async def done(self) -> None:
         """Wait until all records sent so far are queued or rejected."""
@@ -170,7 +189,7 @@ class SendQueue:
             self._handing = self.loop.create_task(self._hand_over_all(), name="kohort-hand-over")
 
     async def _hand_over_all(self) -> None:
-        queue, append = self._queue, self._core.append
+        queue, append, lock = self._queue, self._core.append, self._core.lock
         try:
             while queue:
                 item = queue[0]
@@ -181,7 +200,9 @@ class SendQueue:
                     continue
                 pending, topic, value, key, timestamp, headers, partition, size = item
                 try:
-                    pending.delivery = append(topic, value, key, timestamp, headers, partition, size)
+                    with lock:
+                        queued = append(topic, value, key, timestamp, headers, partition, size)
+                    pending.delivery = Delivery.of(queued)
                     if pending.calls is not None:
                         pending.settle()
                 except BufferFullError:

@@ -1,16 +1,19 @@
 """Producer: batches, partitioning, sending and deliveries."""
 
-from kohort.client.produce.batches import Delivery, RecordMetadata
+from kohort.client.produce.batches import Batch, BatchedRecord, Delivery, RecordMetadata
 from kohort.client.produce.failed_deliveries import Failure
 from kohort.client.produce.interceptors import ProducerInterceptor, ProducerRecord, SendInterception
 from kohort.client.produce.key_hashes import murmur2
 from kohort.client.produce.producer import Producer, producer_options
 from kohort.client.produce.producer_core import ProducerCore
-from kohort.client.produce.record_checks import check_partition, check_timestamp, record_size
+from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_partition, check_timestamp, record_size
 from kohort.client.produce.serialization import Serialization, SerializationError, Serializer
 from kohort.client.produce.unclosed import finish_abandoned, unwatch_unclosed, watch_unclosed
 
 __all__ = [
+    "RECORD_OVERHEAD",
+    "Batch",
+    "BatchedRecord",
     "Delivery",
     "Failure",
     "Producer",

@@ -1,12 +1,15 @@
 """A producer's unacknowledged records: the partitions that have some, and the memory that they use."""
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.loops import check_loop
 from kohort.client.options import ProducerOptions
-from kohort.client.produce.batches import Batch, Delivery, PartitionQueue
+from kohort.client.produce.batches import Batch, BatchedRecord, Delivery, PartitionQueue
 from kohort.client.produce.buffer_memory import BufferMemory
 from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_metrics import ProducerMetrics
@@ -22,6 +25,9 @@ class Accumulator:
 
     `on_full` is called when a batch may be sent before it has lingered; `on_open` is called with
     the loop time at which a new batch is due.
+
+    With `threads`, the class of their deliveries, other threads than the event loop's append while
+    they hold `lock`. Both functions may then be called by any thread.
     """
 
     def __init__(
@@ -30,16 +36,22 @@ class Accumulator:
         failures: Failures,
         on_full: Callable[[], None],
         on_open: Callable[[float], None],
+        threads: type[BatchedRecord] | None = None,
     ) -> None:
         self.queues: dict[PartitionQueue, None] = {}
         """Queues that hold a batch, in the order in which they were added."""
         self.metrics = ProducerMetrics(options.sampling)
         self._options = options
         self._failures = failures
-        self._on_full = on_full
+        self.on_full = on_full
         self._on_open = on_open
         self._loop = asyncio.get_running_loop()
-        self._memory = BufferMemory(options.buffer_memory)
+        self._threads = threads
+        self.lock = threading.RLock()
+        """Lock that is held while the queues change."""
+        self.delivery: Any = threads or Delivery
+        self._untimed: deque[Batch] = deque()
+        self.memory = BufferMemory(options.buffer_memory)
         self._limits = (("max_request_size", options.max_request_size), ("buffer_memory", options.buffer_memory))
         self._batch_size, self._request_size = options.batch_size, options.max_request_size
         self._closed = False
@@ -53,24 +65,45 @@ class Accumulator:
         headers: Sequence[Header],
         size: int,
     ) -> Delivery:
-        """Add a record. Raises BufferFullError, or MESSAGE_TOO_LARGE for a record that can never be sent."""
-        batch = self._batch_with_room(queue, size)
-        builder = batch.builder
+        """Add a record of at most `size` bytes.
+
+        Raises BufferFullError, or MESSAGE_TOO_LARGE for a record that can never be sent.
+        """
+        # The record is encoded later, and the caller may change a bytearray until then.
+        if type(value) is not bytes and value is not None:
+            value = bytes(value)
+        if type(key) is not bytes and key is not None:
+            key = bytes(key)
+        memory, batch = self.memory, queue.open
+        if batch is None or size > memory.free or batch.filled + size > self._request_size:
+            batch = self._batch_with_room(queue, size)
+        if headers:
+            index = self._append_with_headers(queue, batch, timestamp, key, value, headers)
+        else:
+            index = batch.builder.defer(timestamp, key, value)
+        self._grown(queue, batch, size, size)
+        delivery: Delivery = self.delivery(batch, index)
+        return delivery
+
+    def _append_with_headers(
+        self,
+        queue: PartitionQueue,
+        batch: Batch,
+        timestamp: Millis,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> int:
+        index = batch.builder.count
         try:
-            builder.append(timestamp, key, value, headers)
+            batch.builder.append(timestamp, key, value, headers)
         except Exception:
             # A batch that was opened for a record that cannot be encoded must not be sent empty.
-            if not builder.count:
+            if not index:
                 queue.open = None
                 self._release(queue, batch)
             raise
-        if size > batch.largest:
-            batch.largest = size
-        batch.size += size
-        self._memory.free -= size
-        if builder.size >= self._batch_size and queue.in_flight is None:
-            self._on_full()
-        return Delivery(batch, builder.count - 1)
+        return index
 
     def append_values(self, queue: PartitionQueue, timestamp: Millis, values: Sequence[bytes], size: int) -> Delivery:
         """Add records that have only a value to one batch, and return the delivery of the last one.
@@ -80,20 +113,26 @@ class Accumulator:
         batch = self._batch_with_room(queue, size)
         builder = batch.builder
         builder.append_values(timestamp, values)
-        batch.largest = max(batch.largest, size // len(values))
-        batch.size += size
-        self._memory.free -= size
-        if builder.size >= self._batch_size and queue.in_flight is None:
-            self._on_full()
+        self._grown(queue, batch, size, size // len(values))
         return Delivery(batch, builder.count - 1)
 
+    def _grown(self, queue: PartitionQueue, batch: Batch, size: int, largest: int) -> None:
+        batch.largest = max(batch.largest, largest)
+        before = batch.filled
+        batch.filled = before + size
+        self.memory.free -= size
+        if before < self._batch_size <= batch.filled and queue.in_flight is None:
+            self.on_full()
+
     def _batch_with_room(self, queue: PartitionQueue, size: int) -> Batch:
-        if size > self._memory.free:
+        if size > self.memory.free:
             self.check_size(size)
-            self._memory.want(size)
+            self.memory.want(size)
             raise BufferFullError("the buffer is full: await ready(topic) before sending more.")
         batch = queue.open
-        if batch is not None and batch.builder.size + size > self._request_size:
+        if batch is not None and batch.filled + size > self._request_size:
+            batch.measure()
+        if batch is not None and batch.filled + size > self._request_size:
             queue.waiting.append(batch)
             batch = queue.open = None
         if batch is None:
@@ -103,16 +142,28 @@ class Accumulator:
     def _open(self, queue: PartitionQueue, size: int) -> Batch:
         if self._closed:
             raise ClosedError("the producer is closed.")
-        check_loop(self._loop, "producer")
+        if self._threads is None:
+            check_loop(self._loop, "producer")
         self.check_size(size)
-        now = self._loop.time()
-        batch = Batch(
-            queue.partition, now + self._options.linger_ms / 1000, now + self._options.delivery_timeout_ms / 1000, now
-        )
+        batch = Batch(queue.partition, self._loop)
         queue.open = batch
         self.queues[queue] = None
+        if self._threads is None:
+            self._time(batch)
+        else:
+            self._untimed.append(batch)  # other threads cannot ask for the loop's time
         self._on_open(batch.lingers_until)
         return batch
+
+    def time_batches(self) -> None:
+        """Set the times of batches that other threads have opened."""
+        while self._untimed:
+            self._time(self._untimed.popleft())
+
+    def _time(self, batch: Batch) -> None:
+        now = batch.opened_at = self._loop.time()
+        batch.lingers_until = now + self._options.linger_ms / 1000
+        batch.deadline_at = now + self._options.delivery_timeout_ms / 1000
 
     def check_size(self, size: int) -> None:
         """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""
@@ -123,49 +174,54 @@ class Accumulator:
 
     async def room(self) -> None:
         """Wait until a quarter of the buffer is free, or enough for the largest record that was refused."""
-        await self._memory.room()
+        await self.memory.room()
 
     @property
     def free(self) -> int:
         """Bytes of the buffer that are free."""
-        return self._memory.free
+        return self.memory.free
 
     @property
     def waiting(self) -> int:
         """Number of tasks that wait for room."""
-        return self._memory.waiting
+        return self.memory.waiting
 
     def pending(self) -> "list[asyncio.Future[None]]":
         """Return the futures of all current batches. Each is done when its batch is written or has failed."""
-        return [batch.done for queue in self.queues for batch in queue.batches()]
+        with self.lock:
+            return [batch.done for queue in self.queues for batch in queue.batches()]
 
     def unwritten(self) -> int:
         """Return the number of records that are neither written nor failed."""
-        return sum(batch.count for queue in self.queues for batch in queue.batches())
+        with self.lock:
+            return sum(batch.count for queue in self.queues for batch in queue.batches())
 
     # -- completion
 
     def succeed(self, queue: PartitionQueue, base_offset: int, log_append_time: Millis | None) -> None:
         """Complete the in-flight batch as written."""
-        batch = queue.in_flight
-        assert batch is not None
-        queue.in_flight = queue.problem = None
-        self._release(queue, batch)
-        batch.succeed(base_offset, log_append_time)
+        with self.lock:
+            batch = queue.in_flight
+            assert batch is not None
+            queue.in_flight = queue.problem = None
+            self._release(queue, batch)
+            batch.succeed(base_offset, log_append_time)
 
     def fail(self, queue: PartitionQueue, batch: Batch, problem: KohortError) -> None:
         """Fail a batch that has been removed from the queue."""
-        self._release(queue, batch)
-        self._fail(batch, problem)
+        with self.lock:
+            self._release(queue, batch)
+            self._fail(batch, problem)
 
     def fail_all(self, queue: PartitionQueue, problem: KohortError) -> None:
         """Fail all waiting batches. The response to an in-flight batch decides that one."""
-        for batch in queue.take_waiting():
-            self._memory.free += batch.size
-            self._fail(batch, problem)
-        if queue.in_flight is None:
-            self.queues.pop(queue, None)
-        self._memory.wake()
+        with self.lock:
+            for batch in queue.take_waiting():
+                self.memory.free += batch.size
+                self._fail(batch, problem)
+            if queue.in_flight is None:
+                self.queues.pop(queue, None)
+            self.memory.wake()
 
     def _fail(self, batch: Batch, problem: KohortError) -> None:
         if not batch.done.done():
@@ -174,28 +230,32 @@ class Accumulator:
 
     def overdue(self, queue: PartitionQueue, now: float) -> list[Batch]:
         """Remove and return batches that waited for delivery_timeout_ms; the caller fails them."""
-        found: list[Batch] = []
-        if queue.open is not None and queue.open.deadline_at <= now:
-            queue.waiting.append(queue.open)
-            queue.open = None
-        while queue.waiting and queue.waiting[0].deadline_at <= now:
-            found.append(queue.waiting.popleft())
-        return found
+        with self.lock:
+            found: list[Batch] = []
+            if queue.open is not None and queue.open.deadline_at <= now:
+                queue.waiting.append(queue.open)
+                queue.open = None
+            while queue.waiting and queue.waiting[0].deadline_at <= now:
+                found.append(queue.waiting.popleft())
+            return found
 
     def close(self) -> None:
         """Fail the remaining batches and reject new records."""
-        self._closed = True
-        error = KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written")
-        for queue in list(self.queues):
-            for batch in queue.batches():
-                self._fail(batch, error)
-            queue.take_waiting()
-            queue.in_flight = None
-        self.queues.clear()
-        self._memory.close()
+        with self.lock:
+            self._closed = True
+            error = KafkaError(
+                ErrorCode.OPERATION_NOT_ATTEMPTED, "the producer was closed before the record was written"
+            )
+            for queue in list(self.queues):
+                for batch in queue.batches():
+                    self._fail(batch, error)
+                queue.take_waiting()
+                queue.in_flight = None
+            self.queues.clear()
+            self.memory.close()
 
     def _release(self, queue: PartitionQueue, batch: Batch) -> None:
-        self._memory.free += batch.size
+        self.memory.free += batch.size
         if not queue.waiting and queue.open is None and queue.in_flight is None:
             self.queues.pop(queue, None)
-        self._memory.wake()
+        self.memory.wake()

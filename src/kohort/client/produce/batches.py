@@ -1,6 +1,7 @@
 """A producer's unacknowledged records, in batches by partition."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -10,7 +11,7 @@ from kohort.client.produce.failed_deliveries import Failure
 from kohort.errors import KafkaError, KohortError
 from kohort.model import Millis, TopicPartition
 from kohort.requests import ProducerId
-from kohort.wire.batches import BatchBuilder, Codec
+from kohort.wire.batches import HEADER_SIZE, BatchBuilder, Codec
 
 NO_OFFSET = -1
 
@@ -30,12 +31,14 @@ class Batch:
 
     __slots__ = (
         "_encoded",
+        "_slack",
         "attempts",
         "base_offset",
         "builder",
         "deadline_at",
         "done",
         "failure",
+        "filled",
         "largest",
         "lingers_until",
         "log_append_time",
@@ -43,19 +46,16 @@ class Batch:
         "partition",
         "producer_id",
         "sequence",
-        "size",
     )
 
-    def __init__(
-        self, partition: TopicPartition, lingers_until: float, deadline_at: float, opened_at: float = 0.0
-    ) -> None:
+    def __init__(self, partition: TopicPartition, loop: asyncio.AbstractEventLoop) -> None:
         self.partition = partition
-        self.opened_at = opened_at
         self.builder = BatchBuilder()
-        self.lingers_until = lingers_until
-        self.deadline_at = deadline_at
-        self.size = 0
-        """Bytes of buffer memory used."""
+        self.lingers_until = self.deadline_at = math.inf
+        self.opened_at = math.inf
+        self.filled = HEADER_SIZE
+        """Size in bytes before compression, not less than in the request."""
+        self._slack = -HEADER_SIZE
         self.largest = 0
         """Size of the largest record, in bytes of buffer memory."""
         self.attempts = 0
@@ -65,13 +65,24 @@ class Batch:
         self.producer_id: ProducerId | None = None
         self.sequence: int
         """Sequence number of the first record, set by `number`."""
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[None] = loop.create_future()
         self.failure: Failure | None = None
         self._encoded: bytearray | None = None
 
     @property
     def count(self) -> int:
         return self.builder.count
+
+    @property
+    def size(self) -> int:
+        """Bytes of buffer memory used."""
+        return self.filled + self._slack
+
+    def measure(self) -> None:
+        """Set `filled` to the actual size."""
+        self.builder.pack()
+        self._slack += self.filled - self.builder.size
+        self.filled = self.builder.size
 
     def number(self, producer_id: ProducerId | None, sequence: int) -> None:
         """Set the batch's producer ID and sequence number.
@@ -117,24 +128,14 @@ class Batch:
             self.done.exception()  # `failure` counts the deliveries whose errors are never retrieved
 
 
-class Delivery:
-    """Result of one `send`. Await it for the RecordMetadata, or the KafkaError that prevented the write.
-
-    If neither `await` nor `result` retrieves a failure, the producer's next `flush` raises it, and
-    it is logged.
-    """
+class BatchedRecord:
+    """Place of a record in a batch."""
 
     __slots__ = ("_batch", "_index")
 
     def __init__(self, batch: Batch, index: int) -> None:
         self._batch = batch
         self._index = index
-
-    def __await__(self) -> Generator[object, None, RecordMetadata]:
-        if not self._batch.done.done():
-            with suppress(KohortError):  # `result` raises it
-                yield from asyncio.shield(self._batch.done).__await__()
-        return self.result()
 
     def done(self) -> bool:
         """Return whether the record is written or has failed."""
@@ -150,14 +151,38 @@ class Delivery:
         failure = self._batch.failure
         return None if failure is None else failure.error
 
-    def result(self) -> RecordMetadata:
-        """Return the RecordMetadata or raise the error, as awaiting does. Requires `done`."""
+    def _outcome(self) -> RecordMetadata:
         batch = self._batch
         if batch.failure is not None:
             raise batch.failure.see(self._index)
         batch.done.result()
         offset = NO_OFFSET if batch.base_offset == NO_OFFSET else batch.base_offset + self._index
         return RecordMetadata(*batch.partition, offset, batch.log_append_time)
+
+
+class Delivery(BatchedRecord):
+    """Result of one `send`. Await it for the RecordMetadata, or the KafkaError that prevented the write.
+
+    If neither `await` nor `result` retrieves a failure, the producer's next `flush` raises it, and
+    it is logged.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, record: BatchedRecord) -> "Delivery":
+        """Return the delivery of a record."""
+        return cls(record._batch, record._index)
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        if not self._batch.done.done():
+            with suppress(KohortError):  # `result` raises it
+                yield from asyncio.shield(self._batch.done).__await__()
+        return self.result()
+
+    def result(self) -> RecordMetadata:
+        """Return the RecordMetadata or raise the error, as awaiting does. Requires `done`."""
+        return self._outcome()
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
         """Call `callback` with this delivery in the event loop once the record is written or has failed."""
@@ -192,7 +217,7 @@ class PartitionQueue:
         if self.waiting:
             return True
         newest = self.open
-        return newest is not None and (flushing or newest.builder.size >= batch_size or newest.lingers_until <= now)
+        return newest is not None and (flushing or newest.filled >= batch_size or newest.lingers_until <= now)
 
     @property
     def next_size(self) -> int:

@@ -52,10 +52,10 @@ class Partitioner:
         "_choice",
         "_led",
         "_spreads_null",
-        "_sticky",
-        "_sticky_left",
         "_stretch",
         "count",
+        "sticky",
+        "sticky_left",
     )
 
     def __init__(self, count: int, batch_size: int, choice: KeyRule | PartitionerFunction = RULES["default"]) -> None:
@@ -66,13 +66,15 @@ class Partitioner:
         self._by_key: dict[bytes, int] = {}
         self._led: Sequence[int] = ()
         self._stretch = batch_size
-        self._sticky = self._sticky_left = 0
+        self.sticky = 0
+        """Partition of records without a key, until they have `sticky_left` bytes more."""
+        self.sticky_left = 0
 
     def resize(self, count: int) -> None:
         """Set the topic's partition count. Keys map anew from here on."""
         self.count = count
         self._by_key.clear()
-        self._sticky_left = 0
+        self.sticky_left = 0
 
     def led(self, partitions: Sequence[int]) -> None:
         """Set the partitions that have a leader.
@@ -80,8 +82,8 @@ class Partitioner:
         Records without a key use only these, or any if there are none.
         """
         self._led = partitions
-        if self._sticky not in partitions:
-            self._sticky_left = 0
+        if self.sticky not in partitions:
+            self.sticky_left = 0
 
     def choose(self, key: bytes | bytearray | memoryview | None, size: int) -> int:
         """Return the partition of a record of `size` bytes. Raises ConfigError for a wrong answer of a function.
@@ -92,11 +94,11 @@ class Partitioner:
             partition = self._by_key.get(key)
             return self._map(key, size) if partition is None else partition
         if key is None and self._spreads_null:
-            if self._sticky_left <= 0:
-                self._sticky = random.choice(self._led or range(self.count))
-                self._sticky_left = self._stretch
-            self._sticky_left -= size
-            return self._sticky
+            if self.sticky_left <= 0:
+                self.sticky = random.choice(self._led or range(self.count))
+                self.sticky_left = self._stretch
+            self.sticky_left -= size
+            return self.sticky
         return self._map(None if key is None else bytes(key), size)
 
     def _map(self, key: bytes | None, size: int) -> int:

@@ -136,7 +136,10 @@ class Producer:
                     key, value, headers = serialize(topic, key, value, headers)
                 except LoadRequired as needed:
                     key, value, headers = await _after_load(needed, lambda: serialize(topic, key, value, headers))
-            size = record_size(key, value, headers)
+            if type(value) is bytes and key is None and not headers:
+                size = len(value) + RECORD_OVERHEAD  # as `record_size`
+            else:
+                size = record_size(key, value, headers)
             if timestamp is not None:
                 timestamp = check_timestamp(timestamp)
             while True:

@@ -1,8 +1,9 @@
 """Producer core shared by `kohort.Producer` and `kohort.blocking.Producer`."""
 
 import asyncio
-import time
 from collections.abc import Sequence
+from time import time_ns
+from typing import Any
 
 from kohort.client.failures import BufferFullError, ClosedError
 from kohort.client.loops import check_loop
@@ -10,7 +11,7 @@ from kohort.client.metrics import Document, MetricName, MetricValue, Report, Sta
 from kohort.client.net import Cluster, run_to_end
 from kohort.client.options import ProducerOptions
 from kohort.client.produce import unclosed
-from kohort.client.produce.batches import Delivery
+from kohort.client.produce.batches import BatchedRecord, Delivery
 from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_statistics import producer_document
 from kohort.client.produce.producer_topics import ProducerTopics
@@ -26,20 +27,28 @@ class ProducerCore:
     """Core of a producer, bound to the event loop in which it was created.
 
     With `keep`, the records of a producer that its owner did not close are written when the loop or
-    the interpreter ends.
+    the interpreter ends. With `threads`, the class of their deliveries, other threads may call
+    `append` while they hold `lock`.
     """
 
-    def __init__(self, options: ProducerOptions, *, keep: bool = True) -> None:
+    def __init__(
+        self, options: ProducerOptions, *, keep: bool = True, threads: type[BatchedRecord] | None = None
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.cluster = Cluster(options)
         self.failures = Failures()
-        self.topics = ProducerTopics(self.cluster, options)
         self.closed = False
         self._options = options
         self.serialization = Serialization(options.key_serializer, options.value_serializer)
-        self._sender = Sender(self.cluster, options, self.failures)
+        self._sender = Sender(self.cluster, options, self.failures, threads)
         self._gathered = self._sender.accumulator
         self.metrics = self._gathered.metrics
+        self.lock = self._gathered.lock
+        self.topics = ProducerTopics(self.cluster, options, self.lock)
+        self._delivery: Any = self._gathered.delivery
+        self._known, self._append = self.topics.known, self._gathered.append
+        self._memory = self._gathered.memory
+        self._batch_size, self._request_size = options.batch_size, options.max_request_size
         self._statistics: StatisticsTimer | None = None
         if options.on_statistics is not None:
             self.cluster.metrics.sampled = self.metrics.sampled = True
@@ -61,16 +70,35 @@ class ProducerCore:
         size: int,
     ) -> Delivery:
         """Queue a record of `size` bytes. Raises BufferFullError, also while the topic is not known."""
-        known = self.topics.known.get(topic)
+        known = self._known.get(topic)
         if known is None:
             raise BufferFullError(f"the partitions of {topic} are not known yet: await ready({topic!r}) first.")
-        if partition is None:
-            partition = known.partitioner.choose(key, size)
+        partitioner = known.partitioner
+        if partition is not None:
+            partition = check_partition(topic, partition, partitioner.count)
+        elif key is None and partitioner.sticky_left > 0:  # as `choose`
+            partition = partitioner.sticky
+            partitioner.sticky_left -= size
         else:
-            partition = check_partition(topic, partition, known.partitioner.count)
+            partition = partitioner.choose(key, size)
         if timestamp is None:
-            timestamp = time.time_ns() // 1_000_000
-        return self._gathered.append(known.queues[partition], timestamp, key, value, headers, size)
+            timestamp = time_ns() // 1_000_000
+        queue = known.queues[partition]
+        batch, memory = queue.open, self._memory
+        if batch is not None and not headers and type(value) is bytes and (key is None or type(key) is bytes):
+            # Does what `Accumulator.append` does, without the call, for a record that needs nothing else.
+            before = batch.filled
+            after = before + size
+            if after <= self._request_size and size <= memory.free:
+                batch.filled = after
+                if size > batch.largest:
+                    batch.largest = size
+                memory.free -= size
+                if before < self._batch_size <= after and queue.in_flight is None:
+                    self._gathered.on_full()
+                delivery: Delivery = self._delivery(batch, batch.builder.defer(timestamp, key, value))
+                return delivery
+        return self._append(queue, timestamp, key, value, headers, size)
 
     def append_values(self, topic: str, values: Sequence[bytes], partition: int | None, size: int) -> Delivery:
         """Queue records that have only a value, of `size` bytes in total, as `append` does. They share a partition."""
@@ -81,7 +109,7 @@ class ProducerCore:
             partition = known.partitioner.choose(None, size)
         else:
             partition = check_partition(topic, partition, known.partitioner.count)
-        return self._gathered.append_values(known.queues[partition], time.time_ns() // 1_000_000, values, size)
+        return self._gathered.append_values(known.queues[partition], time_ns() // 1_000_000, values, size)
 
     def check_size(self, size: int) -> None:
         """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""

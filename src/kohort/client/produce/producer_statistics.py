@@ -27,6 +27,8 @@ def producer_document(
         counted = metrics.topics.get(name)
         for queue in topic.queues:
             sent = (0, 0) if counted is None else counted.by_partition.get(queue.partition.partition, (0, 0))
+            with gathered.lock:
+                waiting = _waiting(queue)
             leader = cluster.metadata.leader(queue.partition)
             node_id = -1 if leader is None or leader.node_id is None else leader.node_id
             by_broker.setdefault(node_id, []).append(queue.partition)
@@ -36,7 +38,7 @@ def producer_document(
                 "broker": node_id,
                 "leader": node_id,
                 "unknown": leader is None,
-                **_waiting(queue),
+                **waiting,
                 "leader_epoch": -1 if leader is None or leader.epoch is None else leader.epoch,
                 "txmsgs": sent[0],
                 "txbytes": sent[1],

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from kohort.client.arguments import names_of
 from kohort.client.net import Cluster
@@ -30,12 +31,13 @@ class ProducerTopic:
 
 
 class ProducerTopics:
-    """Topics by name, each since it was first requested."""
+    """Topics by name, each since it was first requested. Their partitions change while the lock is held."""
 
-    def __init__(self, cluster: Cluster, options: ProducerOptions) -> None:
+    def __init__(self, cluster: Cluster, options: ProducerOptions, lock: AbstractContextManager[object]) -> None:
         self.known: dict[str, ProducerTopic] = {}
         self._cluster = cluster
         self._options = options
+        self._lock = lock
         self._choice = partitioner_of(options.partitioner)
         self._searches: dict[str, asyncio.Task[None]] = {}
 
@@ -86,16 +88,18 @@ class ProducerTopics:
             raise KafkaError(code, f"{topic}: {code.sentence}")
 
         count = await self._cluster.retrying(attempt, self._options.max_block_ms)
-        known = self.known[topic] = ProducerTopic(topic, count, self._options.batch_size, self._choice)
+        known = ProducerTopic(topic, count, self._options.batch_size, self._choice)
         known.partitioner.led(self._led(topic))
+        self.known[topic] = known
         self._cluster.watch((self, topic), frozenset((topic,)), self._changed)
 
     def _changed(self, counts: Mapping[str, int], asked: frozenset[str]) -> None:
-        for topic, count in counts.items():
-            known = self.known[topic]
-            if count != known.partitioner.count:
-                known.resize(count)
-            known.partitioner.led(self._led(topic))
+        with self._lock:
+            for topic, count in counts.items():
+                known = self.known[topic]
+                if count != known.partitioner.count:
+                    known.resize(count)
+                known.partitioner.led(self._led(topic))
 
     def _led(self, topic: str) -> list[int]:
         """Return the partitions whose leader is a known broker, as Java's `availablePartitionsForTopic` does."""

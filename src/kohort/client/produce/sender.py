@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import math
 from collections import defaultdict
 from functools import partial
 
 from kohort.client.net import BrokerConnection, Cluster, EarliestTimer, back_off
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.accumulator import Accumulator
-from kohort.client.produce.batches import NO_OFFSET, PartitionQueue
+from kohort.client.produce.batches import NO_OFFSET, BatchedRecord, PartitionQueue
 from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_id import ProducerIdAssignment
 from kohort.errors import ErrorCode, KafkaError
@@ -45,7 +46,9 @@ _LEADER_MOVED = frozenset(
 class Sender:
     """Sender of the batches in its `accumulator`, each as soon as it may be sent."""
 
-    def __init__(self, cluster: Cluster, options: ProducerOptions, failures: Failures) -> None:
+    def __init__(
+        self, cluster: Cluster, options: ProducerOptions, failures: Failures, threads: type[BatchedRecord] | None = None
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._loop = asyncio.get_running_loop()
@@ -53,7 +56,11 @@ class Sender:
         self._codec = Codec[options.compression_type.upper()]
         self._idempotent = options.enable_idempotence and self._acks == -1
         self._numbers = ProducerIdAssignment(self._ask_for_number, options, self._drain_soon, self._unnumbered)
-        self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
+        if threads is None:
+            self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
+        else:
+            self.accumulator = Accumulator(options, failures, self._wake, lambda due_at: self._wake(), threads)
+        self._woken = False
         self._in_flight: dict[int, set[asyncio.Task[None]]] = defaultdict(set)
         """Requests by broker."""
         self._drain_timer = EarliestTimer(self._drain)
@@ -92,6 +99,16 @@ class Sender:
 
     # -- scheduling
 
+    def _wake(self) -> None:
+        """Check the batches in the event loop soon. Any thread may call it."""
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._woke)
+
+    def _woke(self) -> None:
+        self._woken = False  # what changes from here on needs another call
+        self._drain()
+
     def _drain_soon(self) -> None:
         if self._soon is None:
             self._soon = self._loop.call_soon(self._drain)
@@ -106,6 +123,7 @@ class Sender:
         if self._closed:
             return
         now = self._loop.time()
+        self.accumulator.time_batches()
         ready: dict[int, list[PartitionQueue]] = defaultdict(list)
         later: list[float] = []
         for queue in list(self.accumulator.queues):
@@ -137,7 +155,8 @@ class Sender:
         if oldest is None:
             return []
         at = queue.retry_at if queue.waiting else max(oldest.lingers_until, queue.retry_at)
-        return [min(at, oldest.deadline_at)]
+        at = min(at, oldest.deadline_at)
+        return [] if at == math.inf else [at]  # a thread has just opened it, and wakes the loop
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for batch in self.accumulator.overdue(queue, now):
@@ -159,7 +178,9 @@ class Sender:
                 size += queue.next_size
                 if some and size > self._options.max_request_size:
                     break
-                queue.take(self._numbers.current)
+                with self.accumulator.lock:
+                    self.accumulator.time_batches()
+                    queue.take(self._numbers.current)
                 some.append(queue)
                 at += 1
             task = self._loop.create_task(self._send(node, some), name=f"kohort-produce {node}")

@@ -1,6 +1,7 @@
 """Encode records as record batches v2."""
 
 from collections.abc import Iterable, Sequence
+from operator import add
 
 from kohort.model import Millis
 from kohort.wire.batches.batch import (
@@ -17,25 +18,42 @@ from kohort.wire.batches.compression import MAX_INFLATED_BYTES, Buffer, Codec, c
 from kohort.wire.batches.record_reader import Header, Record
 
 _LENGTH_FROM = 12
+_FEW = 8
+"""Number of records from which encoding them together is faster than one by one."""
 
 
 class BatchBuilder:
     """Builder of one batch. The owner limits its size by means of `size`.
 
-    `append` encodes immediately, so `build` only compresses the records and sets the checksum.
+    `append` encodes immediately. `defer` lets records that follow each other with the same timestamp
+    be encoded together, which takes half the time.
     """
 
-    __slots__ = ("_base_offset", "_base_timestamp", "_last_offset", "_max_timestamp", "_parts", "count", "size")
+    __slots__ = (
+        "_base_offset",
+        "_base_timestamp",
+        "_deferred_keys",
+        "_deferred_time",
+        "_deferred_values",
+        "_last_offset",
+        "_max_timestamp",
+        "_parts",
+        "count",
+        "size",
+    )
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._deferred_time: Millis = 0
+        self._deferred_keys: list[bytes | None] = []
+        self._deferred_values: list[bytes | None] = []
         self._base_offset = 0
         self._last_offset = 0
         self._base_timestamp: Millis = 0
         self._max_timestamp: Millis = -1
         self.count = 0
         self.size = HEADER_SIZE
-        """Current size of the batch, in bytes, uncompressed."""
+        """Current size of the batch, in bytes, uncompressed, without deferred records."""
 
     def append(
         self,
@@ -46,6 +64,8 @@ class BatchBuilder:
         offset: int | None = None,
     ) -> None:
         """Add a record, by default at the next offset."""
+        if self._deferred_values:
+            self._pack_deferred()
         if offset is None:
             offset = self._last_offset + 1 if self.count else 0
         if not self.count:
@@ -85,6 +105,8 @@ class BatchBuilder:
         """
         if not values:
             return
+        if self._deferred_values:
+            self._pack_deferred()
         if not self.count:
             self._base_timestamp = timestamp
         first = self._last_offset + 1 - self._base_offset if self.count else 0
@@ -101,15 +123,74 @@ class BatchBuilder:
             heads = {size: signed_varint(fixed + len(field) + size) + start for size, field in fields.items()}
             parts = [b"\0"] * (5 * (end - at))
             parts[::5] = map(heads.__getitem__, sizes[at:end])
-            parts[1::5] = map(signed_varint, range(number, first + end))
+            parts[1::5] = _numbers(number, first + end)
             parts[2::5] = map(fields.__getitem__, sizes[at:end])
             parts[3::5] = values[at:end]
-            packed = b"".join(parts)
-            self._parts.append(packed)
-            self.size += len(packed)
+            self._add_packed(b"".join(parts), end - at, timestamp)
             at = end
-        self.count += len(values)
-        self._last_offset = self._base_offset + first + len(values) - 1
+
+    def defer(self, timestamp: Millis, key: bytes | None, value: bytes | None) -> int:
+        """Add a record at the next offset, to be encoded later. Return the number of records before it."""
+        if timestamp != self._deferred_time:
+            if self._deferred_values:
+                self._pack_deferred()
+            self._deferred_time = timestamp
+        self._deferred_keys.append(key)
+        self._deferred_values.append(value)
+        before = self.count
+        self.count = before + 1
+        return before
+
+    def pack(self) -> None:
+        """Encode the deferred records, so that `size` includes them."""
+        if self._deferred_values:
+            self._pack_deferred()
+
+    def _pack_deferred(self) -> None:
+        timestamp, keys, values = self._deferred_time, self._deferred_keys, self._deferred_values
+        self._deferred_keys, self._deferred_values = [], []
+        self.count -= len(values)
+        nulls = keys.count(None)
+        if len(values) < _FEW or None in values or 0 < nulls < len(keys):
+            for key, value in zip(keys, values, strict=True):
+                self.append(timestamp, key, value)
+        elif nulls:
+            self.append_values(timestamp, values)  # type: ignore[arg-type]  # none is None
+        else:
+            self._append_pairs(timestamp, keys, values)  # type: ignore[arg-type]  # none is None
+
+    def _append_pairs(self, timestamp: Millis, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add records with these keys and values, as `append_values` does."""
+        if not self.count:
+            self._base_timestamp = timestamp
+        first = self._last_offset + 1 - self._base_offset if self.count else 0
+        start = b"\0" + signed_varint(timestamp - self._base_timestamp)
+        key_fields, key_sizes = _fields(keys)
+        value_fields, value_sizes = _fields(values)
+        sizes = list(map(add, key_sizes, value_sizes))
+        at = 0
+        while at < len(values):
+            # Offsets of the same width, so that the length of a record follows from those of its key and value.
+            number = first + at
+            width = len(signed_varint(number))
+            end = min(len(values), at + (1 << 7 * width - 1) - number)
+            fixed = len(start) + width + 1  # the header count, too
+            heads = {size: signed_varint(fixed + size) + start for size in set(sizes[at:end])}
+            parts = [b"\0"] * (7 * (end - at))
+            parts[::7] = map(heads.__getitem__, sizes[at:end])
+            parts[1::7] = _numbers(number, first + end)
+            parts[2::7] = key_fields[at:end]
+            parts[3::7] = keys[at:end]
+            parts[4::7] = value_fields[at:end]
+            parts[5::7] = values[at:end]
+            self._add_packed(b"".join(parts), end - at, timestamp)
+            at = end
+
+    def _add_packed(self, packed: bytes, count: int, timestamp: Millis) -> None:
+        self._parts.append(packed)
+        self.size += len(packed)
+        self._last_offset = self._last_offset + count if self.count else count - 1
+        self.count += count
         self._max_timestamp = max(self._max_timestamp, timestamp)
 
     def build(
@@ -125,6 +206,8 @@ class BatchBuilder:
     ) -> bytearray:
         """Return the batch with its checksum. The builder may build again with other arguments."""
         assert self.count
+        if self._deferred_values:
+            self._pack_deferred()
         records = compress(codec, b"".join(self._parts))
         header = BatchHeader(
             base_offset=self._base_offset,
@@ -278,6 +361,20 @@ _VARINTS = [_pack_varint(n) for n in range(8192)]
 def signed_varint(value: int) -> bytes:
     """Encode a zigzag varint, the encoding of all numbers in records."""
     return _VARINTS[value] if 0 <= value < 8192 else _pack_varint(value)
+
+
+def _numbers(start: int, end: int) -> Sequence[bytes]:
+    """Encode the numbers from `start` to before `end`."""
+    return _VARINTS[start:end] if end <= len(_VARINTS) else list(map(signed_varint, range(start, end)))
+
+
+def _fields(column: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
+    """Return the encoded length of each of these keys or values, and the bytes that it and its length take."""
+    lengths = list(map(len, column))
+    if max(lengths) < len(_SIZES):
+        return list(map(_VARINTS.__getitem__, lengths)), list(map(_SIZES.__getitem__, lengths))
+    encoded = list(map(signed_varint, lengths))
+    return encoded, list(map(add, map(len, encoded), lengths))
 
 
 _SIZES = [n + len(_VARINTS[n]) for n in range(4096)]
