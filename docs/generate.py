@@ -12,6 +12,7 @@ import re
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Unpack, get_args, get_origin
 
 import kohort
 from kohort import schema_registry
@@ -27,7 +28,7 @@ PAGES: dict[str, tuple[type, type[ClientOptions]]] = {
 DIRECTORY = Path(__file__).parent / "api"
 _UNLIMITED = (None, 2**31 - 1, 2**63 - 1)
 """Upper bounds that only say how large the type is."""
-_FOR_THE_BLOCKING_CLIENT = {
+NOT_FOR_APPLICATIONS = {
     "abandon",
     "close_after_callback",
     "deserialization",
@@ -48,9 +49,10 @@ def page(name: str) -> str:
         " methods for\nplain threads, without `await`.\n",
         _doc(kind),
         "\n## Methods and properties\n",
+        _section(kind.__name__, inspect.getattr_static(kind, "__init__")),
     ]
     for member, found in sorted(_public(kind).items()):
-        parts.append(f"### {_heading(member, found)}\n\n{_doc(found)}\n\n{_types(found)}")
+        parts.append(_section(member, found))
     parts.append("## Options\n\nKeyword arguments with Kafka's names, in snake case, and Kafka's defaults.\n")
     parts += _options(options)
     return "\n".join(parts).rstrip() + "\n"
@@ -169,7 +171,7 @@ def _public(kind: type) -> dict[str, object]:
     return {
         name: inspect.getattr_static(kind, name)
         for name in dir(kind)
-        if not name.startswith("_") and name not in _FOR_THE_BLOCKING_CLIENT
+        if not name.startswith("_") and name not in NOT_FOR_APPLICATIONS
     }
 
 
@@ -184,6 +186,18 @@ def _heading(name: str, found: object) -> str:
     return f"`{word}{name}{shown}`"
 
 
+def _section(name: str, found: object) -> str:
+    return f"### {_heading(name, found)}\n\n{_doc(found)}\n\n{_types(found)}"
+
+
+def arguments(function: object) -> dict[str, str]:
+    """The text of each argument: the last paragraph of the docstring is a list of them."""
+    listed = (inspect.getdoc(function) or "").rpartition("\n\n")[2]
+    items = re.split(r"^- (?=`\w+`: )", listed, flags=re.MULTILINE)[1:]
+    pairs = (item.partition(": ") for item in items)
+    return {name.strip("`"): " ".join(text.split()) for name, _, text in pairs}
+
+
 def _types(found: object) -> str:
     """The types of a method's arguments and result, one line for each; empty if it has neither."""
     if isinstance(found, property):
@@ -191,22 +205,28 @@ def _types(found: object) -> str:
         return _type_line("value", inspect.signature(found.fget).return_annotation)
     function = found.__func__ if isinstance(found, classmethod) else found
     signature = inspect.signature(function)  # type: ignore[arg-type]
+    texts = arguments(function)
     lines = [
-        _type_line(f"`{parameter.name}`", parameter.annotation) for parameter in list(signature.parameters.values())[1:]
+        _type_line(f"`{parameter.name}`", parameter.annotation, texts.get(parameter.name, ""))
+        for parameter in list(signature.parameters.values())[1:]
     ]
     if signature.return_annotation not in (None, "None", inspect.Signature.empty):
         lines.append(_type_line("returns", signature.return_annotation))
     return "".join(lines)
 
 
-def _type_line(what: str, annotation: object) -> str:
+def _type_line(what: str, annotation: object, description: str = "") -> str:
+    if get_origin(annotation) is Unpack:
+        (annotation,) = get_args(annotation)
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     without_modules = re.sub(r"\b[a-z_]\w*[.]", "", text)
-    return f"- {what}: `{without_modules}`\n"
+    return f"- {what}: `{without_modules}`{'. ' if description else ''}{description}\n"
 
 
 def _doc(found: object) -> str:
     text = inspect.getdoc(found.fget if isinstance(found, property) else found) or ""
+    if not isinstance(found, property) and arguments(found):
+        text = text.rpartition("\n\n")[0]
     return _with_code(text)
 
 

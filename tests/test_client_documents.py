@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -48,6 +49,29 @@ def test_the_page_of_the_schema_registry_matches_the_docstrings() -> None:
 def test_the_page_of_metrics_matches_the_code() -> None:
     written = (ROOT / "docs" / "api" / "metrics.md").read_text()
     assert written == generator().metrics_page(), "run: python docs/generate.py"
+
+
+def test_every_argument_of_a_public_method_has_a_line() -> None:
+    # The blocking clients take the same arguments, so their docstrings refer to those of asyncio.
+    arguments, left_out = generator().arguments, []
+    for name in ("Consumer", "Producer", "Admin"):
+        asyncio_face, blocking_face = getattr(kohort, name), getattr(kohort.blocking, name)
+        for face in (asyncio_face, blocking_face):
+            for member, function in inspect.getmembers(face, inspect.isfunction):
+                if member != "__init__" and (member.startswith("_") or member in generator().NOT_FOR_APPLICATIONS):
+                    continue
+                given = list(inspect.signature(function).parameters)[1:]
+                described = arguments(getattr(asyncio_face, member, None)) | arguments(function)
+                left_out += [f"{face.__module__} {member} {one}" for one in given if one not in described]
+                assert [one for one in arguments(function) if one not in given] == [], member
+    assert left_out == [], "add a line for each to the end of the docstring"
+
+
+def test_an_arguments_line_is_a_sentence() -> None:
+    for kind in (kohort.Consumer, kohort.Producer, kohort.Admin):
+        for member, function in inspect.getmembers(kind, inspect.isfunction):
+            for name, text in generator().arguments(function).items():
+                assert text[0].isupper() and text.endswith("."), (member, name)
 
 
 def test_every_name_of_the_client_is_exported_at_the_top() -> None:

@@ -99,6 +99,10 @@ class Admin:
     """
 
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
+        """Create an admin client. It connects when it is first used.
+
+        - `options`: Options such as bootstrap_servers.
+        """
         self._options = AdminOptions.read(options)
         self._cluster = Cluster(self._options)
         self._cluster.metrics.of_admin = True
@@ -132,12 +136,18 @@ class Admin:
         return await self._cluster.metadata_of([])
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
-        """Return the names of all topics, sorted; internal topics only if `internal`."""
+        """Return the names of all topics, sorted; internal topics only if `internal`.
+
+        - `internal`: Whether to include internal topics, such as __consumer_offsets.
+        """
         known = await self._cluster.metadata_of(None)
         return sorted(name for name, topic in known.topics.items() if internal or not topic.internal)
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Return the metadata of these topics, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return the metadata of these topics, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION.
+
+        - `names`: Names of the topics (default: all).
+        """
         known = await self._cluster.metadata_of(None if names is None else listed_names("topic", names))
         for topic in known.topics.values():
             if topic.error is not ErrorCode.NONE and not topic.exists:
@@ -147,7 +157,13 @@ class Admin:
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: Millis | None = None
     ) -> dict[str, UUID]:
-        """Create topics and return their IDs once all of them can be used. Raises the first error."""
+        """Create topics and return their IDs once all of them can be used. Raises the first error.
+
+        - `topics`: Topics to create.
+        - `validate_only`: Whether the broker only checks the request and changes nothing.
+        - `timeout_ms`: Longest time that the broker waits, in milliseconds (default:
+          request_timeout_ms).
+        """
         wanted = objects_of(NewTopic, topics, "NewTopic(name)")
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in wanted],
@@ -162,7 +178,12 @@ class Admin:
         return {topic.name: topic.topic_id for topic in response.topics}
 
     async def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
-        """Delete topics with all their records, and wait until they are gone. Raises the first error."""
+        """Delete topics with all their records, and wait until they are gone. Raises the first error.
+
+        - `names`: Names of the topics.
+        - `timeout_ms`: Longest time that the broker waits, in milliseconds (default:
+          request_timeout_ms).
+        """
         listed = listed_names("topic", names)
         timeout = self._timeout_ms(timeout_ms)
 
@@ -182,11 +203,20 @@ class Admin:
         """Return the offset of each partition's start, end, or first record at or after a timestamp.
 
         The value is None if all records are older than the timestamp.
+
+        - `wanted`: What to find in each partition: an OffsetSpec, or a timestamp in milliseconds
+          since 1970.
+        - `read_committed`: Whether the end is the last stable offset instead of the high watermark.
         """
         return await list_offsets(self._cluster, wanted, read_committed=read_committed)
 
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
-        """Increase a topic's partition count to `total`. Keys then map anew, and consumers rebalance."""
+        """Increase a topic's partition count to `total`. Keys then map anew, and consumers rebalance.
+
+        - `topic`: Name of the topic.
+        - `total`: New number of partitions, which must be larger than the current one.
+        - `validate_only`: Whether the broker only checks the request and changes nothing.
+        """
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(
@@ -208,6 +238,8 @@ class Admin:
         """Delete records before these offsets (-1: all records) and return the new start offsets.
 
         Raises the first error, such as OFFSET_OUT_OF_RANGE, after the other partitions are done.
+
+        - `before`: Offset of the first record to keep, by partition; -1 deletes all records.
         """
         return await delete_records(self._cluster, before)
 
@@ -215,13 +247,18 @@ class Admin:
         """Return each broker's log directories.
 
         Each has the sizes of the partitions of these topics, or of all, in bytes.
+
+        - `topics`: Names of topics whose partitions to list (default: all).
         """
         return await describe_log_dirs(self._cluster, None if topics is None else listed_names("topic", topics))
 
     async def describe_producers(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer]]:
-        """Return the active producers of each partition: IDs, last sequence numbers and open transactions."""
+        """Return the active producers of each partition: IDs, last sequence numbers and open transactions.
+
+        - `partitions`: Partitions to ask for.
+        """
         return await describe_producers(self._cluster, partitions_of(partitions))
 
     async def elect_leaders(
@@ -231,6 +268,9 @@ class Admin:
 
         ELECTION_NOT_NEEDED means that the preferred leader already leads. `unclean` elects any
         replica, which may lose records.
+
+        - `partitions`: Partitions that need a leader (default: all).
+        - `unclean`: Whether a replica that is not in sync may become the leader.
         """
         wanted = None if partitions is None else partitions_of(partitions)
         return await elect_leaders(self._cluster, wanted, unclean=unclean)
@@ -238,16 +278,28 @@ class Admin:
     # -- configs
 
     async def list_config_resources(self, kinds: Collection[ConfigKind] = ()) -> list[tuple[ConfigKind, str]]:
-        """Return the resources that have configs (topics, brokers, groups), of these kinds or of all."""
+        """Return the resources that have configs (topics, brokers, groups), of these kinds or of all.
+
+        - `kinds`: Kinds of resources to return (default: all).
+        """
         wanted = objects_of(ConfigKind, kinds, "ConfigKind.TOPIC")
         return await list_config_resources(self._cluster, wanted)
 
     async def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
-        """Return the configs of a topic, a broker (node ID as text; "" for cluster-wide defaults) or a group."""
+        """Return the configs of a topic, a broker (node ID as text; "" for cluster-wide defaults) or a group.
+
+        - `kind`: Kind of the resource.
+        - `name`: Name of the topic or the group, or node ID of the broker as text.
+        """
         return await describe_configs(self._cluster, *checked_resource(kind, name))
 
     async def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs, or reset them to their defaults (None). Other configs remain unchanged."""
+        """Set configs, or reset them to their defaults (None). Other configs remain unchanged.
+
+        - `kind`: Kind of the resource.
+        - `name`: Name of the topic or the group, or node ID of the broker as text.
+        - `changes`: New value by name of the config; None resets it to its default.
+        """
         await alter_configs(self._cluster, *checked_resource(kind, name), checked_changes(changes))
 
     # -- users
@@ -258,6 +310,8 @@ class Admin:
         """Return the SCRAM mechanisms and iterations of these users, or of all.
 
         Raises RESOURCE_NOT_FOUND for a user without credentials.
+
+        - `users`: Names of the users (default: all that have credentials).
         """
         return await describe_user_scram_credentials(self._cluster, users)
 
@@ -267,6 +321,8 @@ class Admin:
         Raises the first error of a request, such as RESOURCE_NOT_FOUND, after its other users are
         changed. A broker takes one alteration of a user in a request, so further ones are sent
         afterwards.
+
+        - `alterations`: Credentials to set and to delete.
         """
         await alter_user_scram_credentials(self._cluster, alterations)
 
@@ -276,11 +332,16 @@ class Admin:
         """Create ACLs. One that exists already remains as it is.
 
         Raises AclsFailedError, with the error of each ACL that is rejected; the others are created.
+
+        - `acls`: ACLs to create.
         """
         await create_acls(self._cluster, acls)
 
     async def describe_acls(self, acl_filter: AclFilter | None = None) -> list[Acl]:
-        """Return the ACLs that the filter finds, or all, sorted. Raises SECURITY_DISABLED without an authorizer."""
+        """Return the ACLs that the filter finds, or all, sorted. Raises SECURITY_DISABLED without an authorizer.
+
+        - `acl_filter`: Filter of the ACLs to return (default: all).
+        """
         return await describe_acls(self._cluster, AclFilter() if acl_filter is None else acl_filter)
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
@@ -288,6 +349,8 @@ class Admin:
 
         Raises AclsFailedError, with the error of each filter or ACL that fails; other ACLs are
         deleted.
+
+        - `filters`: Filters; an ACL is deleted if one of them finds it.
         """
         return await delete_acls(self._cluster, filters)
 
@@ -296,7 +359,10 @@ class Admin:
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
-        """Return the quotas of the users, client IDs and IP addresses that the filter finds, or all."""
+        """Return the quotas of the users, client IDs and IP addresses that the filter finds, or all.
+
+        - `quota_filter`: Filter of the entities to return (default: all).
+        """
         return await describe_client_quotas(
             self._cluster, ClientQuotaFilter() if quota_filter is None else quota_filter
         )
@@ -307,6 +373,9 @@ class Admin:
         """Set quotas such as `producer_byte_rate`, or remove them (None). Other quotas remain unchanged.
 
         Raises the first error, such as INVALID_REQUEST, after the other entities are changed.
+
+        - `changes`: New value by name of the quota, for each entity; None removes the quota.
+        - `validate_only`: Whether the broker only checks the request and changes nothing.
         """
         await alter_client_quotas(self._cluster, changes, validate_only=validate_only)
 
@@ -316,47 +385,79 @@ class Admin:
         """Return the groups of all brokers, sorted by name.
 
         `states` and `types` select groups; empty ones select all.
+
+        - `states`: Names of states, such as `Stable` (default: all).
+        - `types`: Names of types: `classic` or `consumer` (default: all).
         """
         return await list_groups(self._cluster, listed_names("state", states), listed_names("type", types))
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """Return the state and members of each group, in the given order."""
+        """Return the state and members of each group, in the given order.
+
+        - `group_ids`: Names of the groups.
+        """
         wanted = listed_names("group", group_ids)
         return {group_id: await describe_group(self._cluster, group_id) for group_id in wanted}
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
-        """Delete groups and their offsets. Raises NON_EMPTY_GROUP if a group has members."""
+        """Delete groups and their offsets. Raises NON_EMPTY_GROUP if a group has members.
+
+        - `group_ids`: Names of the groups.
+        """
         for group_id in listed_names("group", group_ids):
             await delete_group(self._cluster, group_id)
 
     async def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
-        """Remove members by member ID, or static members by instance ID. They may join again."""
+        """Remove members by member ID, or static members by instance ID. They may join again.
+
+        - `group_id`: Name of the group.
+        - `members`: Member IDs.
+        - `instances`: Instance IDs of static members.
+        """
         member_ids, instance_ids = listed_names("member", members), listed_names("static member", instances)
         await remove_members(self._cluster, name_of("group", group_id), member_ids, instance_ids)
 
     async def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
-        """Remove all current members, including static ones, and return them."""
+        """Remove all current members, including static ones, and return them.
+
+        - `group_id`: Name of the group.
+        """
         return await remove_all_members(self._cluster, name_of("group", group_id))
 
     async def group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets, in these partitions or in all."""
+        """Return the group's committed offsets, in these partitions or in all.
+
+        - `group_id`: Name of the group.
+        - `partitions`: Partitions to return (default: all with a committed offset).
+        """
         wanted = None if partitions is None else partitions_of(partitions)
         return await committed_offsets(self._cluster, name_of("group", group_id), wanted)
 
     async def group_lag(self, group_id: str) -> list[GroupOffset]:
-        """Return committed offset, end and lag of each partition with a committed offset or an assignment."""
+        """Return committed offset, end and lag of each partition with a committed offset or an assignment.
+
+        - `group_id`: Name of the group.
+        """
         return await group_lag(self._cluster, name_of("group", group_id))
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
-        """Commit offsets for a group without members. Raises UNKNOWN_MEMBER_ID if it has members."""
+        """Commit offsets for a group without members. Raises UNKNOWN_MEMBER_ID if it has members.
+
+        - `group_id`: Name of the group.
+        - `offsets`: Offset of the next record to process, by partition.
+        """
         await alter_offsets(self._cluster, name_of("group", group_id), offsets)
 
     async def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
-        """Delete committed offsets. Raises GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to the topic."""
+        """Delete committed offsets. Raises GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to the topic.
+
+        - `group_id`: Name of the group.
+        - `partitions`: Partitions whose offsets to delete.
+        """
         await delete_offsets(self._cluster, name_of("group", group_id), partitions_of(partitions))
 
     # -- requests

@@ -234,14 +234,22 @@ class Producer(BlockingClient):
                 self._interception.tell("close")
 
     def when_done(self, pending: PendingDelivery, call: Callable[[], object]) -> None:
-        """Call `call` once the record is written or has failed."""
+        """Call `call` once the record is written or has failed.
+
+        - `pending`: Result of a `send`.
+        - `call`: Function to call.
+        """
         if pending.done():
             call()
         else:
             self._records.loop.call_soon_threadsafe(pending.when_done, call)
 
     def wait_for(self, pending: PendingDelivery, timeout_s: float | None) -> RecordMetadata:
-        """Wait until the record is written or has failed. Raises REQUEST_TIMED_OUT after `timeout_s` seconds."""
+        """Wait until the record is written or has failed. Raises REQUEST_TIMED_OUT after `timeout_s` seconds.
+
+        - `pending`: Result of a `send`.
+        - `timeout_s`: Longest time to wait, in seconds; None for no limit.
+        """
         try:
             return self._call(self._records.decided(pending), timeout_s)
         except TimeoutError:

@@ -80,6 +80,17 @@ class Consumer:
         on_lost: OffsetsCallback | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> None:
+        """Create a consumer, which subscribes if topics are given.
+
+        - `topics`: Names of topics to subscribe to; without them, call `subscribe` or `assign`.
+        - `on_assigned`: Function called with the partitions that the member gets, before their
+          records are returned. It may be async.
+        - `on_revoked`: Function called with the partitions that the member gives up. It may be
+          async.
+        - `on_lost`: Function called with the partitions that the member has lost (default:
+          `on_revoked`). It may be async.
+        - `options`: Options such as bootstrap_servers.
+        """
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
         self._options = ConsumerOptions.read(options)
         self.deserialization = Deserialization(self._options.key_deserializer, self._options.value_deserializer)
@@ -148,23 +159,40 @@ class Consumer:
         A pattern covers all topics whose whole names match it, including topics created later. The
         client looks for them every metadata_max_age_ms and before a rebalance. The broker evaluates
         a SubscriptionPattern.
+
+        - `topics`: Names of topics, a compiled regular expression, or a SubscriptionPattern.
+        - `on_assigned`: Function called with the partitions that the member gets, before their
+          records are returned. It may be async.
+        - `on_revoked`: Function called with the partitions that the member gives up. It may be
+          async.
+        - `on_lost`: Function called with the partitions that the member has lost (default:
+          `on_revoked`). It may be async.
         """
         self._check_open()
         self._group.subscribe(topics, on_assigned, on_revoked, on_lost)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume exactly these partitions, without joining a group. Retained partitions keep their positions."""
+        """Consume exactly these partitions, without joining a group. Retained partitions keep their positions.
+
+        - `partitions`: All partitions to read; an empty list ends reading.
+        """
         self._check_open()
         if self._group.subscribed:
             raise KohortError("the consumer has subscribed, which excludes assign: call unsubscribe first.")
         self._commits.forget(self._partitions.replace({partition_of(partition) for partition in partitions}))
 
     def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add partitions to the manual assignment."""
+        """Add partitions to the manual assignment.
+
+        - `partitions`: Partitions to read in addition.
+        """
         self.assign(self.assignment | {partition_of(partition) for partition in partitions})
 
     def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Remove partitions from the manual assignment."""
+        """Remove partitions from the manual assignment.
+
+        - `partitions`: Assigned partitions that the consumer no longer reads.
+        """
         gone = {partition_of(partition) for partition in partitions}
         for partition in gone:
             self._partitions.state(partition)
@@ -185,6 +213,8 @@ class Consumer:
         weight 1. Weight 0 drains the member under any assignor: it stays in the group without
         partitions until another weight is set. Requires group_protocol consumer, a subscription and
         a Kohort broker. Weights set by an operator take precedence.
+
+        - `weight`: Share relative to other members: 0, or between 1e-9 and 1e9.
         """
         self._check_open()
         self._group.required_driver("a weight").weigh(weight)
@@ -195,6 +225,8 @@ class Consumer:
 
         Returns immediately; the rebalance proceeds as any other. In a consumer group this works
         only if its members compute the assignment (`group_local_assignors`).
+
+        - `reason`: Text for the logs of this client and of the broker.
         """
         self._rejoin(reason)
 
@@ -249,6 +281,10 @@ class Consumer:
 
         Raises CommitFailedError, which names the rejected partitions, and NotAssignedError for
         partitions that are not assigned to this consumer.
+
+        - `offsets`: Offset of the next record to process, by partition (default: the position of
+          each assigned partition).
+        - `timeout`: Longest time to wait, in seconds (default: default_api_timeout_ms).
         """
         with self._measured(self._poller.metrics.commits):
             await self._commit(offsets, timeout)
@@ -272,7 +308,10 @@ class Consumer:
     def commit_nowait(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
     ) -> "asyncio.Task[None]":
-        """Start a commit as `commit` does, without waiting. The returned task holds the result."""
+        """Start a commit as `commit` does, without waiting. The returned task holds the result.
+
+        - `offsets`: Offsets as in `commit`.
+        """
         return self._commits.in_background(self._commit(offsets, None))
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -280,6 +319,8 @@ class Consumer:
 
         The offset of an assigned partition is that of the assigned topic, even if another topic has
         its name now.
+
+        - `partitions`: Partitions to ask for; they need not be assigned.
         """
         with self._measured(self._poller.metrics.committed):
             return await self._commits.committed(partitions)
@@ -296,7 +337,10 @@ class Consumer:
     # -- positions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record to be returned, waiting until it is known."""
+        """Return the offset of the next record to be returned, waiting until it is known.
+
+        - `partition`: An assigned partition.
+        """
         while (position := self._partitions.position(partition)) is None:
             self._raise_errors()
             await self._partitions.position_progress()
@@ -307,23 +351,39 @@ class Consumer:
         return self._partitions.positions()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from this offset."""
+        """Continue from this offset.
+
+        - `partition`: An assigned partition.
+        - `offset`: Offset of the next record to return.
+        """
         self._partitions.seek(partition, offset)
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Continue from the first offset of these partitions, or of all assigned ones."""
+        """Continue from the first offset of these partitions, or of all assigned ones.
+
+        - `partitions`: Assigned partitions (default: all).
+        """
         self._partitions.reset(partitions, OffsetSpec.EARLIEST)
 
     def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Continue from the end of these partitions, or of all assigned ones."""
+        """Continue from the end of these partitions, or of all assigned ones.
+
+        - `partitions`: Assigned partitions (default: all).
+        """
         self._partitions.reset(partitions, OffsetSpec.LATEST)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of records after the position as of the last fetch; None before that."""
+        """Return the number of records after the position as of the last fetch; None before that.
+
+        - `partition`: An assigned partition.
+        """
         return self._partitions.lag(partition)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark of the partition as of the last fetch; None before that."""
+        """Return the high watermark of the partition as of the last fetch; None before that.
+
+        - `partition`: An assigned partition.
+        """
         return self._partitions.state(partition).high_watermark
 
     def lags(self) -> dict[TopicPartition, int | None]:
@@ -331,11 +391,17 @@ class Consumer:
         return self._partitions.lags()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop returning records of these partitions until `resume`; they stay assigned."""
+        """Stop returning records of these partitions until `resume`; they stay assigned.
+
+        - `partitions`: Assigned partitions.
+        """
         self._partitions.pause(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
+        """Return records of these partitions again.
+
+        - `partitions`: Assigned partitions; those that are not paused remain as they are.
+        """
         self._partitions.resume(partitions)
 
     @property
@@ -346,17 +412,26 @@ class Consumer:
     # -- offsets of the logs
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first readable offset of each partition."""
+        """Return the first readable offset of each partition.
+
+        - `partitions`: Partitions to ask for; they need not be assigned.
+        """
         return await self._ends(partitions, OffsetSpec.EARLIEST)
 
     async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset of the next record to be appended to each partition."""
+        """Return the offset of the next record to be appended to each partition.
+
+        - `partitions`: Partitions to ask for; they need not be assigned.
+        """
         return await self._ends(partitions, OffsetSpec.LATEST)
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, Millis]
     ) -> dict[TopicPartition, FoundOffset | None]:
-        """Return the offset of the first record at or after each timestamp; None if all are older."""
+        """Return the offset of the first record at or after each timestamp; None if all are older.
+
+        - `times`: Timestamp by partition, in milliseconds since 1970.
+        """
         return await list_offsets(self.cluster, times)
 
     async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
@@ -369,7 +444,10 @@ class Consumer:
         return frozenset((await self.cluster.metadata_of(None)).topics)
 
     async def partitions_for(self, topic: str) -> int:
-        """Return the topic's partition count; 0 if it does not exist."""
+        """Return the topic's partition count; 0 if it does not exist.
+
+        - `topic`: Name of the topic.
+        """
         return (await self.cluster.refresh((topic,))).partitions(topic)
 
     # -- records
@@ -381,6 +459,9 @@ class Consumer:
         Callbacks run inside it and may take longer than `timeout`; it raises their exceptions.
         Raises RecordDeserializationError if the next record cannot be deserialized. Cancelling it
         loses no records.
+
+        - `max_records`: Largest number of records to return (default: max_poll_records).
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
         """
         while True:
             records = await self.poll_bytes(max_records, timeout)
@@ -403,6 +484,9 @@ class Consumer:
 
         Behaves as `poll`, but creates no object per record, which is several times as fast. By
         default it returns all fetched records. Requires the extra `fast`.
+
+        - `max_records`: Largest number of rows to return (default: 100,000).
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
         """
         batches = await self.poll_batches(max_records, timeout)
 
@@ -417,7 +501,11 @@ class Consumer:
         max_records: int | None = None,
         timeout: float = 1.0,  # noqa: ASYNC109
     ) -> list[PartitionBatch]:
-        """Return records as Arrow batches of one partition each, with the columns of `poll_arrow`."""
+        """Return records as Arrow batches of one partition each, with the columns of `poll_arrow`.
+
+        - `max_records`: Largest number of rows to return (default: 100,000).
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
+        """
         limit = _MAX_ROWS if max_records is None else whole_number("max_records", max_records, 1)
         loading = columns_loading("poll_arrow and poll_batches")
         if not loading.done():
@@ -434,6 +522,9 @@ class Consumer:
 
         Behaves as `poll`, but creates no object per record, which is twice as fast without further
         packages. By default it returns all fetched records.
+
+        - `max_records`: Largest number of values to return (default: 100,000).
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
         """
         limit = _MAX_ROWS if max_records is None else whole_number("max_records", max_records, 1)
         return await self._poll(lambda: self._partitions.take_values(limit), timeout)
@@ -538,6 +629,9 @@ class Consumer:
         Requests that the coordinator does not answer within `timeout` seconds are abandoned. If a
         callback calls it, the poll that runs the callback closes the consumer once the callback has
         finished. Closing twice is allowed.
+
+        - `timeout`: Longest time to wait for the coordinator, in seconds.
+        - `commit`: Whether to commit automatically for the last time.
         """
         timeout = seconds("timeout", timeout)
         if self._closed:

@@ -79,6 +79,10 @@ class Producer:
     """
 
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
+        """Create a producer. It connects when it is first used.
+
+        - `options`: Options such as bootstrap_servers.
+        """
         read = producer_options(options)
         self._interception = SendInterception(read.interceptors) or None
         self._core = core = ProducerCore(read)
@@ -121,6 +125,13 @@ class Producer:
         InvalidRecordError for values that are not bytes, SerializationError for a key or value that
         its serializer rejects, and KafkaError for a record that is too large or specifies a
         partition that the topic does not have.
+
+        - `topic`: Name of the topic.
+        - `value`: Value of the record; None deletes its key in a compacted topic.
+        - `key`: Key of the record, which chooses the partition; None for none.
+        - `timestamp`: Time of the record in milliseconds since 1970 (default: now).
+        - `headers`: Pairs of a name and bytes or None. A name may repeat.
+        - `partition`: Number of the partition (default: the partitioner chooses).
         """
         self._turn_left -= 1
         if not self._turn_left:
@@ -169,6 +180,13 @@ class Producer:
         """Queue a record without waiting.
 
         Raises BufferFullError where `send` would wait; then `await ready(topic)`.
+
+        - `topic`: Name of the topic.
+        - `value`: Value of the record; None deletes its key in a compacted topic.
+        - `key`: Key of the record, which chooses the partition; None for none.
+        - `timestamp`: Time of the record in milliseconds since 1970 (default: now).
+        - `headers`: Pairs of a name and bytes or None. A name may repeat.
+        - `partition`: Number of the partition (default: the partitioner chooses).
         """
         if (interception := self._interception) is None:
             return self._send_nowait(topic, value, key, timestamp, headers, partition)
@@ -210,17 +228,27 @@ class Producer:
 
         Raises KafkaError after max_block_ms. Also loads what a serializer needed in `send_nowait`,
         and raises SerializationError if that fails.
+
+        - `topic`: Name of the topic.
         """
         if (needed := self._loads.pop(topic, None)) is not None:
             await asyncio.to_thread(needed.load)
         await self._core.ready(topic)
 
     async def partitions_for(self, topic: str) -> int:
-        """Return the topic's partition count."""
+        """Return the topic's partition count.
+
+        - `topic`: Name of the topic.
+        """
         return await self._core.partitions_for(topic)
 
     async def send_all(self, topic: str, records: Iterable[tuple[Any, Any, Millis | None]]) -> list[Delivery]:
-        """Queue records of (key, value, timestamp), yielding to the event loop regularly."""
+        """Queue records of (key, value, timestamp), yielding to the event loop regularly.
+
+        - `topic`: Name of the topic.
+        - `records`: Records, each as key, value and timestamp; None for no key or for the current
+          time.
+        """
         return [await self.send(topic, value, key=key, timestamp=timestamp) for key, value, timestamp in records]
 
     async def send_values(
@@ -231,6 +259,10 @@ class Producer:
         This is several times as fast as `send` for each. Neighbours share a batch: the result has
         the number of records of each such run, and the delivery of its last record. Waits and raises
         as `send` does, before any of these records is queued.
+
+        - `topic`: Name of the topic.
+        - `values`: Values as bytes.
+        - `partition`: Number of the partition (default: the partitioner chooses one for each run).
         """
         if not values:
             return []
@@ -265,6 +297,8 @@ class Producer:
         Raises DeliveryFailedError if records failed since the last flush and their deliveries were
         neither awaited nor asked for their `result`. Raises KafkaError (REQUEST_TIMED_OUT) if
         records are still pending after `timeout` seconds; they stay queued.
+
+        - `timeout`: Longest time to wait, in seconds (default: delivery_timeout_ms limits it).
         """
         await self._core.flush(None if timeout is None else seconds("timeout", timeout))
 
@@ -274,6 +308,8 @@ class Producer:
         None flushes for as long as delivery_timeout_ms allows. Failed records raise nothing here;
         those whose deliveries the application never checked are logged as errors with their number
         and the reason. Closing twice is allowed.
+
+        - `timeout`: Longest time to flush, in seconds; 0 fails all records that are not written.
         """
         closed_before = self._core.closed
         await self._core.close(None if timeout is None else seconds("timeout", timeout))
