@@ -67,8 +67,8 @@ from kohort.wire.messages.produce import ProduceRequest
 
 log = logging.getLogger("kohort.testing")
 
-_LOOK_EVERY_S = 0.005
-"""Interval at which brokers over one directory look for changes: tests wait for them."""
+_LOOK_EVERY_S = 0.01
+"""Interval at which brokers over one directory look for changes: tests wait for them, and three take 4 % of a core."""
 _AGAIN = "a fault repeated the request, and the peer gets the second answer"
 _CLOSED_BY_FAULT = "a fault failed a request with acks=0"
 _CUT = "a fault cut the answer"
