@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Any
 
+import aiokafka
 import confluent_kafka
 import pytest
 
 from kohort import blocking
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.group_events import Cause, MemberGone
-from kohort.testing import AnswerSent, Broker, Cluster, Event, GroupChanged, KitActed, RequestReceived
+from kohort.model import TopicPartition
+from kohort.testing import AnswerSent, Broker, Cluster, ConnectionClosed, Event, GroupChanged, KitActed, RequestReceived
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 DAY = 86_400_000
@@ -98,6 +101,11 @@ def names_of(broker: Broker, group: str = "g") -> set[str]:
     return {next(iter(names - {key[1]}), "") for key, names in found if key[0] == group}
 
 
+def is_stable(broker: Broker, members: int) -> bool:
+    group = broker._run(lambda: broker.node.groups.shard("g").group("g"))
+    return group is not None and group.state.value == "Stable" and len(group.members) == members
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_was_killed_expires_by_a_jump_and_the_living_stay(protocol: str) -> None:
     settings = {"group.disconnect.grace.ms": "0"}  # as in Kafka, only the end of its session tells that it is dead
@@ -106,7 +114,7 @@ def test_a_member_that_was_killed_expires_by_a_jump_and_the_living_stay(protocol
         for member in members:
             stack.callback(member.consumer.close)
         with process(broker, "c", protocol) as third:
-            until(lambda: 0 < sum(m.owned for m in members) < 4 and len(names_of(broker)) == 3, "three members")
+            until(lambda: 0 < sum(m.owned for m in members) < 4 and is_stable(broker, 3), "three members")
             third.kill()
             third.wait()
         until(
@@ -309,3 +317,48 @@ def test_in_a_cluster_another_broker_takes_over_and_no_member_is_lost() -> None:
             cluster.lose_leader("orders", 0)
         with pytest.raises(KohortError, match="There is no broker 7"):
             cluster.move_leader("orders", 0, to=7)
+
+
+async def test_members_of_another_library_live_through_a_jump_and_join_again_when_one_is_expired() -> None:
+    seen = Seen()
+    async with Broker(topics={"orders": 4}, observers=[seen.append]) as broker, AsyncExitStack() as stack:
+        members = []
+        for name in ("a", "b"):
+            member = aiokafka.AIOKafkaConsumer(
+                "orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", client_id=name
+            )
+            await member.start()
+            stack.push_async_callback(member.stop)
+            members.append(member)
+
+        async def shared() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                while [len(member.assignment()) for member in members] != [2, 2] or not is_stable(broker, 2):
+                    await members[0].getmany(timeout_ms=10)
+
+        await shared()
+        for _ in range(3):
+            broker.advance(45_000)
+        assert not seen.gone
+        broker.expire_member("g", "b")
+        assert seen.gone == [("b", Cause.SESSION_EXPIRED)]
+        await shared()
+        assert seen.gone == [("b", Cause.SESSION_EXPIRED)]
+
+
+def test_logins_do_not_expire_when_time_is_advanced() -> None:
+    settings = {"connections.max.reauth.ms": "3600000"}
+    with running(users={"alice": "wonderland"}, settings=settings) as (broker, seen):
+        login: dict[str, Any] = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "SCRAM-SHA-256",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": "wonderland",
+        }
+        with blocking.Consumer("orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", **login) as consumer:
+            until(lambda: bool(consumer.poll(timeout=0.01) or consumer.assignment), "assigned")
+            closed = sum(isinstance(event, ConnectionClosed) for event in seen)
+            broker.advance(DAY)
+            consumer.commit({TopicPartition("orders", 0): 0})
+            assert sum(isinstance(event, ConnectionClosed) for event in seen) == closed
+            assert not seen.gone

@@ -82,8 +82,10 @@ class Controls:
         (member IDs, instance IDs or client IDs). Offsets, records and producers expire, too.
         """
         lost = {key for key, names in self._members() if not names.isdisjoint(dead)}
-        skip_time(self._clock, self._brokers, ms, lost)
+        if ms < 0:
+            raise ValueError(f"Time does not go back: {ms} ms is negative.")
         self._acted(f"let {ms} ms pass")
+        skip_time(self._clock, self._brokers, ms, lost)
         for broker in self._brokers:
             await broker.retention.apply()
 
@@ -105,8 +107,8 @@ class Controls:
         """
         broker, shard = self._coordinator(group_id)
         member_id = self._member_id(group_id, member)
-        shard.expire_member(group_id, member_id)
         self._acted(f"expired member {member_id} of {group_id}", broker)
+        shard.expire_member(group_id, member_id)
         return member_id
 
     def fence_instance(self, group_id: str, instance_id: str) -> str:
@@ -118,6 +120,7 @@ class Controls:
         old_id = self._member_id(group_id, instance_id)
         found = shard.group(group_id)
         assert found is not None
+        self._acted(f"fenced {instance_id} of {group_id}", broker)
         if isinstance(found, ClassicGroup):
             answer = self._ask(shard, _join_again(found, old_id), _JOIN_VERSION)
             new_id = found.static_ids[instance_id]
@@ -141,7 +144,6 @@ class Controls:
         code = getattr(answer, "error_code", ErrorCode.NONE)
         if code:
             raise KafkaError(ErrorCode(code), f"The coordinator refused to fence {instance_id} of {group_id}.")
-        self._acted(f"fenced {instance_id} of {group_id}", broker)
         return new_id
 
     def _ask(self, shard: Shard, request: Message, version: int) -> Message | None:
@@ -158,14 +160,14 @@ class Controls:
         broker, _ = self._coordinator(group_id)
         partition = self._partition_of(group_id)
         if isinstance(broker.leadership, SingleBroker):
-            outage = self._resign(group_id, ErrorCode.NOT_COORDINATOR, ms)
             self._acted(f"moved the coordinator of {group_id}", broker)
+            outage = self._resign(group_id, ErrorCode.NOT_COORDINATOR, ms)
             await outage.ended()
             return
         topic = broker.topics.named(OFFSETS_TOPIC)
         assert topic is not None
-        await self._move(broker, topic, partition, to)
         self._acted(f"moved the coordinator of {group_id}", broker)
+        await self._move(broker, topic, partition, to)
 
     def load_coordinator(self, group_id: str, ms: Millis | None = None) -> Outage:
         """Let the coordinator load its groups for `ms`, or until the outage ends: COORDINATOR_LOAD_IN_PROGRESS.
@@ -174,9 +176,8 @@ class Controls:
         answered without an error meanwhile, as in Kafka.
         """
         broker, _ = self._coordinator(group_id)
-        outage = self._resign(group_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ms)
-        self._acted(f"loads the coordinator of {group_id}", broker)
-        return outage
+        self._acted(f"let the coordinator of {group_id} load", broker)
+        return self._resign(group_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ms)
 
     def _resign(self, group_id: str, code: ErrorCode, ms: Millis | None) -> Outage:
         broker, shard = self._coordinator(group_id)
@@ -251,15 +252,15 @@ class Controls:
         found, broker = self._topic(topic), self._brokers[0]
         broker.leadership.catch_up()
         broker.topics.check_growth(found, partitions)
-        broker.grow_topic(found, partitions)
         self._acted(f"gave {topic} {partitions} partitions", broker)
+        broker.grow_topic(found, partitions)
 
     def delete_topic(self, topic: str) -> None:
         """Delete the topic, its records, and the offsets that were committed for it."""
         found, broker = self._topic(topic), self._brokers[0]
         broker.leadership.catch_up()
-        broker.delete_topic(found)
         self._acted(f"deleted {topic}", broker, topics=[topic])
+        broker.delete_topic(found)
 
     async def recreate_topic(self, topic: str, partitions: int | None = None) -> UUID:
         """Delete the topic and make another one under its name, without records. Return the new topic ID.
