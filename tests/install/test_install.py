@@ -155,6 +155,37 @@ def test_an_installation_runs_the_first_session(
         assert broker.stop() == 0, broker.output()
     finally:
         broker.kill()
+    run_fake([environment.program("kohort")], tmp_path)
+
+
+def run_fake(command: list[str], directory: Path, **environment: str) -> None:
+    """Run `kohort fake` by this command until its parent closes the pipe."""
+    options = ["fake", "--ports", "0", "--control=127.0.0.1:0", "--ends-with-parent"]
+    with subprocess.Popen(
+        [*command, *options], cwd=directory, env=os.environ | environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as fake:  # fmt: skip
+        assert fake.stdin is not None and fake.stdout is not None and fake.stderr is not None
+        first, last = fake.stdout.readline(), fake.stdout.readline()
+        fake.stdin.close()
+        complaint = fake.stderr.read()
+        assert first.startswith("127.0.0.1:"), complaint
+        assert last.startswith("control http://127.0.0.1:"), complaint
+        assert fake.wait(60.0) == 0
+
+
+@pytest.mark.long("installs Kohort once more for each tool, 10 s each")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("line", ["uvx --from", "pipx run --spec"])
+def test_a_wheel_runs_the_cluster_for_tests_without_an_installation(
+    line: str, distributions: dict[str, Path], tmp_path: Path
+) -> None:
+    tool, *options = line.split()
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    env = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_CACHE_DIR": str(tmp_path / "cache")}
+    env |= {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    run_fake([tool, *options, str(distributions["wheel"]), "kohort"], tmp_path, **env)
 
 
 @pytest.mark.long("installs Kohort once more for each line, 10 s each")

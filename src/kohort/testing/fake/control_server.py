@@ -69,21 +69,19 @@ class ControlServer:
         self._calls = Calls(cluster)
         self._faults = FaultSets(cluster.add_faults)
         faults = self._faults
-        self._http = HttpServer(
-            host,
-            port,
-            (
-                Route("GET", "/methods", lambda request: {"methods": self._calls.listed()}),
-                Route("POST", "/call/{method}", self._call),
-                Route("POST", "/faults", lambda request: faults.add(_read(_FAULTS, request)["rules"])),
-                Route("GET", "/faults", lambda request: faults.listed()),
-                Route("DELETE", "/faults", lambda request: faults.remove_all()),
-                Route("DELETE", "/faults/{id}", lambda request: faults.remove(request.values[0])),
-                Route("POST", "/faults/{id}/wait", self._wait_for_hits),
-                Route("POST", "/groups/wait", self._wait_for_group),
-                *OwnPaths(cluster, faults).routes,
-            ),
+        self.routes = (
+            Route("GET", "/methods", lambda request: {"methods": self._calls.listed()}),
+            Route("POST", "/call/{method}", self._call),
+            Route("POST", "/faults", lambda request: faults.add(_read(_FAULTS, request)["rules"])),
+            Route("GET", "/faults", lambda request: faults.listed()),
+            Route("DELETE", "/faults", lambda request: faults.remove_all()),
+            Route("DELETE", "/faults/{id}", lambda request: faults.remove(request.values[0])),
+            Route("POST", "/faults/{id}/wait", self._wait_for_hits),
+            Route("POST", "/groups/wait", self._wait_for_group),
+            *OwnPaths(cluster, faults).routes,
         )
+        """All that the endpoint serves."""
+        self._http = HttpServer(host, port, self.routes)
 
     @property
     def address(self) -> str:
