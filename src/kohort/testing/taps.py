@@ -21,11 +21,9 @@ from uuid import UUID
 
 from kohort.broker import Broker, BrokerOptions, Clock
 from kohort.broker.apis import Dispatch, Routes
-from kohort.broker.cluster import DirectoryCluster
 from kohort.broker.config import Listener
 from kohort.broker.fetch import TOPIC_IDS_FROM
 from kohort.broker.groups import BrokerJournal, GroupCoordinator, Shard
-from kohort.broker.logs import Leadership
 from kohort.broker.net import (
     BadFrame,
     Call,
@@ -67,8 +65,6 @@ from kohort.wire.messages.produce import ProduceRequest
 
 log = logging.getLogger("kohort.testing")
 
-_LOOK_EVERY_S = 0.01
-"""Interval at which brokers over one directory look for changes: tests wait for them, and three take 4 % of a core."""
 _AGAIN = "a fault repeated the request, and the peer gets the second answer"
 _CLOSED_BY_FAULT = "a fault failed a request with acks=0"
 _CUT = "a fault cut the answer"
@@ -551,9 +547,3 @@ class TappedBroker(Broker):
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         return TappedDispatch(self).handle
-
-    def _new_leadership(self) -> Leadership:
-        leadership = super()._new_leadership()
-        if isinstance(leadership, DirectoryCluster):
-            leadership.look_every_s = _LOOK_EVERY_S
-        return leadership
