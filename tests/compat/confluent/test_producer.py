@@ -224,3 +224,37 @@ def test_what_is_left_out_says_so(kohort_broker: Broker) -> None:
     with pytest.raises(RuntimeError):
         producer.produce("t")
     assert producer.close()
+
+
+def test_each_callback_gets_its_own_message(kohort_broker: Broker) -> None:
+    topic = uuid.uuid4().hex
+    with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, 2)])
+    told: dict[bytes, Message] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None
+        told[message.value()] = message
+
+    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+        for number in range(300):
+            producer.produce(topic, b"%d" % number, b"key", partition=number % 2, on_delivery=delivered, timestamp=7)
+            producer.produce(topic, b"silent", partition=number % 2)
+            producer.poll(0)
+        assert len(producer) <= 600
+        assert producer.flush() == len(producer) == 0
+    assert list(map(int, sorted(told, key=int))) == [*range(300)]
+    for value, message in told.items():
+        assert (message.topic(), message.partition(), message.key()) == (topic, int(value) % 2, b"key")
+        assert message.offset() == int(value) // 2 * 2
+        assert (message.timestamp(), message.error(), message.headers(), len(message)) == (
+            (1, 7),
+            None,
+            None,
+            len(value),
+        )
+        latency = message.latency()
+        assert latency is not None and latency > 0
+    message = told[b"7"]
+    message.set_value("changed")
+    assert (message.value(), message.offset(), message.latency() is not None) == ("changed", 6, True)

@@ -65,6 +65,15 @@ class BlockingDelivery(BatchedRecord):
         """
         self._when_done(lambda: callback(self))
 
+    @property
+    def shared(self) -> object:
+        """What this delivery shares with those of the same batch: an object for which `when_batch_done` calls."""
+        return self._batch
+
+    def when_batch_done(self, call: Callable[[object], object]) -> None:
+        """Call `call` with `shared`, once or twice, when it is written or has failed. Only for one of a batch."""
+        self._batch.when_done(call)
+
     def _when_done(self, call: Callable[[], object]) -> None:
         self._producer.when_done(PendingDelivery.of(self), call)
 
@@ -100,6 +109,13 @@ class QueuedDelivery(BlockingDelivery):
     @property
     def error(self) -> Exception | None:
         return self._pending.error
+
+    @property
+    def shared(self) -> object:
+        return self._pending
+
+    def when_batch_done(self, call: Callable[[object], object]) -> None:
+        self._when_done(lambda: call(self._pending))
 
     def _outcome(self) -> RecordMetadata:
         return self._pending.outcome()

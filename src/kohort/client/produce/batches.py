@@ -42,6 +42,7 @@ class Batch:
         "largest",
         "lingers_until",
         "log_append_time",
+        "on_done",
         "opened_at",
         "partition",
         "producer_id",
@@ -66,6 +67,7 @@ class Batch:
         self.sequence: int
         """Sequence number of the first record, set by `number`."""
         self.done: asyncio.Future[None] = loop.create_future()
+        self.on_done: Callable[[Batch], object] | None = None
         self.failure: Failure | None = None
         self._encoded: bytearray | None = None
 
@@ -118,6 +120,8 @@ class Batch:
         self._encoded = None
         if not self.done.done():
             self.done.set_result(None)
+            if self.on_done is not None:
+                self.on_done(self)
 
     def fail(self, failure: Failure) -> None:
         """Fail all deliveries of this batch, because it is not known to be written."""
@@ -126,6 +130,14 @@ class Batch:
             self.failure = failure
             self.done.set_exception(failure.error)
             self.done.exception()  # `failure` counts the deliveries whose errors are never retrieved
+            if self.on_done is not None:
+                self.on_done(self)
+
+    def when_done(self, call: "Callable[[Batch], object]") -> None:
+        """Call `call` once or twice when the batch is written or has failed. Any thread may set it, once."""
+        self.on_done = call
+        if self.done.done():
+            call(self)
 
 
 class BatchedRecord:

@@ -1,4 +1,4 @@
-"""Messages of one producer that are not acknowledged, or whose callback has not been called."""
+"""Messages in delivery: their callbacks run when the application polls."""
 
 import threading
 import time
@@ -10,51 +10,72 @@ from kohort.client import ErrorCode, KohortError
 from kohort.client import KafkaError as ProtocolError
 from kohort.client.blocking import BlockingDelivery
 from kohort.compat.confluent.errors import KafkaError, error_of
-from kohort.compat.confluent.values import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Message
+from kohort.compat.confluent.values import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, LazyMessage, Message
 
 OnDelivery = Callable[[KafkaError | None, Message], Any]
 
-_ALL_EVERY_S = 0.05
-"""Minimum interval between two searches for messages that were acknowledged before older ones of other partitions."""
-_WAIT_S = 0.05
+Sent = tuple[BlockingDelivery, OnDelivery, str, int | None, bytes | None, bytes | None, int, float]
+"""Message with a callback: delivery, callback, topic, partition, key, value, timestamp, and the time of `produce`."""
+
 _NOT_IN_TIME = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
 
 
-class Sent:
-    """Message in delivery."""
+class DeliveredMessage(LazyMessage):
+    """Message that was written, whose fields are found when they are asked for."""
 
-    __slots__ = ("callback", "delivery", "key", "partition", "sent_at", "timestamp", "topic", "value")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        delivery: BlockingDelivery,
-        callback: OnDelivery | None,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-    ) -> None:
-        self.delivery, self.callback = delivery, callback
-        self.topic, self.partition, self.key, self.value = topic, partition, key, value
-        self.timestamp = timestamp
-        self.sent_at = time.perf_counter()
+    def __init__(self, sent: Sent, latency: float) -> None:
+        self._origin = sent
+        self._latency = latency
 
-    def report(self) -> tuple[KafkaError | None, Message]:
-        """Return the arguments of the callback. Requires that the delivery is done."""
-        latency = time.perf_counter() - self.sent_at
-        try:
-            written = self.delivery.result()
-        except (KohortError, ValueError, TypeError) as problem:
-            error = _delivery_error(problem)
-            timestamp = (TIMESTAMP_CREATE_TIME, self.timestamp)
-            message = Message(self.topic, self.partition, None, self.key, self.value, None, error, timestamp, latency)
-            return error, message
-        stamp = (TIMESTAMP_CREATE_TIME, self.timestamp)
-        if written.timestamp is not None:
-            stamp = (TIMESTAMP_LOG_APPEND_TIME, written.timestamp)
-        offset = written.offset if written.offset >= 0 else None
-        return None, Message(self.topic, written.partition, offset, self.key, self.value, None, None, stamp, latency)
+    def topic(self) -> str | None:
+        return self._sent[2]
+
+    def partition(self) -> int | None:
+        return self._sent[0].result().partition
+
+    def offset(self) -> int | None:
+        offset = self._sent[0].result().offset
+        return offset if offset >= 0 else None
+
+    def key(self) -> Any:
+        return self._sent[4]
+
+    def value(self) -> Any:
+        return self._sent[5]
+
+    def headers(self) -> Any:
+        return None
+
+    def error(self) -> KafkaError | None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        written = self._sent[0].result().timestamp
+        return (TIMESTAMP_CREATE_TIME, self._sent[6]) if written is None else (TIMESTAMP_LOG_APPEND_TIME, written)
+
+    def leader_epoch(self) -> int | None:
+        return None
+
+    @property
+    def _sent(self) -> Sent:
+        sent: Sent = self._origin
+        return sent
+
+
+def _report(sent: Sent) -> tuple[KafkaError | None, Message]:
+    """Return the arguments of the callback. Requires that the delivery is done."""
+    delivery, _, topic, partition, key, value, timestamp, sent_at = sent
+    latency = time.perf_counter() - sent_at
+    if not delivery.failed():
+        return None, DeliveredMessage(sent, latency)
+    try:
+        delivery.result()
+    except (KohortError, ValueError, TypeError) as problem:
+        error = _delivery_error(problem)
+    stamp = (TIMESTAMP_CREATE_TIME, timestamp)
+    return error, Message(topic, partition, None, key, value, None, error, stamp, latency)
 
 
 def _delivery_error(problem: Exception) -> KafkaError:
@@ -64,89 +85,109 @@ def _delivery_error(problem: Exception) -> KafkaError:
     return error_of(problem)
 
 
+class _Waiting:
+    """Messages that are written together, in the order in which they were produced."""
+
+    __slots__ = ("sent", "silent")
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.silent = 0
+        """Number of messages without a callback, which are gone as soon as they are acknowledged."""
+
+
 class Deliveries:
-    """Queue of messages until their callbacks have been called. Any thread may use it."""
+    """Messages until their callbacks have been called. Any thread may use it.
+
+    It looks at batches, not at messages: a batch tells when it is written or has failed.
+    """
 
     def __init__(self, *, only_failed: bool) -> None:
         self._only_failed = only_failed
-        self._sent: deque[Sent] = deque()
-        self._silent: deque[Sent] = deque()
-        """Messages without a callback, which are gone as soon as they are acknowledged."""
-        self._taking = threading.Lock()
-        self._all_at = self._all_silent_at = 0.0
+        self._waiting: dict[object, _Waiting] = {}
+        """By batch."""
+        self.done: deque[object] = deque()
+        """Batches that are written or have failed. An entry may be there twice."""
+        self._news = threading.Event()
+        self._lock = threading.RLock()
+        self.count = 0
+        """Number of messages."""
+        self.without_callback = False
+        """Whether there were messages without a callback, whose errors nobody receives, since it was set to False."""
 
     def __len__(self) -> int:
-        self._drop_silent()
-        return len(self._sent) + len(self._silent)
+        return self.count
 
     def add(self, sent: Sent) -> None:
-        """Add a message."""
-        (self._silent if sent.callback is None else self._sent).append(sent)
+        """Add a message with a callback."""
+        delivery = sent[0]
+        batch = delivery.shared
+        with self._lock:
+            self.count += 1
+            if (waiting := self._waiting.get(batch)) is not None:
+                waiting.sent.append(sent)
+                return
+            waiting = self._waiting[batch] = _Waiting()
+            waiting.sent.append(sent)
+        delivery.when_batch_done(self._finished)
 
-    @property
-    def without_callback(self) -> bool:
-        """Whether there are messages without a callback, whose errors nobody receives."""
-        return bool(self._silent)
+    def add_silent(self, delivery: BlockingDelivery) -> None:
+        """Add a message without a callback."""
+        batch = delivery.shared
+        with self._lock:
+            self.count += 1
+            self.without_callback = True
+            if (waiting := self._waiting.get(batch)) is not None:
+                waiting.silent += 1
+                return
+            waiting = self._waiting[batch] = _Waiting()
+            waiting.silent = 1
+        delivery.when_batch_done(self._finished)
 
-    def serve(self, *, everything: bool = False) -> int:
-        """Call the callbacks of messages that are acknowledged or have failed, and return their number.
+    def _finished(self, batch: object) -> None:
+        with self._lock:
+            waiting = self._waiting.get(batch)
+            if waiting is None:
+                return
+            self.count -= waiting.silent
+            waiting.silent = 0
+            if not waiting.sent:
+                del self._waiting[batch]
+                return
+        self.done.append(batch)
+        self._news.set()
 
-        With `everything`, no message that is acknowledged is left.
-        """
-        if everything:
-            self._all_at = self._all_silent_at = 0.0
+    def serve(self) -> int:
+        """Call the callbacks of messages that are acknowledged or have failed, and return their number."""
         called = 0
-        done = self._take_done()
-        try:
-            while done:
-                sent = done.popleft()
-                error, message = sent.report()
-                if sent.callback is not None and (error is not None or not self._only_failed):
-                    called += 1
-                    sent.callback(error, message)
-        finally:  # a callback that raises an exception leaves the others for the next call
-            self._sent.extendleft(reversed(done))
-        self._drop_silent()
+        while self.done:
+            try:
+                batch = self.done.popleft()
+            except IndexError:  # another thread was faster
+                break
+            with self._lock:
+                waiting = self._waiting.pop(batch, None)
+            if waiting is None:
+                continue
+            served = 0
+            try:
+                for sent in waiting.sent:
+                    served += 1
+                    error, message = _report(sent)
+                    if error is not None or not self._only_failed:
+                        called += 1
+                        sent[1](error, message)
+            finally:
+                with self._lock:
+                    self.count -= served
+                    if served < len(waiting.sent):  # a callback raised an exception: the others wait for the next call
+                        del waiting.sent[:served]
+                        self._waiting[batch] = waiting
+                        self.done.appendleft(batch)
         return called
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for the oldest message with a callback, for a short time at most."""
-        limit_s = min(timeout_s, _WAIT_S)
-        try:
-            oldest = self._sent[0]
-        except IndexError:
-            time.sleep(limit_s)
-            return
-        try:
-            oldest.delivery.result(limit_s)
-        except (KohortError, ValueError, TypeError):
-            return  # `serve` reports it, or it is not written yet
-
-    def _take_done(self) -> deque[Sent]:
-        with self._taking:
-            done: deque[Sent] = deque()
-            queue = self._sent
-            while queue and queue[0].delivery.done():
-                done.append(queue.popleft())
-            if queue and time.monotonic() >= self._all_at:
-                kept = [sent for sent in (queue.popleft() for _ in range(len(queue))) if not _moved(sent, done)]
-                queue.extendleft(reversed(kept))
-                self._all_at = time.monotonic() + _ALL_EVERY_S
-            return done
-
-    def _drop_silent(self) -> None:
-        with self._taking:
-            queue = self._silent
-            while queue and queue[0].delivery.done():
-                queue.popleft()
-            if queue and time.monotonic() >= self._all_silent_at:
-                kept = [sent for sent in (queue.popleft() for _ in range(len(queue))) if not sent.delivery.done()]
-                queue.extendleft(reversed(kept))
-                self._all_silent_at = time.monotonic() + _ALL_EVERY_S
-
-
-def _moved(sent: Sent, done: deque[Sent]) -> bool:
-    if sent.delivery.done():
-        done.append(sent)
-        return True
-    return False
+        """Wait for an acknowledgement or a failure of a message with a callback."""
+        self._news.clear()
+        if not self.done:
+            self._news.wait(timeout_s)

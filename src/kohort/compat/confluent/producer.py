@@ -1,7 +1,9 @@
 """Producer with the methods of confluent-kafka's, over `kohort.blocking.Producer`."""
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from time import perf_counter, time_ns
 from typing import Any
 
 from kohort.client import ClosedError, DeliveryFailedError, ErrorCode, InvalidRecordError, KohortError
@@ -9,13 +11,15 @@ from kohort.client import KafkaError as ProtocolError
 from kohort.compat.confluent.clients import QuietProducer
 from kohort.compat.confluent.cluster_metadata import ClusterClient
 from kohort.compat.confluent.configuration import read_configuration
-from kohort.compat.confluent.deliveries import Deliveries, OnDelivery, Sent
+from kohort.compat.confluent.deliveries import Deliveries, OnDelivery
 from kohort.compat.confluent.errors import KafkaError, KafkaException, cluster_error, error_of, not_supported, raising
 from kohort.compat.confluent.statistics import Statistics
 from kohort.compat.confluent.values import Headers
 
 _CLOSED = "Producer has been closed"
 _FULL = "Local: Queue full"
+_SERVE_EVERY_S = 0.05
+"""Interval at which polls that do not wait look for statistics and errors."""
 
 
 class Producer(ClusterClient):
@@ -28,7 +32,11 @@ class Producer(ClusterClient):
             self._client = QuietProducer(**self._configuration.kohort, **self._statistics.options)
         self._deliveries = Deliveries(only_failed=self._configuration.only_failed_deliveries)
         self._closed = False
+        self._serve_at = 0.0
         self._last_problem = ""
+        self._send = self._client.send
+        self._most = self._configuration.most_messages or sys.maxsize
+        self._on_delivery = self._configuration.on_delivery
 
     def __len__(self) -> int:
         return len(self._deliveries)
@@ -51,20 +59,30 @@ class Producer(ClusterClient):
 
         `callback` (or `on_delivery`) gets an error or None, and the message.
         """
-        self._check_open()
-        most = self._configuration.most_messages
-        if most and len(self._deliveries) >= most:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
+        deliveries = self._deliveries
+        if deliveries.count >= self._most:
             raise BufferError(_FULL)
-        told = callback or on_delivery or self._configuration.on_delivery
+        told = callback or on_delivery or self._on_delivery
         if told is not None and not callable(told):
             raise TypeError("the delivery callback is not callable")
-        stamp = timestamp or time.time_ns() // 1_000_000
-        key, value = _bytes(key), _bytes(value)
+        if type(value) is not bytes:
+            value = _bytes(value)
+        if key is not None:
+            key = _bytes(key)
         number = None if partition < 0 else partition
+        pairs = _pairs(headers) if headers else ()
         try:
-            delivery = self._client.send(
-                topic, value, key=key, timestamp=stamp, headers=_pairs(headers), partition=number
-            )
+            if told is None:
+                delivery = self._send(
+                    topic, value, key=key, timestamp=timestamp or None, headers=pairs, partition=number
+                )
+                deliveries.add_silent(delivery)
+            else:
+                stamp = timestamp or time_ns() // 1_000_000
+                delivery = self._send(topic, value, key=key, timestamp=stamp, headers=pairs, partition=number)
+                deliveries.add((delivery, told, topic, number, key, value, stamp, perf_counter()))
         except ClosedError:
             raise RuntimeError(_CLOSED) from None
         except InvalidRecordError as problem:
@@ -73,7 +91,6 @@ class Producer(ClusterClient):
             raise KafkaException(_produce_error(problem)) from problem
         except KohortError as problem:
             raise KafkaException(error_of(problem)) from problem
-        self._deliveries.add(Sent(delivery, told, topic, number, key, value, stamp))
 
     def produce_batch(
         self,
@@ -105,7 +122,10 @@ class Producer(ClusterClient):
     def poll(self, timeout: float | None = -1) -> int:
         """Call the callbacks that are due, waiting up to `timeout` seconds for one. Return their number."""
         self._check_open()
-        deadline = None if timeout is None or timeout < 0 else time.monotonic() + timeout
+        now = time.monotonic()
+        if timeout == 0 and not self._deliveries.done and now < self._serve_at:
+            return 0  # many programs poll before each message
+        deadline = None if timeout is None or timeout < 0 else now + timeout
         while True:
             self._serve()
             if called := self._deliveries.serve():
@@ -126,11 +146,12 @@ class Producer(ClusterClient):
             except DeliveryFailedError as problem:
                 if self._deliveries.without_callback:
                     self._configuration.log.error("%s", problem)
+                    self._deliveries.without_callback = False
             except ProtocolError as problem:
                 if problem.code is not ErrorCode.REQUEST_TIMED_OUT:
                     raise KafkaException(error_of(problem)) from problem
             self._serve()
-            self._deliveries.serve(everything=True)
+            self._deliveries.serve()
             # A callback may have produced further messages.
             if not len(self._deliveries) or (deadline is not None and time.monotonic() >= deadline):
                 return len(self._deliveries)
@@ -140,6 +161,7 @@ class Producer(ClusterClient):
         document["msg_max"] = self._configuration.most_messages
 
     def _serve(self) -> None:
+        self._serve_at = time.monotonic() + _SERVE_EVERY_S
         self._statistics.serve()
         problem = self._client.problem
         if problem is not None and self._configuration.error_cb is not None and self._last_problem != str(problem):

@@ -91,13 +91,13 @@ class Message:
     """Message, or an error or event if `error` returns one."""
 
     __slots__ = (
-        "_consumed",
         "_error",
         "_headers",
         "_key",
         "_latency",
         "_leader_epoch",
         "_offset",
+        "_origin",
         "_partition",
         "_timestamp",
         "_topic",
@@ -188,49 +188,16 @@ class Message:
         return 0 if self._value is None else len(self._value)
 
 
-class ConsumedMessage(Message):
-    """Message that refers to the record that was consumed. It becomes a plain Message once it is changed."""
+class LazyMessage(Message):
+    """Message that finds its fields in `_origin`. It becomes a plain Message once it is changed."""
 
     __slots__ = ()
 
-    def __init__(self, record: ConsumerRecord) -> None:
-        self._consumed = record
-
-    def topic(self) -> str | None:
-        return self._consumed.topic
-
-    def partition(self) -> int | None:
-        return self._consumed.partition
-
-    def offset(self) -> int | None:
-        return self._consumed.offset
-
-    def key(self) -> Any:
-        return self._consumed.key
-
-    def value(self) -> Any:
-        return self._consumed.value
-
-    def headers(self) -> Any:
-        return list(self._consumed.headers) or None
-
-    def error(self) -> KafkaError | None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._consumed.timestamp_type + 1, self._consumed.timestamp
-
-    def latency(self) -> float | None:
-        return None
-
-    def leader_epoch(self) -> int | None:
-        return self._consumed.leader_epoch
-
     def _make_plain(self) -> None:
         fields = self.topic(), self.partition(), self.offset(), self.key(), self.value(), self.headers()
-        timestamp, epoch = self.timestamp(), self.leader_epoch()
+        timestamp, latency, epoch = self.timestamp(), self.latency(), self.leader_epoch()
         self.__class__ = Message  # type: ignore[assignment]
-        Message.__init__(self, *fields, None, timestamp, None, epoch)
+        Message.__init__(self, *fields, None, timestamp, latency, epoch)
 
     def set_topic(self, topic: str) -> None:
         self._make_plain()
@@ -253,5 +220,44 @@ class ConsumedMessage(Message):
         self.set_error(error)
 
     def __len__(self) -> int:
-        value = self._consumed.value
+        value = self.value()
         return 0 if value is None else len(value)
+
+
+class ConsumedMessage(LazyMessage):
+    """Message that refers to the record that was consumed."""
+
+    __slots__ = ()
+
+    def __init__(self, record: ConsumerRecord) -> None:
+        self._origin = record
+
+    def topic(self) -> str | None:
+        return self._origin.topic
+
+    def partition(self) -> int | None:
+        return self._origin.partition
+
+    def offset(self) -> int | None:
+        return self._origin.offset
+
+    def key(self) -> Any:
+        return self._origin.key
+
+    def value(self) -> Any:
+        return self._origin.value
+
+    def headers(self) -> Any:
+        return list(self._origin.headers) or None
+
+    def error(self) -> KafkaError | None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._origin.timestamp_type + 1, self._origin.timestamp
+
+    def latency(self) -> float | None:
+        return None
+
+    def leader_epoch(self) -> int | None:
+        return self._origin.leader_epoch
