@@ -29,6 +29,9 @@ async def tapped(settings: dict[str, str] | None = None) -> AsyncIterator[tuple[
     options = BrokerOptions(port=0, settings={**QUICK, **(settings or {})})
     async with TappedBroker(options, observers=[seen.append]) as broker:
         broker.topics.create("orders", 2)
+        started = [event.partition for event in seen.of(CoordinatorStarted)]
+        assert started == list(range(len(seen)))
+        seen.clear()
         yield broker, seen
         assert broker.failures == []
 

@@ -149,8 +149,6 @@ class ClassicRules:
             connection = scene.connections[event.connection]
             connection.members[group_id] = response.member_id
             connection.handed.pop(group_id, None)
-            if response.leader == response.member_id:
-                group.plan = None
 
     def _check_generation(self, asked: Asked, group: Group, generation: int, event: Answer) -> None:
         if group.stored is not None and generation < group.generation and not group.is_consumer:
@@ -184,10 +182,11 @@ class ClassicRules:
     def _check_plan(self, asked: Asked, group: Group, leader: Member, request: SyncGroupRequest) -> None:
         """Check what the leader computed."""
         event = asked.event
-        asked.note = request.generation_id, {each.member_id: each.assignment for each in request.assignments}, event
+        computed = {each.member_id: each.assignment for each in request.assignments}
+        group.plans.append((request.generation_id, computed, event))
         if group.protocol_type != CONSUMER:
             return
-        plan = {member_id: _partitions(data) for member_id, data in asked.note[1].items()}
+        plan = {member_id: _partitions(data) for member_id, data in computed.items()}
         owners: dict[TopicPartition, str] = {}
         for member_id, partitions in plan.items():
             for place in sorted(partitions or NONE):
@@ -272,14 +271,11 @@ class ClassicRules:
                 )
             return
         group = scene.group(request.group_id, event.broker)
-        if asked.note is not None:
-            group.plan = asked.note
         self._check_passed_on(asked, group, request, response, event)
         member = group.living(asked.event, request.member_id)
         partitions = _partitions(response.assignment) if group.protocol_type == CONSUMER else None
         if member is None or partitions is None:
             return
-        member.heard_at = event.at
         group.is_changed = True
         kept = NONE if member.keeps is None else member.keeps
         member.giving_up = kept & (member.assigned | member.giving_up) - partitions
@@ -289,9 +285,12 @@ class ClassicRules:
     def _check_passed_on(
         self, asked: Asked, group: Group, request: SyncGroupRequest, response: SyncGroupResponse, event: Answer
     ) -> None:
-        if group.plan is None or group.plan[0] != request.generation_id or request.member_id not in group.plan[1]:
-            return
-        if group.plan[1][request.member_id] != response.assignment:
+        computed = [
+            (plan[request.member_id], event)
+            for generation, plan, event in group.plans
+            if generation == request.generation_id and request.member_id in plan
+        ]
+        if computed and not group.is_consumer and all(response.assignment != assignment for assignment, _ in computed):
             self._scene.report(
                 Invariant.COMPUTED_ASSIGNMENT,
                 Fault.BROKER,
@@ -300,7 +299,7 @@ class ClassicRules:
                 f"Member {request.member_id!r} of group {group.group_id} received another assignment for generation "
                 f"{request.generation_id} than the leader computed.",
                 "The coordinator passes assignments on unchanged.",
-                (group.plan[2], asked.event, event),
+                (computed[-1][1], asked.event, event),
                 key=request.member_id,
             )
 
@@ -328,7 +327,6 @@ class ClassicRules:
             member.told = member.told or event
         elif member is not None and not code:
             member.told_of_rebalance, member.told = 0, None
-            member.heard_at = event.at  # a held heartbeat keeps the session until it is answered
         elif code:
             self._refusals.answered(asked, event, group.group_id, request.member_id, request.generation_id, code)
 

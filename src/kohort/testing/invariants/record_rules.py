@@ -58,7 +58,7 @@ class RecordRules:
 
     def _group(self, event: RecordsAppended, group_id: str) -> Group:
         group = self._scene.group(group_id, event.broker)
-        group.has_records = True
+        group.has_records, group.partition = True, event.partition
         return group
 
     # Committed offsets
@@ -83,7 +83,7 @@ class RecordRules:
     def _classic_group(self, event: RecordsAppended, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         group = self._group(event, key.group)
         if value is None:
-            self._deleted(group)
+            group.forget_log()
             return
         self._check_epoch(group, value.generation, event, "generation")
         group.generation, group.stored, group.is_consumer = value.generation, event, False
@@ -97,17 +97,10 @@ class RecordRules:
     ) -> None:
         group = self._group(event, key.group_id)
         if value is None:
-            self._deleted(group)
+            group.forget_log()
             return
         self._check_epoch(group, value.epoch, event, "group epoch")
         group.generation, group.stored, group.is_consumer = value.epoch, event, True
-
-    def _deleted(self, group: Group) -> None:
-        """Forget the epochs of a group that is deleted, or becomes one of the other kind."""
-        group.generation, group.stored = -1, None
-        group.stored_members.clear()
-        group.instance_ids.clear()
-        group.holders.clear()
 
     def _check_epoch(self, group: Group, epoch: int, event: RecordsAppended, what: str) -> None:
         if group.stored is not None and epoch < group.generation:
