@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from kohort.broker import BrokerOptions
-from kohort.testing import Event, TappedBroker
+from kohort.testing import CoordinatorStarted, Event, TappedBroker
 from kohort.testing.faults import FaultSet
 from kohort.testing.rules import Selectors, rule_of
 from tests.broker.conftest import QUICK

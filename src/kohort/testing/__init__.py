@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kohort.testing.group_view import CommitView, GroupView, MemberView
     from kohort.testing.invariants import Checks, Fault, Invariant, Limits, Violation
     from kohort.testing.rules import Rule, Selectors, rule_of
+    from kohort.testing.sequence import SequenceAudit, SequenceNumbers
     from kohort.testing.snapshots import Snapshot
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
@@ -44,7 +45,6 @@ else:
             ),
             "clock": (
                 "ControlledClock",
-                "CoordinatorStarted",
                 "MemberKey",
                 "change_rate",
                 "skip_time",
@@ -87,6 +87,7 @@ else:
                 "rule_of",
             ),
             "snapshots": ("Snapshot",),
+            "sequence": ("SequenceAudit", "SequenceNumbers"),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "verdict": ("VerdictError",),
@@ -125,6 +126,8 @@ __all__ = [
     "RequestReceived",
     "Rule",
     "Selectors",
+    "SequenceAudit",
+    "SequenceNumbers",
     "Snapshot",
     "TappedBroker",
     "Topic",
