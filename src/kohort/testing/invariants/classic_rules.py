@@ -6,18 +6,18 @@ without ever polling is found only when it misses a rebalance.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
+from kohort.testing.invariants.assignments import CONSUMER, partitions_of, subscription_of
 from kohort.testing.invariants.refusals import Refusals
 from kohort.testing.invariants.scene import Scene
 from kohort.testing.invariants.state import NONE, Asked, Group, Handed, Member, Partitions
 from kohort.testing.invariants.violation import Fault, Invariant
-from kohort.wire.codec import DecodeError, Message
-from kohort.wire.messages.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_protocol import Subscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -25,7 +25,6 @@ from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 Answer = AnswerSent | AnswerLost
 
-CONSUMER = "consumer"
 _COOPERATIVE = frozenset({"cooperative-sticky", "warm"})
 """Assignors that move a partition in two steps."""
 
@@ -68,7 +67,7 @@ class ClassicRules:
             before.abandoned = event
         if not request.member_id and request.group_instance_id is None:
             self._asks_for_an_id(asked, group)
-        subscription = _subscription(request)
+        subscription = subscription_of(request)
         asked.note = subscription
         if member is not None:
             member.told_of_rebalance, member.told, member.joined = 0, None, None
@@ -186,7 +185,7 @@ class ClassicRules:
         group.plans.append((request.generation_id, computed, event))
         if group.protocol_type != CONSUMER:
             return
-        plan = {member_id: _partitions(data) for member_id, data in computed.items()}
+        plan = {member_id: partitions_of(data) for member_id, data in computed.items()}
         owners: dict[TopicPartition, str] = {}
         for member_id, partitions in plan.items():
             for place in sorted(partitions or NONE):
@@ -273,7 +272,7 @@ class ClassicRules:
         group = scene.group(request.group_id, event.broker)
         self._check_passed_on(asked, group, request, response, event)
         member = group.living(asked.event, request.member_id)
-        partitions = _partitions(response.assignment) if group.protocol_type == CONSUMER else None
+        partitions = partitions_of(response.assignment) if group.protocol_type == CONSUMER else None
         if member is None or partitions is None:
             return
         group.is_changed = True
@@ -368,22 +367,3 @@ class ClassicRules:
                     instance_id is not None and not asked_member.member_id and member.instance_id == instance_id
                 ):
                     self._scene.remove(group, member.member_id, event)
-
-
-def _subscription(request: JoinGroupRequest) -> Subscription | None:
-    """Return what the member subscribes to; None for another protocol type, or malformed bytes."""
-    if request.protocol_type != CONSUMER or not request.protocols:
-        return None
-    try:
-        return decode_subscription(request.protocols[0].metadata)
-    except DecodeError:
-        return None
-
-
-@lru_cache(1024)
-def _partitions(data: bytes) -> Partitions | None:
-    """Return the partitions of an assignment; None for malformed bytes."""
-    try:
-        return frozenset(TopicPartition(*place) for place in decode_assignment(data).partitions)
-    except DecodeError:
-        return None
