@@ -1,6 +1,5 @@
 """The test kit's checks in a world: which violations fail it."""
 
-
 import pytest
 
 from kohort.coordinator import Record
