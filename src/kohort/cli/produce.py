@@ -226,11 +226,7 @@ class _Writer:
         """Send all lines and wait until they are written. Raises the first error of a rejected record."""
         async for lines in source.lines():
             wanted = lines if self._most is None else lines[: self._most - self._number]
-            if self._format.values_only:
-                await self._send_values(wanted)
-            else:
-                for line in wanted:
-                    await self._send(line)
+            await self._send_all(wanted)
             self.count_written()
             if sys.stderr.isatty() and time.monotonic() - self._reported > _REPORT_EVERY_S:
                 self.report()
@@ -239,18 +235,29 @@ class _Writer:
         await self._producer.flush()
         self.count_written()
 
-    async def _send_values(self, lines: list[bytes]) -> None:
-        partition = None if self._format.partition == -1 else self._format.partition
+    async def _send_all(self, lines: list[bytes]) -> None:
+        """Send lines, together if records have only values, or keys and values."""
+        topic, partition = self._topic, None if self._format.partition == -1 else self._format.partition
+        pairs = self._format.pairs(lines) if self._format.pairs_only and lines else None
         try:
-            sent = await self._producer.send_values(self._topic, lines, partition=partition)
+            if self._format.values_only:
+                sent = await self._producer.send_values(topic, lines, partition=partition)
+            elif pairs is not None:
+                sent = await self._producer.send_pairs(topic, *pairs, partition=partition)
+            else:
+                await self._send_each(lines)
+                return
         except KafkaError as problem:
             if problem.code not in _OF_ONE_RECORD:
                 raise
-            for line in lines:  # to name the one that cannot be written
-                await self._send(line)
+            await self._send_each(lines)  # to name the one that cannot be written
         else:
             self._under_way += sent
             self._number += len(lines)
+
+    async def _send_each(self, lines: list[bytes]) -> None:
+        for line in lines:
+            await self._send(line)
 
     async def _send(self, line: bytes) -> None:
         self._number += 1

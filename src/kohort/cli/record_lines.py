@@ -73,6 +73,17 @@ class LineFormat:
         """Whether a line is the value of a record, and the record has nothing else."""
         return self == LineFormat(partition=self.partition)
 
+    @property
+    def pairs_only(self) -> bool:
+        """Whether a line is the key and the value of a record, and the record has nothing else."""
+        return self.separator is not None and self == LineFormat(self.separator, partition=self.partition)
+
+    def pairs(self, lines: list[bytes]) -> tuple[list[bytes], list[bytes]] | None:
+        """Return the keys and the values of lines if `pairs_only`; None if a line has no separator."""
+        assert self.separator is not None
+        keys, found, values = zip(*map(methodcaller("partition", self.separator), lines), strict=True)
+        return None if b"" in found else (list(keys), list(values))
+
     def record(self, line: bytes) -> NewRecord:
         """Return the record of a line. Raises UnreadableLine."""
         return self._completed(from_json(line) if self.as_json else self._split(line))

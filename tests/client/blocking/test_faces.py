@@ -18,7 +18,7 @@ ASYNC_ONLY = {
         "put_back",
         "read_ahead",
     },
-    "Producer": {"ready", "send_nowait", "send_all", "send_values"},
+    "Producer": {"ready", "send_nowait", "send_all", "send_pairs", "send_values"},
     "Admin": set(),
 }
 BLOCKING_ONLY = {"Consumer": set(), "Producer": {"wait_for", "when_done"}, "Admin": set()}

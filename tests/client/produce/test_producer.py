@@ -89,6 +89,39 @@ async def test_values_that_cannot_be_sent_leave_nothing_queued(any_broker: Broke
         assert (await (await producer.send(topic, b"first"))).offset == 0
 
 
+async def test_pairs_go_where_their_keys_belong_in_order(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic, other = await new_topic(3), await new_topic(1)
+    keys, values = [b"%d" % (n % 50) for n in range(20_000)], [b"%d" % n for n in range(20_000)]
+    async with Producer(bootstrap_servers=any_broker.bootstrap, buffer_memory=200_000) as producer:
+        sent = await producer.send_pairs(topic, keys, values)
+        alone = [await producer.send(topic, b"alone", key=key) for key in keys[:50]]
+        assert await producer.send_pairs(topic, [], []) == []
+        fixed = await producer.send_pairs(other, keys[:10], values[:10], partition=0)
+        await producer.flush()
+        place = {key: delivery.result().partition for key, delivery in zip(keys, alone, strict=False)}
+        assert [count for count, _ in fixed] == [10]
+        assert {delivery.result().offset for _, delivery in fixed} == {9}
+    assert sum(count for count, _ in sent) == 20_000
+    records = await read(any_broker.bootstrap, topic, 20_050)
+    by_key = {key: [record.value for record in records if record.key == key][:-1] for key in place}
+    assert by_key == {key: values[number::50] for number, key in enumerate(keys[:50])}
+    assert all(record.partition == place[record.key] for record in records)
+
+
+async def test_pairs_that_cannot_be_sent_leave_nothing_queued(any_broker: Broker, new_topic: NewTopicName) -> None:
+    topic = await new_topic(1)
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            await producer.send_pairs(topic, [b"a", b"k" * 1_000_000], [b"a", b"x" * 1_000_000])
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await producer.send_pairs(topic, [b"k"] * 10_000, [b"a"] * 10_000, partition=3)
+        with pytest.raises(InvalidRecordError, match="takes lists of bytes"):
+            await producer.send_pairs(topic, ["k"], [b"a"])  # type: ignore[list-item]
+        with pytest.raises(InvalidRecordError, match="as many keys as values, not 1 and 2"):
+            await producer.send_pairs(topic, [b"k"], [b"a", b"b"])
+        assert (await (await producer.send(topic, b"first"))).offset == 0
+
+
 async def test_batches_leave_when_they_have_lingered(any_broker: Broker, new_topic: NewTopicName) -> None:
     topic = await new_topic()
     async with Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=50) as producer:

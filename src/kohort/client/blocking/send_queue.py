@@ -12,6 +12,7 @@ from kohort.client.produce import (
     Failure,
     ProducerCore,
     RecordMetadata,
+    delivery_of,
     unwatch_unclosed,
     watch_unclosed,
 )
@@ -37,7 +38,7 @@ class PendingDelivery:
     def of(cls, record: BatchedRecord) -> "PendingDelivery":
         """Return the result of a record that is in a batch."""
         pending = cls()
-        pending.delivery = Delivery.of(record)
+        pending.delivery = delivery_of(record)
         return pending
 
     def done(self) -> bool:
@@ -202,7 +203,7 @@ class SendQueue:
                 try:
                     with lock:
                         queued = append(topic, value, key, timestamp, headers, partition, size)
-                    pending.delivery = Delivery.of(queued)
+                    pending.delivery = delivery_of(queued)
                     if pending.calls is not None:
                         pending.settle()
                 except BufferFullError:

@@ -1,6 +1,6 @@
 """Producer: batches, partitioning, sending and deliveries."""
 
-from kohort.client.produce.batches import Batch, BatchedRecord, Delivery, RecordMetadata
+from kohort.client.produce.batches import Batch, BatchedRecord, Delivery, RecordMetadata, delivery_of
 from kohort.client.produce.failed_deliveries import Failure
 from kohort.client.produce.interceptors import ProducerInterceptor, ProducerRecord, SendInterception
 from kohort.client.produce.key_hashes import murmur2
@@ -27,6 +27,7 @@ __all__ = [
     "Serializer",
     "check_partition",
     "check_timestamp",
+    "delivery_of",
     "finish_abandoned",
     "murmur2",
     "producer_options",

@@ -105,14 +105,24 @@ class Accumulator:
             raise
         return index
 
-    def append_values(self, queue: PartitionQueue, timestamp: Millis, values: Sequence[bytes], size: int) -> Delivery:
-        """Add records that have only a value to one batch, and return the delivery of the last one.
+    def append_many(
+        self,
+        queue: PartitionQueue,
+        timestamp: Millis,
+        keys: Sequence[bytes] | None,
+        values: Sequence[bytes],
+        size: int,
+    ) -> Delivery:
+        """Add records without headers to one batch, and return the delivery of the last one.
 
-        Raises as `append` does if they do not fit.
+        They have no keys if `keys` is None. Raises as `append` does if they do not fit.
         """
         batch = self._batch_with_room(queue, size)
         builder = batch.builder
-        builder.append_values(timestamp, values)
+        if keys is None:
+            builder.append_values(timestamp, values)
+        else:
+            builder.append_pairs(timestamp, keys, values)
         self._grown(queue, batch, size, size // len(values))
         return Delivery(batch, builder.count - 1)
 

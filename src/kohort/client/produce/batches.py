@@ -181,11 +181,6 @@ class Delivery(BatchedRecord):
 
     __slots__ = ()
 
-    @classmethod
-    def of(cls, record: BatchedRecord) -> "Delivery":
-        """Return the delivery of a record."""
-        return cls(record._batch, record._index)
-
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self._batch.done.done():
             with suppress(KohortError):  # `result` raises it
@@ -199,6 +194,11 @@ class Delivery(BatchedRecord):
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
         """Call `callback` with this delivery in the event loop once the record is written or has failed."""
         self._batch.done.add_done_callback(lambda _: callback(self))
+
+
+def delivery_of(record: BatchedRecord) -> Delivery:
+    """Return a record's delivery for the event loop."""
+    return Delivery(record._batch, record._index)
 
 
 class PartitionQueue:

@@ -107,6 +107,8 @@ class Partitioner:
             return self._by_function(rule, key)
         if rule.hash is None or (key == b"" and not rule.hashes_empty):
             return self.choose(None, size)
+        if self.count == 1:
+            return 0
         if len(self._by_key) >= _CACHED_KEYS:
             self._by_key.clear()
         data = key or b""

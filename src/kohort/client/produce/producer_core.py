@@ -102,14 +102,29 @@ class ProducerCore:
 
     def append_values(self, topic: str, values: Sequence[bytes], partition: int | None, size: int) -> Delivery:
         """Queue records that have only a value, of `size` bytes in total, as `append` does. They share a partition."""
-        known = self.topics.known.get(topic)
+        known = self._known.get(topic)
         if known is None:
             raise BufferFullError(f"the partitions of {topic} are not known yet: await ready({topic!r}) first.")
         if partition is None:
             partition = known.partitioner.choose(None, size)
         else:
             partition = check_partition(topic, partition, known.partitioner.count)
-        return self._gathered.append_values(known.queues[partition], time_ns() // 1_000_000, values, size)
+        return self._gathered.append_many(known.queues[partition], time_ns() // 1_000_000, None, values, size)
+
+    def append_pairs(
+        self, topic: str, keys: Sequence[bytes], values: Sequence[bytes], partition: int, size: int
+    ) -> Delivery:
+        """Queue records to a partition, as `append_values` does. The topic must be known."""
+        queue = self._known[topic].queues[partition]
+        return self._gathered.append_many(queue, time_ns() // 1_000_000, keys, values, size)
+
+    def place_keys(self, topic: str, keys: Sequence[bytes]) -> dict[int, list[int]]:
+        """Return the indexes of the keys by partition, in their order. The topic must be known."""
+        partitioner = self._known[topic].partitioner
+        placed: dict[int, list[int]] = {}
+        for index, key in enumerate(keys):
+            placed.setdefault(partitioner.choose(key, 0), []).append(index)
+        return placed
 
     def check_size(self, size: int) -> None:
         """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""

@@ -157,10 +157,12 @@ class BatchBuilder:
         elif nulls:
             self.append_values(timestamp, values)  # type: ignore[arg-type]  # none is None
         else:
-            self._append_pairs(timestamp, keys, values)  # type: ignore[arg-type]  # none is None
+            self.append_pairs(timestamp, keys, values)  # type: ignore[arg-type]  # none is None
 
-    def _append_pairs(self, timestamp: Millis, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+    def append_pairs(self, timestamp: Millis, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add records with these keys and values, as `append_values` does."""
+        if self._deferred_values:
+            self._pack_deferred()
         if not self.count:
             self._base_timestamp = timestamp
         first = self._last_offset + 1 - self._base_offset if self.count else 0
