@@ -130,6 +130,11 @@ class MemberSlowCallback(_MemberStep):
 
 
 @dataclass(frozen=True, slots=True)
+class MemberExpire(_MemberStep):
+    """Remove the member as if its session had expired, as the test kit does; its process lives."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemberRejectPassword(_MemberOutage):
     """Let the brokers reject the member's password for a time."""
 
@@ -411,6 +416,7 @@ MemberStep: TypeAlias = (
     MemberStart | MemberLeave | MemberSwitchProtocol | MemberKill | MemberPowerOff | MemberSuspend
     | MemberResetConnections | MemberDisconnect | MemberBlockIncoming | MemberBlockOutgoing | MemberSubscribe
     | MemberSetWeight | MemberStopPolling | MemberSlowCallback | MemberRejectPassword | MemberLoseRight
+    | MemberExpire
 )  # fmt: skip
 BrokerStep: TypeAlias = BrokerKill | BrokerPowerOff | BrokerTerminate | BrokerSuspend | BrokerDisconnectDatabase
 EnvironmentStep: TypeAlias = (
@@ -443,7 +449,7 @@ _KINDS: tuple[type[Step], ...] = (
     TopicGrow, MemberKill, MemberLeave, MemberBlockOutgoing, MemberStopPolling, Produce, PartitionReassign,
     GroupRemoveMembers, MemberResetConnections, NetworkSlow, DiskBitFlipInRecords, MemberStart, MemberSuspend,
     SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight, MemberRejectPassword,
-    MemberLoseRight, BrokersSkipTime,
+    MemberLoseRight, BrokersSkipTime, MemberExpire,
 )  # fmt: skip
 """All kinds of steps. Steps at the same time are in this order, which is part of what a seed means."""
 assert set(_KINDS) == set(get_args(Step))

@@ -1,4 +1,5 @@
-"""Jumps of the brokers' clocks, as the test kit lets them: whoever lives does not expire by them (S22)."""
+"""Controls of the test kit: jumps of the brokers' clocks, by which no member expires that lives (S22), and members that
+are expired although they live."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from kohort.coordinator.classic import ClassicGroup
 from kohort.coordinator.consumer import ConsumerGroup
 from kohort.model import Millis
-from kohort.sim.processes import SimulatedBroker, WorldState
+from kohort.sim.processes import Application, SimulatedBroker, WorldState
 from kohort.sim.violation import Violation
 from kohort.testing import MemberKey, skip_time
 
@@ -26,6 +27,18 @@ def let_time_jump(world: WorldState, seconds: float) -> bool:
         assert loop is not None
         loop.call_soon(partial(_jump, world, broker, by))
     return bool(brokers.running)
+
+
+def expire_member(world: WorldState, application: Application) -> bool:
+    """Let the coordinator remove a member that lives; return False if none does."""
+    group_id, membership = application.settings.group, application.membership
+    for number, broker in world.brokers.running.items():
+        process, shard = world.brokers.processes[number], broker.groups.shard(group_id)
+        if membership is not None and process.runs and shard.has_member(group_id, membership.member_id):
+            assert process.loop is not None
+            process.loop.call_soon(partial(shard.expire_member, group_id, membership.member_id))
+            return True
+    return False
 
 
 def _jump(world: WorldState, broker: SimulatedBroker, by: Millis) -> None:

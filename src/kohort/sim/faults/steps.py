@@ -12,7 +12,7 @@ from kohort.model import TopicPartition
 from kohort.sim.environment import Blocked, Database, FilesDisk
 from kohort.sim.faults.bad_clients import send_all_bad_requests, send_bad_request
 from kohort.sim.faults.leader_moves import move_leader
-from kohort.sim.faults.skipped_time import let_time_jump
+from kohort.sim.faults.skipped_time import expire_member, let_time_jump
 from kohort.sim.processes import LEASE, Application, KillableAdmin, WorldState
 from kohort.sim.steps import (
     BrokerClockJump,
@@ -36,6 +36,7 @@ from kohort.sim.steps import (
     MemberBlockIncoming,
     MemberBlockOutgoing,
     MemberDisconnect,
+    MemberExpire,
     MemberKill,
     MemberLeave,
     MemberLoseRight,
@@ -160,6 +161,8 @@ def _change_member(world: WorldState, step: MemberStep) -> bool:
         case MemberLoseRight():
             security, right = world.security, step.right
             return security is not None and security.lose(process.name, right, step.topic, step.seconds)
+        case MemberExpire():
+            return expire_member(world, application)
         case MemberSlowCallback():
             application.settings.callback = step.milliseconds
         case _:

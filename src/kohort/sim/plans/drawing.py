@@ -40,6 +40,7 @@ from kohort.sim.steps import (
     MemberBlockIncoming,
     MemberBlockOutgoing,
     MemberDisconnect,
+    MemberExpire,
     MemberKill,
     MemberLeave,
     MemberPowerOff,
@@ -286,10 +287,15 @@ def _add_disconnections(plan: Plan, rng: Random) -> None:
 
 
 def _add_skipped_time(plan: Plan, rng: Random) -> None:
-    """Add jumps of the brokers' clocks, of which some are longer than all sessions and rebalance timeouts."""
+    """Add jumps of the brokers' clocks, and members that are expired.
+
+    Some jumps are longer than all sessions and rebalance timeouts.
+    """
     for _ in range(rng.choice([2, 5, 12])):
         at, seconds = rng.uniform(0.0, plan.seconds), rng.choice([1.0, 10.0, 45.0, 600.0])
         plan.steps.append(BrokersSkipTime(round(at, 3), seconds))
+    for _ in range(rng.choice([0, 2, 5])):
+        plan.steps.append(MemberExpire(round(rng.uniform(0.0, plan.seconds), 3), rng.randrange(len(plan.members))))
     sort(plan.steps)
 
 
