@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Unpack
 
 from kohort.broker import BrokerOptions
@@ -23,10 +24,12 @@ class Seen(list[Event]):
 
 
 @asynccontextmanager
-async def tapped(settings: dict[str, str] | None = None) -> AsyncIterator[tuple[TappedBroker, Seen]]:
-    """Start a broker with one topic of two partitions."""
+async def tapped(
+    settings: dict[str, str] | None = None, data: Path | None = None
+) -> AsyncIterator[tuple[TappedBroker, Seen]]:
+    """Start a broker with one topic of two partitions, in memory unless a directory is given."""
     seen = Seen()
-    options = BrokerOptions(port=0, settings={**QUICK, **(settings or {})})
+    options = BrokerOptions(port=0, data=data, settings={**QUICK, **(settings or {})})
     async with TappedBroker(options, observers=[seen.append]) as broker:
         broker.topics.create("orders", 2)
         started = [event.partition for event in seen.of(CoordinatorStarted)]

@@ -2,12 +2,15 @@
 
 import asyncio
 import struct
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from kohort.broker.apis import SERVED
 from kohort.broker.clock import now_ms
 from kohort.errors import ErrorCode, KohortError
+from kohort.log import FileSlice
 from kohort.security import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from kohort.testing import (
     AnswerLost,
@@ -20,7 +23,7 @@ from kohort.testing import (
 )
 from kohort.testing.rules import rule_of
 from kohort.wire.api import APIS
-from kohort.wire.batches import Record, encode_batch
+from kohort.wire.batches import Record, decode_records, encode_batch
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_heartbeat import (
@@ -86,18 +89,18 @@ async def committed(peer: Peer) -> list[int]:
     return [partition.committed_offset for partition in answer.groups[0].topics[0].partitions]
 
 
-def batch(*partitions: int, acks: int = -1) -> ProduceRequest:
+def batch(*partitions: int, acks: int = -1, value: bytes = b"value") -> ProduceRequest:
     """One record for each of these partitions."""
-    record = Record(0, now_ms(), None, b"value", ())
+    record = Record(0, now_ms(), None, value, ())
     data = [PartitionProduceData(index=index, records=bytes(encode_batch([record]))) for index in partitions]
     return ProduceRequest(
         acks=acks, timeout_ms=1_000, topic_data=[TopicProduceData(name="orders", partition_data=data)]
     )
 
 
-async def produces(peer: Peer, *partitions: int) -> list[tuple[int, int]]:
+async def produces(peer: Peer, *partitions: int, value: bytes = b"value") -> list[tuple[int, int]]:
     """Produce, and return error and offset for each partition."""
-    answer = await peer.ask(batch(*partitions), 9, ProduceResponse)
+    answer = await peer.ask(batch(*partitions, value=value), 9, ProduceResponse)
     return [(p.error_code, p.base_offset) for p in answer.responses[0].partition_responses]
 
 
@@ -496,13 +499,22 @@ async def test_an_answer_is_cut_and_nothing_follows_it(size: int | None) -> None
         assert seen.of(AnswerLost)[0].reason == "a fault cut the answer"
 
 
-async def test_a_fetch_of_records_in_files_is_cut() -> None:
-    async with tapped() as (broker, _), talking_to(broker) as peer:
-        await produces(peer, 0)
-        add(broker, keys="Fetch", cut=30)
-        place = FetchPartition(partition=0, partition_max_bytes=1_000)
-        peer.send(FetchRequest(session_epoch=-1, topics=[FetchTopic(topic="orders", partitions=[place])]), 12)
-        assert len(await peer.reader.read()) == 30
+async def test_records_in_files_are_cut_or_fail_like_others(tmp_path: Path) -> None:
+    async with tapped(data=tmp_path / "data") as (broker, seen):
+        wanted = [FetchPartition(partition=index, partition_max_bytes=1_000_000) for index in range(2)]
+        request = FetchRequest(session_epoch=-1, topics=[FetchTopic(topic="orders", partitions=wanted)])
+        async with talking_to(broker) as peer:
+            await produces(peer, 0, 1, value=bytes(300_000))
+            add(broker, keys="Fetch", partitions=0, error="NOT_LEADER_OR_FOLLOWER")
+            answer = await peer.ask(request, 12, FetchResponse)
+            first, second = answer.responses[0].partitions
+            assert (first.error_code, first.records) == (6, b"")
+            assert second.error_code == 0 and len(cast("bytes", second.records)) > 300_000
+            sent = seen.of(AnswerSent)[-1].response.responses[0].partitions[1].records
+            assert any(isinstance(part, FileSlice) for part in sent)  # not in memory
+            add(broker, keys="Fetch", cut=400_000)
+            peer.send(request, 12)
+            assert len(await peer.reader.read(-1)) == 400_000
 
 
 async def test_a_duplicate_is_handled_twice_and_answered_once() -> None:
@@ -585,6 +597,18 @@ async def test_a_heartbeat_that_the_coordinator_holds_is_answered_for_a_request_
         for _ in range(2):
             assert (await peer.answer(ConsumerGroupHeartbeatResponse)).error_code == 0
         assert (await peer.answer(ListGroupsResponse)).error_code == 0
+
+
+async def test_a_large_batch_that_is_handled_twice_is_stored_twice() -> None:
+    # The broker writes the offset of a large batch into the bytes that it received.
+    async with tapped() as (broker, _), talking_to(broker) as peer:
+        add(broker, keys="Produce", duplicate=True)
+        assert await produces(peer, 0, value=bytes(300_000)) == [(0, 1)]
+        place = FetchPartition(partition=0, partition_max_bytes=1_000_000)
+        request = FetchRequest(session_epoch=-1, topics=[FetchTopic(topic="orders", partitions=[place])])
+        answer = await peer.ask(request, 12, FetchResponse)
+        records = cast("bytes", answer.responses[0].partitions[0].records)
+        assert [record.offset for record in decode_records(records)] == [0, 1]
 
 
 async def test_a_repeated_join_makes_a_member_that_its_client_does_not_know() -> None:
