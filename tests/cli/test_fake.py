@@ -210,6 +210,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_code_1(run: Run) -> None:
         (("-c", "num.partitions"), "--broker-config takes NAME=VALUE"),
         (("-c", "num.partitons=3"), "num.partitions"),
         (("--control=host:port:",), "--control takes HOST:PORT"),
+        (("--memory", "--ports", "0,0"), "--memory is for one broker without --data-dir"),
         (("-l", "loud"), "--log-level"),
         (("--sasl", "plain:alice"), "--sasl number 1 must be MECHANISM:USER:PASSWORD"),
     ],

@@ -95,6 +95,10 @@ def fake(
         Path | None,
         typer.Option("--data-dir", "-d", metavar="DIR", help="Directory that keeps the data. Default: temporary."),
     ] = None,
+    memory: Annotated[
+        bool,
+        typer.Option("--memory", help="Keep the data of one broker in memory: faster, with snapshots, and no AddNode."),
+    ] = False,
     sync: Annotated[
         bool,
         typer.Option("--sync", help="Sync the disk before each answer, as kohort broker does."),
@@ -124,7 +128,7 @@ def fake(
     from kohort.broker import log_to_stderr
 
     options = _read_options(
-        ports, seed_topic, broker_config, as_version, allow_auto_topic_creation, sasl, acls, data_dir, sync
+        ports, seed_topic, broker_config, as_version, allow_auto_topic_creation, sasl, acls, data_dir, sync, memory
     )
     address = None if control is None else _read_address(control)
     log_to_stderr(_LEVELS[log_level])
@@ -235,11 +239,16 @@ def _read_options(
     acls: bool,
     data_dir: Path | None,
     sync: bool,
+    memory: bool,
 ) -> "FakeOptions":
     from kohort.testing.fake import FakeOptions, read_release
 
+    numbers = _read_ports(ports)
+    if memory and (data_dir is not None or len(numbers) > 1):
+        raise ConfigError("--memory is for one broker without --data-dir: give --ports one port.")
     return FakeOptions(
-        ports=_read_ports(ports),
+        ports=numbers,
+        memory=memory,
         data=data_dir,
         sync=sync,
         release=None if as_version is None else read_release(as_version),

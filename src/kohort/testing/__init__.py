@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         AnswerSent,
         ConnectionClosed,
         ConnectionOpened,
-        CoordinatorStarted,
         Event,
         GroupChanged,
         KitActed,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from kohort.testing.group_view import CommitView, GroupView, MemberView
     from kohort.testing.invariants import Checks, Fault, Invariant, Limits, Violation
     from kohort.testing.rules import Rule, Selectors, rule_of
-    from kohort.testing.sequence import SequenceAudit, SequenceNumbers
     from kohort.testing.snapshots import Snapshot
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
@@ -60,7 +58,6 @@ else:
                 "AnswerSent",
                 "ConnectionClosed",
                 "ConnectionOpened",
-                "CoordinatorStarted",
                 "Event",
                 "GroupChanged",
                 "KitActed",
@@ -87,7 +84,6 @@ else:
                 "rule_of",
             ),
             "snapshots": ("Snapshot",),
-            "sequence": ("SequenceAudit", "SequenceNumbers"),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "verdict": ("VerdictError",),
@@ -107,7 +103,6 @@ __all__ = [
     "ConnectionOpened",
     "ControlledClock",
     "Controls",
-    "CoordinatorStarted",
     "DiskFaults",
     "Event",
     "Fault",
@@ -126,8 +121,6 @@ __all__ = [
     "RequestReceived",
     "Rule",
     "Selectors",
-    "SequenceAudit",
-    "SequenceNumbers",
     "Snapshot",
     "TappedBroker",
     "Topic",

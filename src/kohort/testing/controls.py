@@ -318,6 +318,10 @@ class Controls:
 
         return Outage(give_back, ms)
 
+    def removed(self, node_id: int) -> None:
+        """Forget a broker that has left: another one may get its node ID."""
+        self._disks.pop(node_id, None)
+
     def heal_disks(self) -> None:
         """End all faults of disks, so that the brokers can stop."""
         for disk in self._disks.values():

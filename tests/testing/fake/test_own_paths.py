@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +27,9 @@ def cluster() -> FakeCluster:
 
 
 @pytest.fixture
-def ask(cluster: FakeCluster) -> Iterator[Ask]:
+def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
+    """Asks the endpoint of `cluster`, or of the fixture that the test names."""
+    cluster: FakeCluster = request.getfixturevalue(getattr(request, "param", "cluster"))
     server = ControlServer(cluster, "127.0.0.1", 0)
 
     def call(method: str, path: str, status: int = 200, **body: Any) -> Any:
@@ -43,7 +46,13 @@ def ask(cluster: FakeCluster) -> Iterator[Ask]:
     with cluster:
         server.start()
         yield call
+        call("DELETE", "/kohort/invariants")  # what a test does to the brokers may break them
         server.stop()
+
+
+@pytest.fixture
+def in_memory() -> FakeCluster:
+    return FakeCluster(FakeOptions(ports=[0], memory=True, topics={"t": 1}))
 
 
 def join(cluster: FakeCluster, **options: Any) -> Consumer:
@@ -54,7 +63,7 @@ def join(cluster: FakeCluster, **options: Any) -> Consumer:
 def test_every_path_is_listed(ask: Ask) -> None:
     paths = {(each["method"], each["path"]): each["members"] for each in ask("GET", "/kohort")["paths"]}
     assert paths["POST", "/kohort/time/advance"] == {"by": "string", "dead": "[]string"}
-    assert len(paths) == 16
+    assert len(paths) == 23
 
 
 def test_a_session_ends_when_time_is_advanced(cluster: FakeCluster, ask: Ask) -> None:
@@ -129,6 +138,41 @@ def test_coordinators_leaders_and_topics_are_changed(cluster: FakeCluster, ask: 
     assert len(ask("POST", "/call/PartitionInfos", args=["t"])["result"]) == 5
     ask("POST", "/kohort/coordinators/load", group="g", duration="10ms")
     ask("POST", "/kohort/time/scale", rate=2.5)
+
+
+def test_disks_are_slow_full_and_well_again(cluster: FakeCluster, ask: Ask) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("t", b"1", partition=0)
+        producer.flush()
+        began = time.monotonic()
+        ask("POST", "/kohort/disks/slow", sync="500ms")
+        producer.send("t", b"2", partition=0)
+        producer.flush()
+        assert time.monotonic() - began > 0.5
+        ask("POST", "/kohort/disks/fill", node=0, duration="10ms")
+        ask("POST", "/kohort/disks/fail", node=1)
+        assert ask("DELETE", "/kohort/disks") == {"removed": 2}
+        producer.send("t", b"3", partition=0)
+        producer.flush()
+    assert "node 7 not found" in ask("POST", "/kohort/disks/fill", status=400, node=7)["error"]
+
+
+@pytest.mark.parametrize("ask", ["in_memory"], indirect=True)
+def test_a_snapshot_is_restored(in_memory: FakeCluster, ask: Ask) -> None:
+    number = ask("POST", "/kohort/snapshots")["id"]
+    with Producer(bootstrap_servers=in_memory.bootstrap_servers) as producer:
+        producer.send("t", b"1")
+    assert ask("POST", "/call/PartitionInfo", args=["t", "0"])["result"]["HighWatermark"] == 1
+    ask("POST", f"/kohort/snapshots/{number}/restore")
+    assert ask("POST", "/call/PartitionInfo", args=["t", "0"])["result"]["HighWatermark"] == 0
+    assert ask("DELETE", f"/kohort/snapshots/{number}") == {"removed": 1}
+    for gone in (str(number), "x", "9" * 30):
+        told = ask("POST", f"/kohort/snapshots/{gone}/restore", status=404)
+        assert told == {"error": f"no snapshot {gone}"}
+    assert "in memory" in ask("POST", "/call/AddNode", status=400, args=["-1", "0"])["error"]
+    for method in ("ShufflePartitionLeaders", "RehashCoordinators"):
+        assert ask("POST", f"/call/{method}", args=[]) == {"result": None}
+    assert ask("POST", "/call/MoveTopicPartition", args=["t", "0", "0"]) == {"result": None}
 
 
 @pytest.mark.parametrize(

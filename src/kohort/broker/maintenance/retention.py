@@ -7,7 +7,6 @@ from typing import Protocol
 from kohort.broker.clock import Clock
 from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch import WaitingFetches
-from kohort.broker.groups import Timers
 from kohort.broker.logs import Topics, Writer
 from kohort.errors import KohortError
 
@@ -17,7 +16,6 @@ class Dependencies(Protocol):
 
     config: BrokerConfig
     waiting_fetches: WaitingFetches
-    timers: Timers
     topics: Topics
     writer: Writer
     clock: Clock
@@ -31,7 +29,6 @@ class Retention:
 
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
-        self._is_due = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def close(self) -> None:
@@ -56,8 +53,5 @@ class Retention:
 
     async def _run(self) -> None:
         while True:
-            interval = self._broker.config.number("log.retention.check.interval.ms")
-            self._is_due.clear()
-            self._broker.timers.set(self, self._broker.clock.now() + interval, lambda _: self._is_due.set())
-            await self._is_due.wait()
+            await asyncio.sleep(self._broker.config.number("log.retention.check.interval.ms") / 1000)
             await self.apply()

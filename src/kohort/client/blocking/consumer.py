@@ -246,10 +246,7 @@ class Consumer(BlockingClient):
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """See `kohort.Consumer.metrics`. Any thread may call it."""
-        if self._stopped:
-            raise self._refusal()
-        # Not by `_call`, which notes what the thread that uses the consumer waits for.
-        return self._thread.submit(call_in_loop(self._consumer.metrics)).result()
+        return super()._call(call_in_loop(self._consumer.metrics))
 
     def topics(self) -> frozenset[str]:
         """See `kohort.Consumer.topics`."""

@@ -8,19 +8,18 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from kohort.broker import BrokerOptions
 from kohort.broker.config import STANDARD_AUTHORIZER
 from kohort.errors import KohortError
-from kohort.log import ClusterStore
+from kohort.log import ClusterStore, LogStore, MemoryStore
 from kohort.log.cluster import ClusterImage, PartitionId
 from kohort.security import Secret, user_principal
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from kohort.testing.broker import Cluster
-from kohort.testing.events import Observer
 from kohort.testing.releases import served_by, settings_of
 from kohort.testing.taps import TappedBroker
 
@@ -55,6 +54,8 @@ class FakeOptions:
 
     ports: Sequence[int] = DEFAULT_PORTS
     """Port of each broker; 0 takes a free one."""
+    memory: bool = False
+    """Whether the log of the only broker is in memory. Then it has snapshots, and no broker can be added."""
     data: Path | None = None
     sync: bool = False
     """Whether the log is synced to the disk before a request is answered."""
@@ -79,18 +80,22 @@ class FakeCluster(Cluster):
         self._fake = options
 
     def _new_nodes(self) -> list[TappedBroker]:
-        if self._data is None:
+        if self._data is None and not self._fake.memory:
             self._temporary = Path(tempfile.mkdtemp(prefix="kohort-fake-"))
         return [self._new_node(node_id, port) for node_id, port in enumerate(self._fake.ports)]
 
     def _new_node(self, node_id: int, port: int) -> TappedBroker:
-        path = self._data or self._temporary
-        assert path is not None
         settings = dict(self._settings)
         if self._fake.users:
             settings["listeners"] = f"SASL_PLAINTEXT://{HOST}:{port}"
-        options = BrokerOptions(host=HOST, port=port, data=path, shared=True, node_id=node_id, settings=settings)
-        node = TappedBroker(options, ClusterStore(path, node_id, durable=self._fake.sync), self._clock)
+        options = BrokerOptions(host=HOST, port=port, node_id=node_id, settings=settings)
+        store: LogStore = MemoryStore()
+        if not self._fake.memory:
+            path = self._data or self._temporary
+            assert path is not None
+            options = replace(options, data=path, shared=True)
+            store = ClusterStore(path, node_id, durable=self._fake.sync)
+        node = TappedBroker(options, store, self._clock)
         if self._fake.release is not None:
             node.served = served_by(self._fake.release)
         return node
@@ -112,13 +117,6 @@ class FakeCluster(Cluster):
         """The address of each broker, as HOST:PORT."""
         return self._run(lambda: [node.address for node in self.nodes])
 
-    def watch(self, observer: Observer) -> None:
-        """Call `observer` with each event of all brokers, from their start if they have not started."""
-        if self.nodes:
-            self.observe(observer)
-        else:
-            self._observers.append(observer)
-
     # Brokers that come and go
 
     def add_node(self, node_id: int | None = None, port: int = 0) -> tuple[int, int]:
@@ -126,13 +124,15 @@ class FakeCluster(Cluster):
         return self._await(self._add_node(node_id, port))
 
     async def _add_node(self, node_id: int | None, port: int) -> tuple[int, int]:
+        if self._fake.memory:
+            raise KohortError("a broker in memory shares nothing that another one could lead")
         ids = [node.node_id for node in self.nodes]
         if node_id is None:
             node_id = max(ids) + 1
         elif node_id in ids:
             raise KohortError(f"node {node_id} already exists")
         node = self._new_node(node_id, port)
-        node.observers.extend(self._observers)
+        node.observers += [self._verdict.observe, *self._observers]
         node.faults = self._faults
         try:
             await node.start()
@@ -154,6 +154,8 @@ class FakeCluster(Cluster):
         await node.stop()
         for connection in list(node.sockets):
             connection.drop("the broker was removed")
+        assert self._control is not None
+        self._control.removed(node_id)
         await self._settle()
 
     def node_with(self, node_id: int) -> TappedBroker:
@@ -165,7 +167,7 @@ class FakeCluster(Cluster):
 
     def _is_settled(self, topic: str | None) -> bool:
         versions = {node.store.image.version for node in self.nodes if isinstance(node.store, ClusterStore)}
-        return len(versions) == 1 and super()._is_settled(topic)
+        return len(versions) <= 1 and super()._is_settled(topic)
 
     # Changes that take a moment, on the event loop
 
@@ -182,7 +184,8 @@ class FakeCluster(Cluster):
     async def move_leaders(self, leaders: Mapping[PartitionId, int]) -> None:
         """Let these brokers lead these partitions; the brokers have followed on return. Raise OSError."""
         store = self.nodes[0].store
-        assert isinstance(store, ClusterStore)
+        if not isinstance(store, ClusterStore):
+            return  # the only broker leads them all
 
         def move(image: ClusterImage) -> ClusterImage:
             moved = {

@@ -12,6 +12,13 @@
     POST    /kohort/leaders/move           move the leader of a partition
     POST    /kohort/topics/grow            add partitions
     POST    /kohort/topics/recreate        delete a topic and make another one under its name
+    POST    /kohort/disks/slow             let syncs take longer
+    POST    /kohort/disks/fill             let writes fail for want of space
+    POST    /kohort/disks/fail             let writes fail with an I/O error
+    DELETE  /kohort/disks                  let the disks work again
+    POST    /kohort/snapshots              keep the contents of a broker in memory
+    POST    /kohort/snapshots/{id}/restore return to them
+    DELETE  /kohort/snapshots/{id}         forget them
     GET     /kohort/journal                the rebalances of all groups, and their causes
     GET     /kohort/journal/{group}        those of one group
     GET     /kohort/invariants             what the brokers or their clients have violated
@@ -27,8 +34,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from kohort.errors import ConfigError, KafkaError
-from kohort.testing.events import Event
+from kohort.errors import ConfigError, KafkaError, KohortError
+from kohort.testing.controlled import Undoable
 from kohort.testing.fake.cluster import FakeCluster
 from kohort.testing.fake.fault_sets import FaultSets
 from kohort.testing.fake.go_values import (
@@ -46,8 +53,8 @@ from kohort.testing.fake.go_values import (
     quote,
 )
 from kohort.testing.fake.http import Problem, Request, Route, usage
-from kohort.testing.invariants import Checks, Violation
 from kohort.testing.rules import Selectors, rule_of
+from kohort.testing.snapshots import Snapshot
 
 _FAULT: Mapping[str, GoType] = {
     "keys": ListOf(STRING),
@@ -76,6 +83,8 @@ _FAULT: Mapping[str, GoType] = {
     "observe": BOOL,
     "when": STRING,
 }
+_MOST_SNAPSHOTS = 100
+_LONGEST_ID = 18
 _HALF = -1
 """As `cut`: half of the answer."""
 _RULE = Struct("rule", {name: Pointer(kind) for name, kind in _FAULT.items()}, {})
@@ -102,11 +111,13 @@ class OwnPaths:
     def __init__(self, cluster: FakeCluster, faults: FaultSets) -> None:
         self._cluster = cluster
         self._faults = faults
-        self._checks = Checks()
-        self._violations: list[Violation] = []
-        cluster.watch(self._check)
+        self._disks: list[Undoable] = []
+        self._snapshots: dict[int, Snapshot] = {}
+        self._last_snapshot = 0
         duration, group, topic = STRING, STRING, STRING
         maybe = Pointer(INT)
+        outage = _form(node=maybe, duration=Pointer(STRING))
+        slowness = _form(sync=duration, node=maybe, duration=Pointer(STRING))
         self._paths = (
             _Path("GET", "/kohort", None, self._help),
             _Path("POST", "/kohort/time/advance", _form(by=duration, dead=ListOf(STRING)), self._advance),
@@ -120,6 +131,13 @@ class OwnPaths:
             _Path("POST", "/kohort/leaders/move", _form(topic=topic, partition=INT, to=maybe), self._move_leader),
             _Path("POST", "/kohort/topics/grow", _form(topic=topic, partitions=INT), self._grow),
             _Path("POST", "/kohort/topics/recreate", _form(topic=topic, partitions=maybe), self._recreate),
+            _Path("POST", "/kohort/disks/slow", slowness, self._slow_disk),
+            _Path("POST", "/kohort/disks/fill", outage, self._fill_disk),
+            _Path("POST", "/kohort/disks/fail", outage, self._fail_disk),
+            _Path("DELETE", "/kohort/disks", None, self._heal_disks),
+            _Path("POST", "/kohort/snapshots", None, self._take_snapshot),
+            _Path("POST", "/kohort/snapshots/{id}/restore", None, self._restore),
+            _Path("DELETE", "/kohort/snapshots/{id}", None, self._delete_snapshot),
             _Path("GET", "/kohort/journal", None, self._journal),
             _Path("GET", "/kohort/journal/{group}", None, self._journal),
             _Path("GET", "/kohort/invariants", None, self._list_violations),
@@ -216,11 +234,7 @@ class OwnPaths:
         found = [record for record in self._cluster.rebalances if group in (None, record.group_id)]
         return {"rebalances": [json.loads(record.to_json()) for record in found]}
 
-    def _check(self, event: Event) -> None:
-        self._violations += self._checks.observe(event)
-
     def _list_violations(self) -> Any:
-        violations = self._cluster._run(lambda: list(self._violations))
         return {
             "violations": [
                 {
@@ -231,17 +245,63 @@ class OwnPaths:
                     "what": each.what,
                     "why": each.why,
                 }
-                for each in violations
+                for each in self._cluster.violations
             ]
         }
 
     def _forget_violations(self) -> Any:
-        def forget() -> int:
-            count = len(self._violations)
-            self._violations.clear()
-            return count
+        return {"removed": len(self._cluster._take_violations(lambda violation: True))}
 
-        return {"removed": self._cluster._run(forget)}
+    # Disks
+
+    def _slow_disk(self, sync: str, node: int | None, duration: str | None) -> Any:
+        added = _milliseconds("sync", sync)
+        return self._began(lambda ms: self._cluster.slow_disk(added, node_id=node, ms=ms), node, duration)
+
+    def _fill_disk(self, node: int | None, duration: str | None) -> Any:
+        return self._began(lambda ms: self._cluster.fill_disk(node_id=node, ms=ms), node, duration)
+
+    def _fail_disk(self, node: int | None, duration: str | None) -> Any:
+        return self._began(lambda ms: self._cluster.fail_disk(node_id=node, ms=ms), node, duration)
+
+    def _began(self, begin: Callable[[int | None], Undoable], node: int | None, duration: str | None) -> Any:
+        if node is not None:
+            self._cluster._run(lambda: self._cluster.node_with(node))
+        outage = begin(None if duration is None else _milliseconds("duration", duration))
+        if duration is None:
+            self._disks.append(outage)
+        return {}
+
+    def _heal_disks(self) -> Any:
+        outages, self._disks = self._disks, []
+        for outage in outages:
+            outage.undo()
+        return {"removed": len(outages)}
+
+    # Snapshots
+
+    def _take_snapshot(self) -> Any:
+        if len(self._snapshots) >= _MOST_SNAPSHOTS:
+            raise KohortError(f"there are {_MOST_SNAPSHOTS} snapshots: delete one before the next")
+        taken = self._cluster.snapshot()
+        self._last_snapshot += 1
+        self._snapshots[self._last_snapshot] = taken
+        return {"id": self._last_snapshot}
+
+    def _restore(self, number: str) -> Any:
+        self._cluster.restore(self._snapshot(number))
+        return {}
+
+    def _delete_snapshot(self, number: str) -> Any:
+        self._snapshot(number)
+        del self._snapshots[int(number)]
+        return {"removed": 1}
+
+    def _snapshot(self, number: str) -> Snapshot:
+        found = self._snapshots.get(int(number)) if number.isdecimal() and len(number) < _LONGEST_ID else None
+        if found is None:
+            raise Problem(HTTPStatus.NOT_FOUND, f"no snapshot {number}")
+        return found
 
 
 def _serve(path: _Path, request: Request) -> Any:

@@ -123,8 +123,6 @@ class Member:
     """Partitions that it has given up, with the time from which on it may no longer fetch them."""
     ever: set[TopicPartition] = field(default_factory=set)
     """All partitions that it was assigned."""
-    is_known: bool = True
-    """Whether the names of all its topics were known."""
     heard_at: Millis = -1
     heard: RequestReceived | None = None
     broker: int = -1
@@ -208,8 +206,6 @@ class Group:
 
     group_id: str
     broker: int = -1
-    partition: int | None = None
-    """Its partition of `__consumer_offsets`."""
     is_consumer: bool = False
     """Whether it is a group of KIP-848, whose coordinator computes the assignment."""
     protocol_type: str = ""
@@ -222,8 +218,8 @@ class Group:
     generation: int = -1
     """Generation, or group epoch, in the coordinator's log."""
     stored: RecordsAppended | None = None
-    plans: deque[tuple[int, dict[str, bytes], Event]] = field(default_factory=lambda: deque(maxlen=4))
-    """Assignments that leaders computed, with their generation, the latest last."""
+    plan: tuple[int, dict[str, bytes], Event] | None = None
+    """Assignments that the leader computed, with their generation."""
     committed: dict[TopicPartition, Committed] = field(default_factory=dict)
     commits: Recent[int, Asked] = field(default_factory=lambda: Recent(1_000))
     """Commits without an answer, by request id."""
@@ -238,8 +234,8 @@ class Group:
     is_changed: bool = False
     """Whether the dark partitions must be computed anew."""
     run: Run | None = None
-    fenced: Recent[str, deque[tuple[Millis, str, Event]]] = field(default_factory=lambda: Recent(256))
-    """Members of each instance ID that learned that another one replaced them, with the times."""
+    replaced: Recent[str, deque[tuple[Millis, Event]]] = field(default_factory=lambda: Recent(256))
+    """Times at which members of each instance id were replaced."""
     seen: int = 0
     """Number of the last event of this group."""
 
@@ -255,19 +251,12 @@ class Group:
         member = self.members.get(member_id)
         return member if member is not None and member.client.client_id == event.client_id else None
 
-    def forget_log(self) -> None:
-        """Forget the generation and the members in the log: the next coordinator may not find the last records."""
-        self.generation, self.stored = -1, None
-        self.stored_members.clear()
-        self.instance_ids.clear()
-        self.holders.clear()
-
     def coordinator_changed(self) -> None:
-        """Forget what only its coordinator knew: records that no answer acknowledged may be lost with it."""
+        """Forget what only the memory of its coordinator had."""
         self.gone.clear()
         self.run = None
-        self.forget_log()
-        self.fenced.clear()
+        self.plan = None
+        self.replaced.clear()
         for member in self.members.values():
             member.heard = None
             member.told_of_rebalance = 0
