@@ -13,6 +13,7 @@ from kohort import Admin, ConfigError, Consumer, KafkaError, MetricName, Produce
 from kohort.compat.kafka_python import KafkaConsumer, KafkaProducer
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
+from tests.interop.kohort import running_kohort
 
 
 class Found:
@@ -190,3 +191,45 @@ def test_the_adapter_for_kafka_python_answers_by_group_and_name(any_broker: Brok
         assert metric.value() >= 1
     with KafkaConsumer(bootstrap_servers=any_broker.bootstrap, metrics_enabled=False) as consumer:
         assert consumer.metrics() is None
+
+
+_JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
+_SECURED = (
+    "--set",
+    "sasl.enabled.mechanisms=PLAIN",
+    "--set",
+    f"listener.name.sasl_plaintext.plain.sasl.jaas.config={_JAAS}",
+    "--set",
+    "connections.max.reauth.ms=1500",
+)
+
+
+async def test_authentications_are_counted() -> None:
+    login: dict[str, Any] = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+    }
+    with running_kohort(*_SECURED, listen="SASL_PLAINTEXT://127.0.0.1:0") as broker:
+        async with Admin(
+            bootstrap_servers=broker.bootstrap,
+            **login,
+            sasl_plain_password="wonderland",
+        ) as admin:
+            await admin.list_topics()
+            found = Found(admin.metrics())
+            assert found("admin-client-metrics", "successful-authentication-total") == 1
+            assert found("admin-client-metrics", "successful-reauthentication-total") == 0
+            again = "successful-reauthentication-total"
+            await eventually(lambda: Found(admin.metrics())("admin-client-metrics", again) == 1)
+            assert Found(admin.metrics())("admin-client-metrics", "reauthentication-latency-max") >= 0
+        async with Admin(
+            bootstrap_servers=broker.bootstrap,
+            **login,
+            sasl_plain_password="wrong",
+        ) as admin:
+            with pytest.raises(KafkaError):
+                await admin.list_topics()
+            found = Found(admin.metrics())
+            assert found("admin-client-metrics", "failed-authentication-total") == 1
+            assert found("admin-client-metrics", "connection-count") == 0
