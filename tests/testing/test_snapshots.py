@@ -148,3 +148,16 @@ def test_brokers_without_snapshots_say_so() -> None:
             other.restore(snapshot)
     with pytest.raises(KohortError, match="not running"):
         one.restore(snapshot)
+
+
+def test_a_restore_ends_the_load_of_a_coordinator() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        with blocking.Consumer("orders", bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer:
+            until(lambda: not consumer.poll(timeout=0.01) and bool(consumer.assignment), "assigned")
+            consumer.commit({TopicPartition("orders", 0): 0})
+            snapshot = broker.snapshot()
+            consumer.commit({TopicPartition("orders", 0): 0})
+            with broker.load_coordinator("g"):
+                broker.restore(snapshot)
+                until(lambda: commits(consumer), "a member again")
+            until(lambda: commits(consumer), "still a member")

@@ -188,8 +188,11 @@ class Controls:
                 return  # another outage followed
             del self._outages["coordinator", partition]
             await broker.writer.drain()  # a load reads what is settled
-            broker.groups.lead([partition])
-            await self._until(lambda: shard.ready)
+            topic = broker.topics.named(OFFSETS_TOPIC)
+            # A restored snapshot has led it again, or another broker leads it now.
+            if not shard.ready and topic is not None and broker.leadership.leads(topic, partition):
+                broker.groups.lead([partition])
+                await shard.loaded()
 
         shard.resign(code)
         outage = self._outages["coordinator", partition] = Outage(lead_again, ms)

@@ -42,6 +42,8 @@ class Timers:
 
     def postpone(self, keys: Collection[Hashable], by: Millis) -> None:
         """Let the timers of these keys, if they are set, fire later by `by`."""
+        if not keys:
+            return
         heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[1]]
         self._heap = [(at + (by if key in keys else 0), serial, key, fire) for at, serial, key, fire in heap]
         heapq.heapify(self._heap)
