@@ -82,8 +82,8 @@ def test_the_python_of_the_readme_prints_a_record() -> None:
             reader.kill()
 
 
-def test_the_pytest_fixture_of_the_readme_works(tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(block_with("README.md", "python", "import pytest"))
+def test_the_first_test_of_the_readme_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(block_with("README.md", "python", "test_a_group_reads_the_order"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stdout + run.stderr

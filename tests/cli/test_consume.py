@@ -49,7 +49,7 @@ def topic(run: Run, bootstrap: str, name: str) -> str:
         ("--from-beginning -e -p 1", ["1 0"]),
         ("-o beginning -c 2 -p 0", ["0 0", "0 1"]),
         ("-o end -e", []),
-        ("-e", []),
+        ("-e -q", []),
         ("-o 3 -p 0 -e", ["0 3", "0 4"]),
         ("-o -2 -e", ["0 3", "0 4", "1 0"]),
         ("--last 1 -e", ["0 4", "1 0"]),

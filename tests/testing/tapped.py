@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from kohort.broker import BrokerOptions
-from kohort.testing import Event, TappedBroker
+from kohort.testing import CoordinatorStarted, Event, TappedBroker
 from kohort.testing.faults import FaultSet
 from kohort.testing.rules import Selectors, rule_of
 from tests.broker.conftest import QUICK
@@ -32,6 +32,9 @@ async def tapped(
     options = BrokerOptions(port=0, data=data, settings={**QUICK, **(settings or {})})
     async with TappedBroker(options, observers=[seen.append]) as broker:
         broker.topics.create("orders", 2)
+        started = [event.partition for event in seen.of(CoordinatorStarted)]
+        assert started == list(range(len(seen)))
+        seen.clear()
         yield broker, seen
         assert broker.failures == []
 

@@ -22,6 +22,19 @@ def test_an_error_has_many_spellings(given: str | int) -> None:
     assert error_code(given) is ErrorCode.STALE_MEMBER_EPOCH
 
 
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ("NOT_LEADER_FOR_PARTITION", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ("TimeoutException", ErrorCode.REQUEST_TIMED_OUT),
+        ("InvalidTopicException", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_an_error_is_known_by_its_names_elsewhere(given: str, code: ErrorCode) -> None:
+    assert error_code(given) is code
+    assert api_key("AlterPartitionAssignments") is ApiKey.ALTER_PARTITION_REASSIGNMENTS
+
+
 def test_an_error_may_have_a_negative_number() -> None:
     assert error_code("-1") is error_code(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
 

@@ -232,3 +232,21 @@ def test_the_plugin_loads_nothing_for_tests_that_do_not_use_it(pytester: pytest.
     program = "import sys, kohort.testing.plugin; print(sorted(m for m in sys.modules if m.startswith('kohort.')))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert loaded.stdout.strip() == "['kohort.on_demand', 'kohort.testing', 'kohort.testing.plugin']"
+
+
+def test_pytest_imports_the_library_as_any_other_program_does(pytester: pytest.Pytester) -> None:
+    # For an installed distribution with a plugin, pytest marks all of its packages like this module does.
+    pytester.makepyfile(marks="import pytest\n\npytest.register_assert_rewrite('kohort')\n")
+    result = run(
+        pytester,
+        """
+        import sys
+
+        def test_it(kohort):
+            loader = type(sys.modules["kohort.testing.broker"].__loader__)
+            assert loader.__name__ == "SourceFileLoader"
+        """,
+        "-p",
+        "marks",
+    )
+    result.assert_outcomes(passed=1)

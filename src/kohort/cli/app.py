@@ -30,6 +30,7 @@ from kohort.cli import (
     user,
 )
 from kohort.cli.client_options import add_client_options
+from kohort.cli.habits import hint
 from kohort.cli.output import OutputClosed, flush, print_line
 from kohort.cli.running import Refused
 from kohort.errors import KohortError
@@ -97,10 +98,20 @@ def _run(arguments: Sequence[str] | None) -> int:
             return _fail(str(problem), code=1)
         if isinstance(problem, KohortError):
             return _fail(str(problem))
-        return _fail(f"{problem.format_message()} ({_help_of(problem)})".replace("\n", " "))
+        return _fail(f"{_with_hint(problem)} ({_help_of(problem)})".replace("\n", " "))
     if code == 130 and interruption.begun():  # typer's code for any KeyboardInterrupt
         return interruption.exit_code()
     return code if isinstance(code, int) else 0
+
+
+def _with_hint(problem: typer.TyperException) -> str:
+    """Return the message, and what to use instead of an option of another tool."""
+    context, option = getattr(problem, "ctx", None), getattr(problem, "option_name", None)
+    if context is None or option is None:
+        return problem.format_message()
+    names = any(parameter.param_type_name == "argument" for parameter in context.command.params)
+    advice = hint(option, context.command_path, getattr(context.command, "commands", ()), takes_names=names)
+    return f"{problem.format_message()}{f' Instead, {advice}.' if advice else ''}"
 
 
 def _help_of(problem: typer.TyperException) -> str:

@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(r"KOHORT_((?:SSL|SASL|ENABLE_SSL)_\w+|SECURITY_PROTOCOL)")
 _FILE_VARIABLE = "KOHORT_COMMAND_CONFIG"
 
+_PROPERTY_OPTIONS = ("command-property", "consumer-property", "producer-property")
+"""Names of -X in Kafka's scripts."""
+LIBRDKAFKA_NAMES = {
+    "compression.codec": "compression_type",
+    "fetch.message.max.bytes": "max_partition_fetch_bytes",
+    "fetch.wait.max.ms": "fetch_max_wait_ms",
+    "max.in.flight": "max_in_flight_requests_per_connection",
+    "message.max.bytes": "max_request_size",
+    "message.timeout.ms": "delivery_timeout_ms",
+    "queue.buffering.max.ms": "linger_ms",
+    "request.required.acks": "acks",
+    "socket.timeout.ms": "request_timeout_ms",
+    "topic.metadata.refresh.interval.ms": "metadata_max_age_ms",
+}
+"""Names of librdkafka that Java does not have, by the client's names; those of TLS and SASL are the client's."""
+
 _file: ContextVar[str | None] = ContextVar("_file", default=None)
 _pairs: ContextVar[tuple[str, ...]] = ContextVar("_pairs", default=())
 
@@ -41,10 +57,10 @@ def add_client_options(command: Any) -> None:
                 callback=lambda context, parameter, value: _file.set(value),
             ),
             TyperOption(
-                param_decls=["client_option", "-X"],
+                param_decls=["client_option", "-X", *(f"--{name}" for name in _PROPERTY_OPTIONS)],
                 metavar="NAME=VALUE",
                 multiple=True,
-                help="Option of the client.",
+                help="Option of the client, repeatable, also under librdkafka's name.",
                 expose_value=False,
                 callback=lambda context, parameter, value: _pairs.set(tuple(value or ())),
             ),
@@ -64,7 +80,7 @@ def client_options(kind: "type[ClientOptions] | None" = None) -> dict[str, Any]:
     path = _file.get() or os.environ.get(_FILE_VARIABLE)
     variables = normal_names(_variables(), every)
     filed = normal_names({} if path is None else read_properties(path), every)
-    paired = normal_names(read_pairs("-X", _pairs.get()), every)
+    paired = normal_names(_of_librdkafka(read_pairs("-X", _pairs.get())), every)
     if unknown := sorted({*variables, *paired} - every):
         raise ConfigError(f"{unknown[0]} is not an option of the client.")
     for name in sorted(filed.keys() - every):
@@ -72,6 +88,10 @@ def client_options(kind: "type[ClientOptions] | None" = None) -> dict[str, Any]:
     given = {**variables, **filed, **paired}
     known = kind.__dataclass_fields__.keys() - {"bootstrap_servers"}
     return {name: value for name, value in given.items() if name in known}
+
+
+def _of_librdkafka(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {LIBRDKAFKA_NAMES.get(name, name): value for name, value in pairs.items()}
 
 
 def spark_options(servers: str) -> dict[str, str]:

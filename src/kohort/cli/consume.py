@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,7 @@ from kohort.cli.record_format import (
 from kohort.cli.record_json import to_json
 from kohort.cli.record_lines import read_separator
 from kohort.cli.running import admin_client, of_command, run
+from kohort.cli.script_properties import read_printed
 from kohort.cli.times import read_time
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
@@ -174,6 +175,19 @@ def consume(
             show_default=False,
         ),
     ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "--formatter-property",
+            metavar="NAME=VALUE",
+            help="Property of Kafka's console consumer, such as print.key or key.separator; repeatable.",
+        ),
+    ] = None,
+    timeout_ms: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="MS", help="Stop if no record arrives for this time.", show_default=False),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Do not print notes, such as how many records were read.")
     ] = False,
@@ -186,10 +200,23 @@ def consume(
     topic, partition, offset, timestamp, key, value and headers, which kohort produce --json reads:
     bytes that are not UTF-8 are {"base64": "..."}.
     """
+    from kohort.client import ConsumerOptions
+
     servers = bootstrap_servers(bootstrap)
     wanted = _wanted([*(topics or []), *(topic or [])], pattern)
+    given = client_options(ConsumerOptions)
+    group = given.get("group_id") if group is None else group
     part = _range(offset or [], from_beginning, last, from_time, until_time, exit_at_end)
+    if group is None and part.start is None and given.get("auto_offset_reset") == "earliest":
+        part = replace(part, start="beginning")
     _check_group(group, part, partition)
+    printed = read_printed(properties or ())
+    if properties and (as_json or format_):
+        raise ConfigError(f"--property and {'--json' if as_json else '--format'} contradict each other.")
+    show = printed.shown if show is None else show
+    key_separator = printed.separator if key_separator is None and show else key_separator
+    delimiter = printed.delimiter or delimiter
+    null_marker = printed.null if null_marker is None else null_marker
     separator = None if key_separator is None else read_separator("--key-separator", key_separator)
     end = read_separator("--delimiter", delimiter) if delimiter else b""
     marker = "NULL" if null else null_marker
@@ -197,12 +224,12 @@ def consume(
     values_form = None
     if part.until is None and not (as_json or format_ or show or separator):
         values_form = values_format(end, b"" if marker is None else marker.encode(errors="surrogateescape"))
-    reading = _Reading(form, values_form, max_)
+    reading = _Reading(form, values_form, max_, None if timeout_ms is None else timeout_ms / 1000)
 
     async def work() -> None:
         import asyncio
 
-        consumer = _consumer(servers, group, protocol, part)
+        consumer = _consumer(servers, group, protocol, part, given)
         try:
             if group is None:
                 partitions = _chosen(await _partitions(servers, wanted), partition)
@@ -227,6 +254,9 @@ def consume(
     try:
         with nullcontext() if quiet or group is None else _join_notice_on_stderr():
             run(work(), servers)
+        if not (quiet or reading.count) and part.start is None:
+            since = "the committed offsets of the group, or at the end" if group else "the end"
+            print_note(f"read no record: reading starts at {since}; --from-beginning reads all")
     except interruption.Interrupted:  # Ctrl-C is the usual end
         if not quiet:
             print_note(
@@ -264,6 +294,8 @@ class _Reading:
     values_form: ValuesFormatter | None
     """Formatter if nothing but values is printed and nothing is left out."""
     most: int | None
+    timeout: float | None = None
+    """Longest time without a record while there are partitions to read, in seconds."""
     count: int = 0
     """Number of printed records."""
     stops: dict[TopicPartition, int] | None = None
@@ -283,6 +315,9 @@ class _Reading:
     async def read(self, consumer: "Consumer") -> None:
         """Print records until the end, if there is one."""
         wait = _POLL_S if self.stops is None and self.group_ends is None else _POLL_FOR_END_S
+        if self.timeout is not None:
+            wait = min(wait, self.timeout)
+        active = time.monotonic()
         while not self._is_finished(consumer):
             most = _AT_ONCE if self.most is None else min(self.most - self.count, _AT_ONCE)
             count = await (
@@ -293,6 +328,10 @@ class _Reading:
             if count:
                 self.count += count
                 flush()
+            if count or not consumer.assignment:
+                active = time.monotonic()
+            elif self.timeout is not None and time.monotonic() - active >= self.timeout:
+                return
 
     async def _print_records(self, consumer: "Consumer", most: int, wait: float) -> int:
         records: Sequence[ConsumerRecord] = await consumer.poll(most, wait)
@@ -438,11 +477,13 @@ async def _partitions(servers: str, wanted: "list[str] | re.Pattern[str]") -> li
     return [TopicPartition(topic.name, number) for topic in known.values() for number in topic.leaders]
 
 
-def _consumer(servers: str, group: str | None, protocol: GroupProtocol, part: ReadRange) -> "Consumer":
-    from kohort.client import Consumer, ConsumerOptions
+def _consumer(
+    servers: str, group: str | None, protocol: GroupProtocol, part: ReadRange, given: dict[str, Any]
+) -> "Consumer":
+    from kohort.client import Consumer
 
     options: dict[str, Any] = {
         "group_protocol": protocol.value,
         "auto_offset_reset": "earliest" if part.start == "beginning" else "latest",
     }
-    return Consumer(**(of_command(servers) | options | client_options(ConsumerOptions) | {"group_id": group}))
+    return Consumer(**(of_command(servers) | options | given | {"group_id": group}))

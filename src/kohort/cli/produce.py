@@ -16,6 +16,7 @@ from kohort.cli.output import print_note
 from kohort.cli.record_json import UnreadableLine
 from kohort.cli.record_lines import LineFormat, LineSplitter, read_header, read_separator
 from kohort.cli.running import CALL_TIMEOUT_MS, of_command, run
+from kohort.cli.script_properties import read_parsed
 from kohort.cli.times import read_time
 from kohort.errors import ErrorCode, KafkaError, KohortError
 
@@ -104,6 +105,15 @@ def produce(
         str | None,
         typer.Option(metavar="TEXT", help="Write keys and values that are TEXT as null.", show_default=False),
     ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "--reader-property",
+            metavar="NAME=VALUE",
+            help="Property of Kafka's console producer, such as parse.key, key.separator or parse.headers; repeatable.",
+        ),
+    ] = None,
     max_: Annotated[
         int | None, typer.Option("--max", "-c", min=1, metavar="N", help="Stop after N records.", show_default=False)
     ] = None,
@@ -128,6 +138,9 @@ def produce(
     servers = bootstrap_servers(bootstrap)
     topic, files = _topic_and_files(topic, topic_and_files or [])
     split_at = None if delimiter is None else read_separator("--delimiter", delimiter)
+    parsed = read_parsed(properties or ())
+    key_separator = parsed.separator if key_separator is None else key_separator
+    null_marker = parsed.null if null_marker is None else null_marker
     line_format = LineFormat(
         separator=None if key_separator is None else read_separator("--key-separator", key_separator),
         as_json=as_json,
@@ -137,6 +150,7 @@ def produce(
         partition=partition,
         empty_as_null=empty_as_null,
         null_marker=None if null_marker is None else null_marker.encode(errors="surrogateescape"),
+        header_separators=parsed.headers,
     )
     source = _Source(files, split_at, whole_files=bool(files) and not (lines or as_json))
 

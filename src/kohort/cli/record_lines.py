@@ -40,6 +40,17 @@ def read_header(text: str) -> Header:
 
 
 @dataclass(frozen=True, slots=True)
+class HeaderSeparators:
+    """Separators of the headers at the start of a line, with the defaults of Kafka's console producer."""
+
+    end: bytes = b"\t"
+    """Separator between the headers and the rest of the line."""
+    between: bytes = b","
+    of_name: bytes = b":"
+    """Separator between name and value of a header."""
+
+
+@dataclass(frozen=True, slots=True)
 class LineFormat:
     """Meaning of a line, and what every record has unless its line says otherwise."""
 
@@ -54,6 +65,8 @@ class LineFormat:
     """Partition of all records; -1 leaves the choice to the producer even if lines name one."""
     empty_as_null: bool = False
     null_marker: bytes | None = None
+    header_separators: HeaderSeparators | None = None
+    """Separators of the headers at the start of each line; None if lines have no headers."""
 
     @property
     def values_only(self) -> bool:
@@ -76,6 +89,24 @@ class LineFormat:
         return self._completed(from_json(line) if self.as_json else self._split(line))
 
     def _split(self, line: bytes) -> NewRecord:
+        if self.header_separators is not None:
+            headers, rest = self._headers(line, self.header_separators)
+            return self._split_key(rest)._replace(headers=headers)
+        return self._split_key(line)
+
+    def _headers(self, line: bytes, by: HeaderSeparators) -> tuple[tuple[Header, ...], bytes]:
+        text, found, rest = line.partition(by.end)
+        if not found:
+            raise UnreadableLine(f"has no {by.end.decode(errors='replace')!r} after its headers")
+        headers: list[Header] = []
+        for header in text.split(by.between) if text and text != self.null_marker else ():
+            name, found, value = header.partition(by.of_name)
+            if not found:
+                raise UnreadableLine(f"has a header without {by.of_name.decode(errors='replace')!r}")
+            headers.append((name.decode(errors="replace"), self._content(value)))
+        return tuple(headers), rest
+
+    def _split_key(self, line: bytes) -> NewRecord:
         if self.separator is None:
             return NewRecord(self._content(line))
         key, found, value = line.partition(self.separator)

@@ -69,7 +69,9 @@ def create_topic(
         ),
     ] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Topic config; repeatable.")] = None,
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="Do not fail if the topic exists.")] = False,
+    if_missing: Annotated[
+        bool, typer.Option("--if-missing", "--if-not-exists", help="Do not fail if the topic exists.")
+    ] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Create topics."""
@@ -107,9 +109,9 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
         return
     for topic in described:
         records = sum(partition["end"] - partition["start"] for partition in topic["partitions"])
-        print_line(
-            f"{topic['name']}: {len(topic['partitions'])} partitions, {records:,} records, id {topic['topic_id']}"
-        )
+        partitions = len(topic["partitions"])
+        counts = f"{partitions} partition{'' if partitions == 1 else 's'}, {records:,} records"
+        print_line(f"{topic['name']}: {counts}, id {topic['topic_id']}")
         header = ("partition", "leader", "replicas", "isr", "start", "end")
         columns(header, [_row(partition, header) for partition in topic["partitions"]])
 

@@ -43,8 +43,14 @@ th, td { text-align: right; padding: .25em .6em; border-bottom: 1px solid #eee }
 th { vertical-align: bottom } .wide { overflow-x: auto } dt { font-weight: 600; margin-top: .5em }
 th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tr.first td { border-top: 1px solid #999 }
 .missed { color: #C0392B } .reached { color: #228833 }
-figure { margin: 1em 0 } figcaption { color: #666; font-size: 12.5px } img { max-width: 100% }
+td { white-space: nowrap } figure { margin: 1em 0; overflow-x: auto }
+figcaption { color: #666; font-size: 12.5px } img { max-width: 100%; min-width: 44em; background: #fff }
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark } body { background: #1b1b1b; color: #ddd } figcaption { color: #aaa }
+  th, td { border-color: #3a3a3a } th { border-color: #777 } .missed { color: #ff8a7a } .reached { color: #7ad08a }
+}
 """
+_VIEWPORT = '<meta name=viewport content="width=device-width, initial-scale=1">'
 _LIMITS = """
 <h2>What does not get faster</h2><ul>
 <li>The start of a process: a JVM needs half a second or more until its first request. This time is in
@@ -90,7 +96,8 @@ def write_report(outcomes: Sequence[Outcome], path: Path) -> None:
     ]
     head = f"<h1>What rebalances cost</h1><p>{_machine()}</p>{_goals(ordered)}"
     body = f"{head}{''.join(sections)}{_explanations(summarise(ordered))}{_LIMITS}"
-    page = f"<!doctype html><html lang=en><meta charset=utf-8><title>kohort lab</title><style>{_STYLE}</style>{body}"
+    head = f"<meta charset=utf-8>{_VIEWPORT}<title>kohort lab</title><style>{_STYLE}</style>"
+    page = f"<!doctype html><html lang=en>{head}{body}"
     path.write_text(f"{page}</html>\n", encoding="utf-8")
 
 

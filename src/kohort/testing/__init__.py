@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AnswerSent,
         ConnectionClosed,
         ConnectionOpened,
+        CoordinatorStarted,
         Event,
         GroupChanged,
         KitActed,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kohort.testing.group_view import CommitView, GroupView, MemberView
     from kohort.testing.invariants import Checks, Fault, Invariant, Limits, Violation
     from kohort.testing.rules import Rule, Selectors, rule_of
+    from kohort.testing.sequence import SequenceAudit, SequenceNumbers
     from kohort.testing.snapshots import Snapshot
     from kohort.testing.taps import TappedBroker
     from kohort.testing.topic import Topic
@@ -58,6 +60,7 @@ else:
                 "AnswerSent",
                 "ConnectionClosed",
                 "ConnectionOpened",
+                "CoordinatorStarted",
                 "Event",
                 "GroupChanged",
                 "KitActed",
@@ -84,6 +87,7 @@ else:
                 "rule_of",
             ),
             "snapshots": ("Snapshot",),
+            "sequence": ("SequenceAudit", "SequenceNumbers"),
             "taps": ("TappedBroker",),
             "topic": ("Topic",),
             "verdict": ("VerdictError",),
@@ -103,6 +107,7 @@ __all__ = [
     "ConnectionOpened",
     "ControlledClock",
     "Controls",
+    "CoordinatorStarted",
     "DiskFaults",
     "Event",
     "Fault",
@@ -121,6 +126,8 @@ __all__ = [
     "RequestReceived",
     "Rule",
     "Selectors",
+    "SequenceAudit",
+    "SequenceNumbers",
     "Snapshot",
     "TappedBroker",
     "Topic",

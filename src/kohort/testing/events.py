@@ -70,6 +70,18 @@ class AnswerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorStarted:
+    """A coordinator of a partition of `__consumer_offsets` begins, from what its log has.
+
+    What an earlier coordinator appended, and acknowledged to nobody, may be lost.
+    """
+
+    at: Millis
+    broker: int
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsAppended:
     """Records that a coordinator appended to its partition of `__consumer_offsets`."""
 
@@ -109,6 +121,7 @@ Event = (
     | RequestReceived
     | AnswerSent
     | AnswerLost
+    | CoordinatorStarted
     | RecordsAppended
     | GroupChanged
     | KitActed

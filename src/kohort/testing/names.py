@@ -6,15 +6,28 @@ from collections.abc import Mapping
 from kohort.errors import ConfigError, ErrorCode
 from kohort.wire.messages.api_key import ApiKey
 
+_OTHER_ERRORS = {
+    "CORRUPT_RECORD": ErrorCode.CORRUPT_MESSAGE,
+    "GROUP_COORDINATOR_NOT_AVAILABLE": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "GROUP_LOAD_IN_PROGRESS": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    "INVALID_TOPIC": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    "NOT_COORDINATOR_FOR_GROUP": ErrorCode.NOT_COORDINATOR,
+    "NOT_LEADER_FOR_PARTITION": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    "RECORD_TOO_LARGE": ErrorCode.MESSAGE_TOO_LARGE,
+    "TIMEOUT": ErrorCode.REQUEST_TIMED_OUT,
+}
+"""Names of older versions, and of Java's exceptions where these differ."""
+_OTHER_APIS = {"ALTER_PARTITION_ASSIGNMENTS": ApiKey.ALTER_PARTITION_REASSIGNMENTS}  # the name in kcl
+
 
 def api_key(given: str | int) -> ApiKey:
     """Return the API of that name or number. Raise ConfigError."""
-    return ApiKey(_found("request", given, {key.name: key for key in ApiKey}, "request"))
+    return ApiKey(_found("request", given, {key.name: key for key in ApiKey} | _OTHER_APIS, "request"))
 
 
 def error_code(given: str | int) -> ErrorCode:
     """Return the error of that name or number. Raise ConfigError."""
-    code = ErrorCode(_found("error", given, {code.name: code for code in ErrorCode}, "exception"))
+    code = ErrorCode(_found("error", given, {code.name: code for code in ErrorCode} | _OTHER_ERRORS, "exception"))
     if code is ErrorCode.NONE:
         raise ConfigError("NONE is not an error: choose an error code, such as UNKNOWN_SERVER_ERROR.")
     return code

@@ -27,7 +27,8 @@ _REBALANCES = "kohort_rebalances"
 _workspaces = pytest.StashKey[list[Any]]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    _import_as_usual(pluginmanager)
     group = parser.getgroup("kohort", "Kafka brokers for tests")
     group.addoption(
         "--kohort-listen",
@@ -41,6 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
+
+
+def _import_as_usual(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Keep pytest from compiling the assertions of this distribution anew.
+
+    It does so for all packages of a distribution that has a plugin. That takes seconds where compiled modules cannot be
+    kept, as in a fresh container.
+    """
+    marked = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked -= {"kohort", "pyspark_kohort"}
 
 
 # Fixtures

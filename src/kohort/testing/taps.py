@@ -35,7 +35,7 @@ from kohort.broker.net import (
     Served,
     Sockets,
 )
-from kohort.coordinator import Record
+from kohort.coordinator import GroupShard, Record
 from kohort.errors import ErrorCode
 from kohort.group_events import GroupEvent
 from kohort.log import FileSlice, LogStore
@@ -46,6 +46,7 @@ from kohort.testing.events import (
     AnswerSent,
     ConnectionClosed,
     ConnectionOpened,
+    CoordinatorStarted,
     Event,
     GroupChanged,
     KitActed,
@@ -547,3 +548,7 @@ class TappedBroker(Broker):
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         return TappedDispatch(self).handle
+
+    def new_group_shard(self, partition: int) -> GroupShard:
+        self.emit(CoordinatorStarted(self.now(), self.node_id, partition))
+        return super().new_group_shard(partition)

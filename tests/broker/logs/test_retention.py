@@ -10,6 +10,7 @@ from kohort.log import PartitionLog
 from kohort.wire.batches import Record, encode_batch
 from tests.broker.conftest import MakeBroker
 from tests.broker.peer import until
+from tests.broker.virtual import VirtualBroker
 
 OLD = 1_600_000_000_000
 SOON = {"log.retention.check.interval.ms": "20"}
@@ -65,3 +66,13 @@ async def test_a_retention_time_changed_at_run_time_applies(start_broker: MakeBr
     log = await fill(broker, "orders")
     broker.change_config(Source.BROKER, {"log.retention.ms": "60000"})
     await until(lambda: log.start_offset == 10)
+
+
+def test_the_interval_of_checks_follows_the_clock_of_the_brokers_timers() -> None:
+    world = VirtualBroker({"log.retention.ms": "60000", "log.retention.check.interval.ms": "300000"})
+    log = world.play(fill(world.broker, "orders"))
+    world.let_pass(299)
+    assert log.start_offset == 0
+    world.let_pass(2)
+    assert log.start_offset == 10
+    world.play(world.broker.stop())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, ConfigError, Consumer, KafkaError, MetricName, Producer, TopicPartition, blocking
+from kohort import Admin, ClosedError, ConfigError, Consumer, KafkaError, MetricName, Producer, TopicPartition, blocking
 from kohort.compat.kafka_python import KafkaConsumer, KafkaProducer
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
@@ -163,12 +163,28 @@ def test_two_names_are_equal_without_their_descriptions() -> None:
     assert one != MetricName("n", "g", "one", {"client-id": "d"})
 
 
-async def test_the_metrics_of_a_blocking_client_can_be_read_by_any_thread(any_broker: Broker) -> None:
-    def work() -> set[str]:
-        with blocking.Consumer("no-such-topic", bootstrap_servers=any_broker.bootstrap, group_id="g") as consumer:
-            return {name.group for name in consumer.metrics()}
+async def test_any_thread_can_read_the_metrics_while_another_one_polls(
+    any_broker: Broker, new_topic: NewTopicName
+) -> None:
+    topic = await new_topic()
 
-    assert "consumer-metrics" in await asyncio.to_thread(work)
+    def poll(consumer: blocking.Consumer) -> int:
+        read = 0
+        while not read:
+            read = len(consumer.poll(timeout=30.0))
+        return read
+
+    with blocking.Consumer(topic, bootstrap_servers=any_broker.bootstrap, auto_offset_reset="earliest") as consumer:
+        polling = asyncio.create_task(asyncio.to_thread(poll, consumer))
+        found = Found(await asyncio.to_thread(consumer.metrics))
+        while found("consumer-metrics", "last-poll-seconds-ago") < 0:
+            found = Found(await asyncio.to_thread(consumer.metrics))
+        assert not polling.done()
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+            await producer.send(topic, b"x")
+        assert await polling == 1
+    with pytest.raises(ClosedError):
+        consumer.metrics()
 
 
 def test_the_adapter_for_kafka_python_answers_by_group_and_name(any_broker: Broker, fresh: str) -> None:

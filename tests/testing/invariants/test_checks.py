@@ -6,7 +6,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
-from kohort.testing import AnswerSent, RequestReceived
+from kohort.testing import AnswerSent, CoordinatorStarted, RequestReceived
 from kohort.testing.invariants import Fault, Invariant
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from tests.testing.invariants.stream import GROUP, Stream, tp
@@ -65,7 +65,7 @@ def test_a_coordinator_that_forgot_a_removal_may_accept_the_member_again() -> No
     a.joins("a-1", 1)
     a.fetches(0, 10)
     stream.gone("a-1", Cause.REBALANCE_TIMEOUT)
-    stream.checks.coordinators_changed()
+    stream.feed(CoordinatorStarted(stream.at, 1, 0))
     a.commits(5, "a-1", 1)
     assert stream.broken() == []
 

@@ -5,7 +5,7 @@ from kohort.errors import ErrorCode
 from kohort.group_events import Cause
 from kohort.model import TopicPartition
 from kohort.testing.invariants import Invariant, Limits
-from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.offset_commit import (
@@ -16,7 +16,8 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tests.testing.invariants.stream import SESSION_MS, Stream, tp
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.testing.invariants.stream import SESSION_MS, Stream, assigned, tp
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 ILLEGAL = ErrorCode.ILLEGAL_GENERATION
@@ -50,6 +51,36 @@ def test_a_leader_that_assigns_a_partition_twice_is_found() -> None:
     a.joins("a-1", 1)
     a.syncs("a-1", 1, tp(0), plan={"a-1": [tp(0)], "b-1": [tp(0)]})
     assert stream.broken() == [(Invariant.ONE_OWNER, "client")]
+
+
+def generation(number: int, **owned: TopicPartition) -> Record:
+    members = [MemberMetadata(member_id=name, assignment=assigned(place)) for name, place in owned.items()]
+    return Record(
+        GroupMetadataKey(group="g"),
+        GroupMetadataValue(generation=number, protocol_type="consumer", members=members),
+    )
+
+
+def test_a_stored_generation_with_two_owners_is_the_fault_of_who_computed_it() -> None:
+    stream = Stream()
+    stream.stores(generation(1, a=tp(0), b=tp(0)))
+    assert stream.broken() == [(Invariant.ONE_OWNER, "undecided")]
+    for second, fault in ((tp(0), "client"), (tp(1), "broker")):
+        stream = Stream()
+        leader = stream.peer()
+        leader.joins("a", 1, leader="a")
+        request = SyncGroupRequest(
+            group_id="g",
+            generation_id=1,
+            member_id="a",
+            assignments=[
+                SyncGroupRequestAssignment(member_id="a", assignment=assigned(tp(0))),
+                SyncGroupRequestAssignment(member_id="b", assignment=assigned(second)),
+            ],
+        )
+        leader.sends(request)
+        stream.stores(generation(1, a=tp(0), b=tp(0)))
+        assert stream.broken() == [(Invariant.ONE_OWNER, fault)]
 
 
 def test_a_coordinator_that_changes_an_assignment_is_found() -> None:
@@ -311,26 +342,26 @@ def test_a_client_that_died_while_another_reads_is_not_blamed() -> None:
     assert stream.broken() == []
 
 
+def takes_turns(stream: Stream, *, living: bool) -> None:
+    """Let two clients replace each other under one instance ID; those that live learn that they are fenced."""
+    peers = [stream.peer("a"), stream.peer("b")]
+    for number in range(5):
+        peers[number % 2].joins(f"m-{number}", 1, instance_id="i")
+        if number and living:
+            beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=f"m-{number - 1}", group_instance_id="i")
+            peers[(number - 1) % 2].asks(beat, HeartbeatResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+
+
 def test_two_clients_with_one_instance_id_are_found() -> None:
     # KAFKA-8500.
     stream = Stream()
-    peers = [stream.peer("a"), stream.peer("b")]
-    peers[0].joins("m-0", 1, instance_id="i")
-    for number in range(1, 4):
-        stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, peers[(number - 1) % 2].client_id, "i")
-        peers[number % 2].joins(f"m-{number}", 1, instance_id="i")
+    takes_turns(stream, living=True)
     assert stream.broken() == [(Invariant.ONE_INSTANCE, "client")]
 
 
-def test_a_static_member_that_restarts_often_is_honest() -> None:
+def test_a_static_member_that_restarts_or_joins_again_after_a_lost_answer_is_honest() -> None:
     stream = Stream()
-    for number in range(10):
-        peer = stream.peer("a")
-        if number:
-            stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, "a", "i")
-        peer.joins(f"m-{number}", 1, instance_id="i")
-        peer.syncs(f"m-{number}", 1, tp(0))
-        peer.closes()
+    takes_turns(stream, living=False)
     assert stream.broken() == []
 
 

@@ -222,9 +222,11 @@ def test_a_member_that_was_fenced_and_not_told_may_go_on() -> None:
     a = stream.peer()
     a.heartbeats("a", 0, 1, assigned=[0])
     a.fetches(0, 10)
-    stream.gone("a", Cause.SESSION_EXPIRED)
     stream.passes(SESSION_MS)
-    a.fetches(10)
+    stream.gone("a", Cause.SESSION_EXPIRED)
+    for offset in range(10, 20):
+        stream.passes(SESSION_MS)
+        a.fetches(offset)
     assert stream.broken() == []
 
 

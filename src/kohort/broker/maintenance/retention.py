@@ -7,6 +7,7 @@ from typing import Protocol
 from kohort.broker.clock import Clock
 from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch import WaitingFetches
+from kohort.broker.groups import Timers
 from kohort.broker.logs import Topics, Writer
 from kohort.errors import KohortError
 
@@ -16,6 +17,7 @@ class Dependencies(Protocol):
 
     config: BrokerConfig
     waiting_fetches: WaitingFetches
+    timers: Timers
     topics: Topics
     writer: Writer
     clock: Clock
@@ -29,6 +31,7 @@ class Retention:
 
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
+        self._is_due = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def close(self) -> None:
@@ -53,5 +56,8 @@ class Retention:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._broker.config.number("log.retention.check.interval.ms") / 1000)
+            interval = self._broker.config.number("log.retention.check.interval.ms")
+            self._is_due.clear()
+            self._broker.timers.set(self, self._broker.clock.now() + interval, lambda _: self._is_due.set())
+            await self._is_due.wait()
             await self.apply()

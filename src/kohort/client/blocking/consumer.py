@@ -246,7 +246,10 @@ class Consumer(BlockingClient):
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """See `kohort.Consumer.metrics`. Any thread may call it."""
-        return super()._call(call_in_loop(self._consumer.metrics))
+        if self._stopped:
+            raise self._refusal()
+        # Not by `_call`, which notes what the thread that uses the consumer waits for.
+        return self._thread.submit(call_in_loop(self._consumer.metrics)).result()
 
     def topics(self) -> frozenset[str]:
         """See `kohort.Consumer.topics`."""

@@ -17,6 +17,7 @@ from kohort.sim.checks.group_progress import GroupProgress
 from kohort.sim.checks.held_heartbeats import HoldChecks
 from kohort.sim.checks.observations import Observations
 from kohort.sim.checks.records import Reading, Records
+from kohort.sim.checks.wire_checks import WireChecks
 
 __all__ = [
     "REFUSALS",
@@ -29,6 +30,7 @@ __all__ = [
     "Observations",
     "Reading",
     "Records",
+    "WireChecks",
     "coverage_lines",
     "in_words",
     "pairs_of",

@@ -14,14 +14,14 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kohort.broker import Broker, BrokerOptions
+from kohort.broker import BrokerOptions
 from kohort.broker.cluster import DirectoryCluster
 from kohort.broker.logs import Leadership
 from kohort.coordinator import GroupShard
 from kohort.log.cluster import ProcessIdentity
 from kohort.model import Millis
 from kohort.sim.environment import Agenda, DatabaseStore, Disk, Network, Process, SimulatedStore
-from kohort.testing import ControlledClock
+from kohort.testing import ControlledClock, Observer, TappedBroker
 
 FIRST_PORT = 9001
 SHARDS = 3
@@ -40,8 +40,12 @@ The last argument returns whether its broker still owns the partition.
 """
 
 
-class SimulatedBroker(Broker):
-    """Production's broker with the world's time and ids, and with observed coordinators."""
+Observers = Callable[[str, Callable[[], bool]], Observer]
+"""Function that returns the observer of a broker that starts, from its name and whether it still owns the log."""
+
+
+class SimulatedBroker(TappedBroker):
+    """Production's broker with the world's time and ids, with observed coordinators and connections."""
 
     observations: Observations
     controlled: ControlledClock
@@ -86,6 +90,7 @@ class Brokers:
         self.takeovers = 0
         self.restart_delay = 0.0
         """Time in seconds without a broker after which one is started."""
+        self.observer: Observers = lambda name, owns: lambda event: None
         self.starting: Callable[[], None] = lambda: None
         """Callback for each start of a broker."""
         self._idle_since: float | None = None
@@ -172,6 +177,7 @@ class Brokers:
             BrokerOptions(port=FIRST_PORT + number, node_id=number + 1, settings=self._settings),
             store,
             clock,
+            observers=[self.observer(self.processes[number].name, partial(self._owns, number, store))],
         )
         broker.controlled = clock
         broker.owns = partial(self._owns, number, store)

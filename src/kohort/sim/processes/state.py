@@ -18,7 +18,7 @@ from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import UUID, TopicPartition
-from kohort.sim.checks import AccessChecks, Answers, GroupProgress, Observations, pairs_of
+from kohort.sim.checks import AccessChecks, Answers, GroupProgress, Observations, WireChecks, pairs_of
 from kohort.sim.environment import (
     Agenda,
     Blocked,
@@ -68,6 +68,8 @@ class WorldState:
             self.agenda, self.network, rng, settings, plan.brokers, disk, self._failed, self.observations.observed
         )
         self.brokers.starting = self.observations.live.clear
+        self.wire_checks = WireChecks(self._failed, has_records=plan.records)
+        self.brokers.observer = self.wire_checks.observer
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
         disk.written = self._written
         if isinstance(disk, FilesDisk):
@@ -254,6 +256,7 @@ class WorldState:
         topic, number = self.brokers.disk.topics.get(partition[0]), partition[1]
         if topic is not None and topic.name == OFFSETS_TOPIC:
             pairs, before = list(pairs_of(data)), self.observations.durable_groups[number]
+            self.wire_checks.lost()
             for record in before.lost(pairs):
                 if isinstance(record.key, OffsetCommitKey):
                     self.progress.damaged_place(before.place(record.key))

@@ -69,6 +69,7 @@ class World(WorldState):
                 check_rest(self)
         except Violation as problem:
             self.violation = self.violation or problem
+        self.violation = self.violation or self.wire_checks.violation
         self._tear_down()
 
     def _step(self, step: Step) -> None:

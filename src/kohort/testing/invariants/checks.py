@@ -9,6 +9,7 @@ from kohort.testing.events import (
     AnswerSent,
     ConnectionClosed,
     ConnectionOpened,
+    CoordinatorStarted,
     Event,
     GroupChanged,
     KitActed,
@@ -67,6 +68,7 @@ class Checks:
             RequestReceived: self._received,
             AnswerSent: self._answered,
             AnswerLost: self._answered,
+            CoordinatorStarted: self._coordinator_started,
             RecordsAppended: records.appended,
             GroupChanged: self._groups.changed,
             KitActed: self._acted,
@@ -91,11 +93,6 @@ class Checks:
     def allow(self, invariant: Invariant, *groups: str) -> None:
         """Report no more violations of this invariant by these groups, "*" for any."""
         self._scene.allowed[invariant].update(groups)
-
-    def coordinators_changed(self) -> None:
-        """Forget what only the memory of the coordinators had: a broker restarted, or a group has moved."""
-        for group in self._scene.groups.values():
-            group.coordinator_changed()
 
     def _taken(self) -> Sequence[Violation]:
         scene = self._scene
@@ -126,6 +123,11 @@ class Checks:
         rule = self._answers.get(type(asked.event.request))
         if rule is not None:
             rule(asked, event.response, event)
+
+    def _coordinator_started(self, event: CoordinatorStarted) -> None:
+        for group in self._scene.groups.values():
+            if group.partition is None or group.partition == event.partition:
+                group.coordinator_changed()
 
     def _acted(self, event: KitActed) -> None:
         scene = self._scene

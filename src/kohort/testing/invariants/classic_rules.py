@@ -6,18 +6,18 @@ without ever polling is found only when it misses a rebalance.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
+from kohort.testing.invariants.assignments import CONSUMER, partitions_of, subscription_of
 from kohort.testing.invariants.refusals import Refusals
 from kohort.testing.invariants.scene import Scene
 from kohort.testing.invariants.state import NONE, Asked, Group, Handed, Member, Partitions
 from kohort.testing.invariants.violation import Fault, Invariant
-from kohort.wire.codec import DecodeError, Message
-from kohort.wire.messages.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_protocol import Subscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -25,7 +25,6 @@ from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 Answer = AnswerSent | AnswerLost
 
-CONSUMER = "consumer"
 _COOPERATIVE = frozenset({"cooperative-sticky", "warm"})
 """Assignors that move a partition in two steps."""
 
@@ -68,7 +67,7 @@ class ClassicRules:
             before.abandoned = event
         if not request.member_id and request.group_instance_id is None:
             self._asks_for_an_id(asked, group)
-        subscription = _subscription(request)
+        subscription = subscription_of(request)
         asked.note = subscription
         if member is not None:
             member.told_of_rebalance, member.told, member.joined = 0, None, None
@@ -149,8 +148,6 @@ class ClassicRules:
             connection = scene.connections[event.connection]
             connection.members[group_id] = response.member_id
             connection.handed.pop(group_id, None)
-            if response.leader == response.member_id:
-                group.plan = None
 
     def _check_generation(self, asked: Asked, group: Group, generation: int, event: Answer) -> None:
         if group.stored is not None and generation < group.generation and not group.is_consumer:
@@ -184,10 +181,11 @@ class ClassicRules:
     def _check_plan(self, asked: Asked, group: Group, leader: Member, request: SyncGroupRequest) -> None:
         """Check what the leader computed."""
         event = asked.event
-        asked.note = request.generation_id, {each.member_id: each.assignment for each in request.assignments}, event
+        computed = {each.member_id: each.assignment for each in request.assignments}
+        group.plans.append((request.generation_id, computed, event))
         if group.protocol_type != CONSUMER:
             return
-        plan = {member_id: _partitions(data) for member_id, data in asked.note[1].items()}
+        plan = {member_id: partitions_of(data) for member_id, data in computed.items()}
         owners: dict[TopicPartition, str] = {}
         for member_id, partitions in plan.items():
             for place in sorted(partitions or NONE):
@@ -272,14 +270,11 @@ class ClassicRules:
                 )
             return
         group = scene.group(request.group_id, event.broker)
-        if asked.note is not None:
-            group.plan = asked.note
         self._check_passed_on(asked, group, request, response, event)
         member = group.living(asked.event, request.member_id)
-        partitions = _partitions(response.assignment) if group.protocol_type == CONSUMER else None
+        partitions = partitions_of(response.assignment) if group.protocol_type == CONSUMER else None
         if member is None or partitions is None:
             return
-        member.heard_at = event.at
         group.is_changed = True
         kept = NONE if member.keeps is None else member.keeps
         member.giving_up = kept & (member.assigned | member.giving_up) - partitions
@@ -289,9 +284,12 @@ class ClassicRules:
     def _check_passed_on(
         self, asked: Asked, group: Group, request: SyncGroupRequest, response: SyncGroupResponse, event: Answer
     ) -> None:
-        if group.plan is None or group.plan[0] != request.generation_id or request.member_id not in group.plan[1]:
-            return
-        if group.plan[1][request.member_id] != response.assignment:
+        computed = [
+            (plan[request.member_id], event)
+            for generation, plan, event in group.plans
+            if generation == request.generation_id and request.member_id in plan
+        ]
+        if computed and not group.is_consumer and all(response.assignment != assignment for assignment, _ in computed):
             self._scene.report(
                 Invariant.COMPUTED_ASSIGNMENT,
                 Fault.BROKER,
@@ -300,7 +298,7 @@ class ClassicRules:
                 f"Member {request.member_id!r} of group {group.group_id} received another assignment for generation "
                 f"{request.generation_id} than the leader computed.",
                 "The coordinator passes assignments on unchanged.",
-                (group.plan[2], asked.event, event),
+                (computed[-1][1], asked.event, event),
                 key=request.member_id,
             )
 
@@ -328,7 +326,6 @@ class ClassicRules:
             member.told = member.told or event
         elif member is not None and not code:
             member.told_of_rebalance, member.told = 0, None
-            member.heard_at = event.at  # a held heartbeat keeps the session until it is answered
         elif code:
             self._refusals.answered(asked, event, group.group_id, request.member_id, request.generation_id, code)
 
@@ -370,22 +367,3 @@ class ClassicRules:
                     instance_id is not None and not asked_member.member_id and member.instance_id == instance_id
                 ):
                     self._scene.remove(group, member.member_id, event)
-
-
-def _subscription(request: JoinGroupRequest) -> Subscription | None:
-    """Return what the member subscribes to; None for another protocol type, or malformed bytes."""
-    if request.protocol_type != CONSUMER or not request.protocols:
-        return None
-    try:
-        return decode_subscription(request.protocols[0].metadata)
-    except DecodeError:
-        return None
-
-
-@lru_cache(1024)
-def _partitions(data: bytes) -> Partitions | None:
-    """Return the partitions of an assignment; None for malformed bytes."""
-    try:
-        return frozenset(TopicPartition(*place) for place in decode_assignment(data).partitions)
-    except DecodeError:
-        return None

@@ -77,7 +77,7 @@ class ConsumerRules:
         if owned is None:
             return
         foreign = sorted(owned - member.ever)
-        if foreign and member.is_assigned:
+        if foreign and member.is_assigned and member.is_known:
             self._scene.report(
                 Invariant.OWNED_FETCHES,
                 Fault.CLIENT,
@@ -126,7 +126,6 @@ class ConsumerRules:
             return
         self._check_epoch(asked, group, member, response.member_epoch, event)
         member.generation = response.member_epoch
-        member.heard_at = event.at
         if request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None:
             names = request.subscribed_topic_names
             member.topics = None if request.subscribed_topic_regex or names is None else frozenset(names)
@@ -137,7 +136,7 @@ class ConsumerRules:
             return
         partitions = scene.topics.places(response.assignment.topic_partitions)
         if partitions is None:
-            member.is_assigned = False
+            member.is_assigned = member.is_known = False
             return
         lost = member.assigned - partitions
         if is_sent:
@@ -159,7 +158,7 @@ class ConsumerRules:
         member.assigned = member.giving_up = NONE
         member.told_to_give_up, member.heartbeats_since_told = None, 0
         member.given_up.clear()
-        member.heard, member.broker = asked.event, event.broker
+        member.heard, member.heard_at, member.broker = asked.event, event.at, event.broker
         if isinstance(event, AnswerSent):
             self._scene.connections[event.connection].members[group.group_id] = member_id
         return member

@@ -118,7 +118,9 @@ class GroupRules:
             )
 
     def _came(self, event: GroupChanged, came: MemberCame) -> None:
-        self._scene.group(came.group_id, event.broker).gone.pop(came.member.member_id, None)
+        group = self._scene.group(came.group_id, event.broker)
+        group.is_consumer = True
+        group.gone.pop(came.member.member_id, None)
 
     def _moved(self, event: GroupChanged, moved: MemberMoved) -> None:
         self._scene.group(moved.group_id, event.broker).gone.pop(moved.member.member_id, None)
@@ -130,8 +132,6 @@ class GroupRules:
         member = group.members.get(gone.member.member_id)
         if member is not None and member.broker == event.broker:
             self._check_removal(event, group, member, gone)
-        if gone.cause is Cause.STATIC_MEMBER_RETURNED and gone.member.instance_id is not None:
-            self._replaced(event, group, member, gone.member.instance_id)
         self._scene.remove(group, gone.member.member_id, event)
 
     def _check_removal(self, event: GroupChanged, group: Group, member: Member, gone: MemberGone) -> None:
@@ -187,7 +187,7 @@ class GroupRules:
                 (member.since, member.heard, event),
                 key=member.member_id,
             )
-        client = member.client
+        client, connection = member.client, self._scene.connections.get(member.connection)
         session = member.session_ms or _SESSION
         if (
             len(client.members) == 1
@@ -196,6 +196,8 @@ class GroupRules:
             and silent >= session - 1
             and event.at - client.fetched_at < session // 3
             and client.fetched.connection in client.connections
+            and connection is not None
+            and not any(asked.event is member.heard for asked in connection.asked.values())
         ):
             self._blame_client(
                 event,
@@ -223,26 +225,6 @@ class GroupRules:
             (member.joined, event),
             key=member.member_id,
         )
-
-    def _replaced(self, event: GroupChanged, group: Group, member: Member | None, instance_id: str) -> None:
-        """Count how often an instance ID moves between clients whose connections are all open."""
-        if member is None or member.connection not in self._scene.connections:
-            group.replaced.pop(instance_id, None)
-            return
-        times = group.replaced.get(instance_id)
-        if times is None:
-            times = group.replaced[instance_id] = deque(maxlen=3)
-        times.append((event.at, event))
-        if len(times) == times.maxlen and event.at - times[0][0] <= self._scene.limits.storm_ms:
-            self._blame_client(
-                event,
-                group,
-                member,
-                Invariant.ONE_INSTANCE,
-                f"was replaced by another client with the instance id {instance_id!r}, for the third time within "
-                f"{event.at - times[0][0]} ms",
-                "Two clients that live use one instance id and fence each other.",
-            )
 
     def _blame_client(
         self, event: GroupChanged, group: Group, member: Member, invariant: Invariant, what: str, why: str

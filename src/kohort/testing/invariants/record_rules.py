@@ -9,6 +9,7 @@ from typing import Any
 
 from kohort.model import UUID, TopicPartition
 from kohort.testing.events import Event, RecordsAppended
+from kohort.testing.invariants.assignments import CONSUMER, partitions_of
 from kohort.testing.invariants.scene import Scene
 from kohort.testing.invariants.state import Group, Holder, StoredMember, Version
 from kohort.testing.invariants.violation import Fault, Invariant
@@ -58,7 +59,7 @@ class RecordRules:
 
     def _group(self, event: RecordsAppended, group_id: str) -> Group:
         group = self._scene.group(group_id, event.broker)
-        group.has_records = True
+        group.has_records, group.partition = True, event.partition
         return group
 
     # Committed offsets
@@ -70,25 +71,48 @@ class RecordRules:
         if value is None:
             committed.acknowledged = None
             return
-        for asked in group.commits.values():
-            note = asked.note
-            if note.offsets.get(place) == value.offset and place not in note.written:
-                note.written.add(place)
-                return
-        # Nobody who waits for an answer wrote it: an administrator, or a client whose connection is gone.
-        committed.acknowledged = None
+        writers = [asked.note for asked in group.commits.values() if asked.note.offsets.get(place) == value.offset]
+        for note in writers:  # which of several equal commits it was makes no difference
+            note.written.add(place)
+        if not writers:
+            committed.acknowledged = None  # a client wrote it whose connection is gone
 
     # Classic groups
 
     def _classic_group(self, event: RecordsAppended, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         group = self._group(event, key.group)
         if value is None:
-            self._deleted(group)
+            group.forget_log()
             return
         self._check_epoch(group, value.generation, event, "generation")
+        if value.protocol_type == CONSUMER:
+            self._check_generation(group, value, event)
         group.generation, group.stored, group.is_consumer = value.generation, event, False
         group.stored_members.clear()
         group.holders.clear()
+
+    def _check_generation(self, group: Group, value: GroupMetadataValue, event: RecordsAppended) -> None:
+        """Check that each partition has one owner, unless the leader is to blame, which `classic_rules` found."""
+        plans = [plan for generation, plan, _ in group.plans if generation == value.generation]
+        stored = {member.member_id: member.assignment for member in value.members}
+        if plans and plans[-1] == stored:
+            return
+        owners: dict[TopicPartition, str] = {}
+        for member_id, assignment in stored.items():
+            for place in sorted(partitions_of(assignment) or ()):
+                other = owners.setdefault(place, member_id)
+                if other != member_id:
+                    self._scene.report(
+                        Invariant.ONE_OWNER,
+                        Fault.BROKER if plans else Fault.UNDECIDED,
+                        group.group_id,
+                        "",
+                        f"Members {other!r} and {member_id!r} of group {group.group_id} both have {place} "
+                        f"in generation {value.generation}.",
+                        "The leader computed another assignment." if plans else "Its leader's request was not seen.",
+                        (event,),
+                        key=str(place),
+                    )
 
     # Consumer groups
 
@@ -97,17 +121,10 @@ class RecordRules:
     ) -> None:
         group = self._group(event, key.group_id)
         if value is None:
-            self._deleted(group)
+            group.forget_log()
             return
         self._check_epoch(group, value.epoch, event, "group epoch")
         group.generation, group.stored, group.is_consumer = value.epoch, event, True
-
-    def _deleted(self, group: Group) -> None:
-        """Forget the epochs of a group that is deleted, or becomes one of the other kind."""
-        group.generation, group.stored = -1, None
-        group.stored_members.clear()
-        group.instance_ids.clear()
-        group.holders.clear()
 
     def _check_epoch(self, group: Group, epoch: int, event: RecordsAppended, what: str) -> None:
         if group.stored is not None and epoch < group.generation:

@@ -1,5 +1,6 @@
 """Requests that are refused for good, and go on: the client ignores that it is fenced."""
 
+from collections import deque
 from dataclasses import dataclass
 
 from kohort.errors import ErrorCode
@@ -16,6 +17,7 @@ _FINAL = {
     ErrorCode.STALE_MEMBER_EPOCH,
 }
 """Errors after which the same request can never succeed."""
+_FENCED = 3
 _MOST = 256
 """Clients that are refused at the same time are few; one that is forgotten is only found later."""
 
@@ -74,9 +76,35 @@ class Refusals:
         if code not in _FINAL or not member_id:
             return
         event = asked.event
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fenced(event, answer, group, member_id)
         key = group, event.client_id, member_id, generation, type(event.request).__name__
         if key not in self._refused:
             self._refused[key] = _Refused(answer, event, ErrorCode(code))
+
+    def _fenced(self, event: RequestReceived, answer: AnswerSent, group_id: str, member_id: str) -> None:
+        """Count the members of an instance ID that lived when another one replaced them."""
+        group = self._scene.groups.get(group_id)
+        instance_id = getattr(event.request, "group_instance_id", None)
+        if group is None or instance_id is None:
+            return
+        fenced = group.fenced.get(instance_id)
+        if fenced is None:
+            fenced = group.fenced[instance_id] = deque(maxlen=_FENCED)
+        if not any(member_id == other for _, other, _ in fenced):
+            fenced.append((answer.at, member_id, answer))
+        if len(fenced) == _FENCED and answer.at - fenced[0][0] <= self._scene.limits.storm_ms:
+            self._scene.report(
+                Invariant.ONE_INSTANCE,
+                Fault.CLIENT,
+                group_id,
+                event.client_id,
+                f"{_FENCED} members of group {group_id} with the instance id {instance_id!r} were replaced within "
+                f"{answer.at - fenced[0][0]} ms while they lived.",
+                "Two clients use one instance id and fence each other.",
+                [each for *_, each in fenced],
+                key=instance_id,
+            )
 
     def joined(self, group: str, client_id: str) -> None:
         """Forget what was refused to a client that joins again."""

@@ -123,6 +123,8 @@ class Member:
     """Partitions that it has given up, with the time from which on it may no longer fetch them."""
     ever: set[TopicPartition] = field(default_factory=set)
     """All partitions that it was assigned."""
+    is_known: bool = True
+    """Whether the names of all its topics were known."""
     heard_at: Millis = -1
     heard: RequestReceived | None = None
     broker: int = -1
@@ -206,6 +208,8 @@ class Group:
 
     group_id: str
     broker: int = -1
+    partition: int | None = None
+    """Its partition of `__consumer_offsets`."""
     is_consumer: bool = False
     """Whether it is a group of KIP-848, whose coordinator computes the assignment."""
     protocol_type: str = ""
@@ -218,8 +222,8 @@ class Group:
     generation: int = -1
     """Generation, or group epoch, in the coordinator's log."""
     stored: RecordsAppended | None = None
-    plan: tuple[int, dict[str, bytes], Event] | None = None
-    """Assignments that the leader computed, with their generation."""
+    plans: deque[tuple[int, dict[str, bytes], Event]] = field(default_factory=lambda: deque(maxlen=4))
+    """Assignments that leaders computed, with their generation, the latest last."""
     committed: dict[TopicPartition, Committed] = field(default_factory=dict)
     commits: Recent[int, Asked] = field(default_factory=lambda: Recent(1_000))
     """Commits without an answer, by request id."""
@@ -234,8 +238,8 @@ class Group:
     is_changed: bool = False
     """Whether the dark partitions must be computed anew."""
     run: Run | None = None
-    replaced: Recent[str, deque[tuple[Millis, Event]]] = field(default_factory=lambda: Recent(256))
-    """Times at which members of each instance id were replaced."""
+    fenced: Recent[str, deque[tuple[Millis, str, Event]]] = field(default_factory=lambda: Recent(256))
+    """Members of each instance ID that learned that another one replaced them, with the times."""
     seen: int = 0
     """Number of the last event of this group."""
 
@@ -251,12 +255,19 @@ class Group:
         member = self.members.get(member_id)
         return member if member is not None and member.client.client_id == event.client_id else None
 
+    def forget_log(self) -> None:
+        """Forget the generation and the members in the log: the next coordinator may not find the last records."""
+        self.generation, self.stored = -1, None
+        self.stored_members.clear()
+        self.instance_ids.clear()
+        self.holders.clear()
+
     def coordinator_changed(self) -> None:
-        """Forget what only the memory of its coordinator had."""
+        """Forget what only its coordinator knew: records that no answer acknowledged may be lost with it."""
         self.gone.clear()
         self.run = None
-        self.plan = None
-        self.replaced.clear()
+        self.forget_log()
+        self.fenced.clear()
         for member in self.members.values():
             member.heard = None
             member.told_of_rebalance = 0

@@ -1,0 +1,59 @@
+"""Check of what every broker receives, answers and stores, by the invariants that the test kit uses for any client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.sim.violation import Violation
+from kohort.testing import Event, GroupChanged, Observer, RecordsAppended
+from kohort.testing.invariants import Checks, Fault, Invariant, Limits
+
+_OWN = "member-"
+"""Start of the client IDs of members; other clients misbehave on purpose."""
+_OF_COORDINATORS = RecordsAppended | GroupChanged
+
+
+class WireChecks:
+    """The checks of `kohort.testing` over the events of all brokers of a world.
+
+    `violation` is the first one. The world fails by it only if its own checks, which know more, find nothing.
+    """
+
+    def __init__(self, failed: Callable[[str, BaseException], None], *, has_records: bool) -> None:
+        """Create the checks. Without `has_records`, members commit numbers that they never fetch."""
+        self.violation: Violation | None = None
+        self._failed = failed
+        self._has_records = has_records
+        self._checks = self._new()
+
+    def observer(self, name: str, owns: Callable[[], bool]) -> Observer:
+        """Return the observer of a broker that starts. `owns` returns whether it still owns the log."""
+
+        def observe(event: Event) -> None:
+            if owns() or not isinstance(event, _OF_COORDINATORS):
+                self._observe(name, event)
+
+        return observe
+
+    def lost(self) -> None:
+        """Begin anew: the disk lost records of groups."""
+        self._checks = self._new()
+
+    def _new(self) -> Checks:
+        # The network may hold the answer to a heartbeat, while another connection of the client works.
+        allowed = {Invariant.HEARTBEATS: ("*",)}
+        if not self._has_records:
+            allowed[Invariant.FETCHED_COMMITS] = ("*",)
+        # The world itself checks whether groups recover in time, when its faults are over.
+        return Checks(Limits(unassigned_checks=False), allowed=allowed)
+
+    def _observe(self, name: str, event: Event) -> None:
+        try:
+            found = self._checks.observe(event)
+        except Exception as problem:  # noqa: BLE001  # an error of the checks fails the world
+            self._failed(name, problem)
+            return
+        for each in found:
+            if self.violation is None and (each.fault is Fault.BROKER or each.client_id.startswith(_OWN)):
+                proof = "\n".join(f"  {event}" for event in each.events)
+                self.violation = Violation(each.invariant.letter, f"{each.what} {each.why}\n{proof}")

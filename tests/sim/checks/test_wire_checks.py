@@ -1,0 +1,84 @@
+"""The test kit's checks in a world: which violations fail it."""
+
+import pytest
+
+from kohort.coordinator import Record
+from kohort.sim import World, draw
+from kohort.sim.checks import WireChecks
+from kohort.sim.violation import Violation
+from kohort.testing import AnswerSent, ConnectionOpened, Event, Observer, RecordsAppended, RequestReceived
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
+from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+
+def observed(*, owns: bool = True) -> tuple[Observer, WireChecks, list[BaseException]]:
+    failures: list[BaseException] = []
+    checks = WireChecks(lambda name, problem: failures.append(problem), has_records=False)
+    return checks.observer("broker-1", lambda: owns), checks, failures
+
+
+def generation(number: int) -> Event:
+    record = Record(GroupMetadataKey(group="g"), GroupMetadataValue(generation=number))
+    return RecordsAppended(number, 1, 0, [record])
+
+
+def with_a_wrong_generation(client_id: str) -> list[Event]:
+    """Return the events of a member that sends a heartbeat without its generation."""
+    return [
+        ConnectionOpened(1, 1, 1, "127.0.0.1:1"),
+        RequestReceived(2, 1, 1, 1, client_id, 9, JoinGroupRequest(group_id="g", protocol_type="consumer")),
+        AnswerSent(3, 1, 1, 1, JoinGroupResponse(generation_id=1, member_id="m")),
+        RequestReceived(4, 1, 1, 2, client_id, 4, HeartbeatRequest(group_id="g", generation_id=-1, member_id="m")),
+    ]
+
+
+def test_a_broker_that_breaks_an_invariant_fails_its_world() -> None:
+    observe, checks, _ = observed()
+    observe(generation(5))
+    observe(generation(4))
+    assert checks.violation is not None and checks.violation.invariant == "S4"
+    assert "fell from 5 to 4" in str(checks.violation)
+
+
+def test_what_a_broker_writes_that_has_lost_the_log_does_not_count() -> None:
+    observe, checks, _ = observed(owns=False)
+    observe(generation(5))
+    observe(generation(4))
+    assert checks.violation is None
+
+
+def test_members_of_the_world_must_be_honest() -> None:
+    observe, checks, _ = observed()
+    for event in with_a_wrong_generation("member-3.1"):
+        observe(event)
+    assert checks.violation is not None and checks.violation.invariant == "S5"
+
+
+def test_bad_clients_need_not_be_honest() -> None:
+    observe, checks, _ = observed()
+    for event in with_a_wrong_generation("stranger"):
+        observe(event)
+    assert checks.violation is None
+
+
+def test_an_error_of_the_checks_fails_the_world() -> None:
+    observe, _, failures = observed()
+    observe(None)  # type: ignore[arg-type]  # no event
+    assert [type(problem) for problem in failures] == [AttributeError]
+
+
+def test_a_disk_that_lost_records_lets_the_checks_begin_anew() -> None:
+    observe, checks, _ = observed()
+    observe(generation(5))
+    checks.lost()
+    observe(generation(4))
+    assert checks.violation is None
+
+
+def test_a_world_fails_by_what_its_wire_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Violation("S4", "planted")
+    monkeypatch.setattr(
+        WireChecks, "observer", lambda self, name, owns: lambda event: setattr(self, "violation", wrong)
+    )
+    assert World(draw(1, 1.0)).run().violation is wrong
