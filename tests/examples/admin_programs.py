@@ -6,8 +6,8 @@ from tests.examples.programs import Program
 
 OF_KAFKA_PYTHON = [
     Program(
-        "usage-failures",
-        "https://kafka-python.readthedocs.io/en/master/usage.html#kafkaproducer",
+        "failures",
+        "https://kafka-python.readthedocs.io/en/master/high_level.html#kafkaproducer",
         """
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, MessageSizeTooLargeError
@@ -44,6 +44,30 @@ with KafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, group_id=GROUP, auto_offs
     print(next(consumer).value)
 with KafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, group_id=GROUP, auto_offset_reset="earliest") as consumer:
     print(next(consumer).value, consumer.committed(TopicPartition(TOPIC, 0)))
+""",
+    ),
+    Program(
+        "high-level-admin",
+        "https://kafka-python.readthedocs.io/en/master/high_level.html#kafkaadminclient",
+        """
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+admin = KafkaAdminClient(bootstrap_servers=[BOOTSTRAP])
+# topics with defaults, and with details
+admin.create_topics([TOPIC + "-1"], timeout_ms=None, validate_only=False)
+new_topics = {TOPIC + "-2": {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "1000000"}}}
+admin.create_topics(new_topics, timeout_ms=None, validate_only=False)
+print([topic.removeprefix(TOPIC) for topic in sorted(admin.list_topics()) if topic.startswith(TOPIC)])
+admin.delete_topics([TOPIC + "-1", TOPIC + "-2"])
+
+with KafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+    producer.send(TOPIC, b"1")
+with KafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, group_id=GROUP, auto_offset_reset="earliest") as consumer:
+    print(next(consumer).value)
+print([(group["group_id"], group["group_state"]) for group in admin.list_groups() if group["group_id"] == GROUP])
+described = admin.describe_groups([GROUP])
+print(list(described), described[GROUP]["group_state"], described[GROUP]["members"])
+print(admin.list_group_offsets([GROUP]))
 """,
     ),
     Program(

@@ -264,50 +264,102 @@ asyncio.run(main())
         f"{DOCS}/examples/local_state_consumer.html",
         """
 import asyncio
+import json
+import pathlib
+import tempfile
 from collections import Counter
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka.errors import OffsetOutOfRangeError
 
-offsets, counts = {}, Counter()
+HOME = pathlib.Path(tempfile.mkdtemp())
 
 
-class Rebalancer(ConsumerRebalanceListener):
-    def __init__(self, consumer):
+class RebalanceListener(ConsumerRebalanceListener):
+    def __init__(self, consumer, local_state):
         self.consumer = consumer
+        self.local_state = local_state
 
     async def on_partitions_revoked(self, revoked):
-        for partition in sorted(revoked):
-            offsets[partition] = await self.consumer.position(partition)
-            print("saved", partition, offsets[partition])
+        print("Revoked", revoked)
+        self.local_state.dump()
 
     async def on_partitions_assigned(self, assigned):
-        for partition in sorted(assigned):
-            if partition in offsets:
-                self.consumer.seek(partition, offsets[partition])
+        print("Assigned", assigned)
+        self.local_state.load(assigned)
+        for tp in assigned:
+            last_offset = self.local_state.offsets[tp]
+            if last_offset < 0:
+                await self.consumer.seek_to_beginning(tp)
             else:
-                await self.consumer.seek_to_beginning(partition)
+                self.consumer.seek(tp, last_offset + 1)
 
 
-async def run(until):
-    consumer = AIOKafkaConsumer(bootstrap_servers=BOOTSTRAP, group_id=GROUP, enable_auto_commit=False)
-    consumer.subscribe([TOPIC], listener=Rebalancer(consumer))
+class LocalState:
+    def __init__(self):
+        self.counts, self.offsets = {}, {}
+
+    def path(self, tp):
+        return HOME / f"state-{tp.partition}.json"
+
+    def dump(self):
+        for tp, counts in self.counts.items():
+            self.path(tp).write_text(json.dumps({"last_offset": self.offsets[tp], "counts": counts}))
+
+    def load(self, partitions):
+        self.counts, self.offsets = {}, {}
+        for tp in partitions:
+            state = json.loads(self.path(tp).read_text()) if self.path(tp).exists() else None
+            self.counts[tp] = Counter(state["counts"]) if state else Counter()
+            self.offsets[tp] = state["last_offset"] if state else -1
+
+    def discard(self, tps):
+        for tp in tps:
+            self.counts[tp], self.offsets[tp] = Counter(), -1
+
+
+async def consume(records):
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=BOOTSTRAP,
+        group_id=GROUP,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        key_deserializer=lambda key: key.decode("utf-8") if key else "",
+    )
     await consumer.start()
-    print("started", consumer.assignment() == {TopicPartition(TOPIC, 0)}, consumer.subscription() == {TOPIC})
-    while counts.total() < until:
-        for messages in (await consumer.getmany(timeout_ms=1000, max_records=1)).values():
-            counts.update(message.key for message in messages)
-    for partition in consumer.assignment():
-        offsets[partition] = await consumer.position(partition)
-    await consumer.stop()
+    local_state = LocalState()
+    consumer.subscribe(topics=[TOPIC], listener=RebalanceListener(consumer, local_state))
+    seen = 0
+    try:
+        while seen < records:
+            try:
+                msg_set = await consumer.getmany(timeout_ms=1000)
+            except OffsetOutOfRangeError as err:
+                tps = err.args[0].keys()
+                print("out of range", sorted(tps))
+                local_state.discard(tps)
+                await consumer.seek_to_beginning(*tps)
+                continue
+            for tp, msgs in msg_set.items():
+                counts = Counter(msg.key for msg in msgs)
+                seen += len(msgs)
+                local_state.counts[tp] += counts
+                local_state.offsets[tp] = msgs[-1].offset
+                print("Process", tp, sorted(local_state.counts[tp].items()))
+    finally:
+        local_state.dump()
+        await consumer.stop()
 
 
 async def main():
     async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
         for number in range(6):
             await producer.send(TOPIC, b"x", key=b"%d" % (number % 2))
-    await run(2)
-    print(dict(counts), offsets)
-    await run(6)
-    print(dict(counts), offsets)
+    await consume(6)
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        await producer.send_and_wait(TOPIC, b"x", key=b"2")
+    await consume(1)
+    (HOME / "state-0.json").write_text(json.dumps({"last_offset": 99, "counts": {}}))
+    await consume(7)
 
 
 asyncio.run(main())

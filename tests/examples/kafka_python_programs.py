@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.examples.programs import Program
 
 README = "https://kafka-python.readthedocs.io/en/master/index.html"
-USAGE = "https://kafka-python.readthedocs.io/en/master/usage.html"
+HIGH_LEVEL = "https://kafka-python.readthedocs.io/en/master/high_level.html"
+PRODUCER = "https://kafka-python.readthedocs.io/en/master/apidoc/KafkaProducer.html"
 EXAMPLE = "example.py of the repository dpkp/kafka-python"
 CONSUMER = "https://kafka-python.readthedocs.io/en/master/apidoc/KafkaConsumer.html"
 
@@ -82,52 +83,56 @@ consumer.close()
         "readme-deserializers",
         f"{README}#kafkaconsumer",
         """
-import json
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import DefaultSerializer, IsolationLevel, JsonSerializer, KafkaConsumer, KafkaProducer
 
 producer = KafkaProducer(
-    bootstrap_servers=BOOTSTRAP, key_serializer=str.encode, value_serializer=lambda v: json.dumps(v).encode("utf-8")
+    bootstrap_servers=BOOTSTRAP, key_serializer=DefaultSerializer(), value_serializer=JsonSerializer()
 )
 for number in range(3):
-    producer.send(TOPIC, key=f"key-{number}", value={"foo": number})
+    producer.send(TOPIC, key=f"key-{number}", value={"foo": number}, headers=[("content-encoding", b"base64")])
+producer.send(TOPIC, key="deleted", value=None)
 producer.flush()
 
 consumer = KafkaConsumer(
-    TOPIC,
     bootstrap_servers=BOOTSTRAP,
     auto_offset_reset="earliest",
     consumer_timeout_ms=1000,
-    key_deserializer=bytes.decode,
-    value_deserializer=lambda m: json.loads(m.decode("utf-8")),
+    isolation_level=IsolationLevel.READ_COMMITTED,
+    key_deserializer=DefaultSerializer(),
+    value_deserializer=JsonSerializer(),
 )
+consumer.subscribe([TOPIC])
 seen = 0
-while seen < 3:  # the iteration ends after a second without a record
+while seen < 4:  # the iteration ends after a second without a record
     for msg in consumer:
-        assert isinstance(msg.value, dict)
-        print(msg.key, msg.value, msg.serialized_key_size, msg.serialized_value_size)
+        assert isinstance(msg.value, dict) or msg.key == "deleted"
+        print(msg.key, msg.value, msg.headers, msg.serialized_key_size, msg.serialized_value_size)
         seen += 1
-print("end")
+print("end", bool(consumer.metrics()), bool(producer.metrics()))
+print(list(IsolationLevel), IsolationLevel.READ_COMMITTED == 1)
 """,
     ),
     Program(
-        "usage-consumer",
-        f"{USAGE}#kafkaconsumer",
+        "high-level-consumer",
+        f"{HIGH_LEVEL}#kafkaconsumer",
         """
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
 with KafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
     for number in range(5):
         producer.send(TOPIC, b"%d" % number)
 
-# a group, with a commit by hand
+# commits by hand: the next offset to read
 consumer = KafkaConsumer(
-    TOPIC, group_id=GROUP, bootstrap_servers=[BOOTSTRAP], auto_offset_reset="earliest", enable_auto_commit=False
+    TOPIC, group_id=GROUP, enable_auto_commit=False, bootstrap_servers=[BOOTSTRAP], auto_offset_reset="earliest"
 )
 for message in consumer:
     print("%s:%d:%d: key=%s value=%s" % (message.topic, message.partition, message.offset, message.key, message.value))
+    tp = TopicPartition(message.topic, message.partition)
+    consumer.commit({tp: OffsetAndMetadata(message.offset + 1, "", -1)})
     if message.offset == 2:
         break
-consumer.commit()
+print(consumer.committed(tp))
 consumer.close()
 
 # the same group continues, and ends after a second without a record
@@ -138,6 +143,13 @@ while len(seen) < 2:
 print(seen)
 consumer.close()
 
+# the earliest records, without commits
+consumer = KafkaConsumer(
+    TOPIC, bootstrap_servers=[BOOTSTRAP], auto_offset_reset="earliest", enable_auto_commit=False
+)
+print(next(consumer).offset)
+consumer.close()
+
 # a pattern
 consumer = KafkaConsumer(bootstrap_servers=[BOOTSTRAP], group_id=GROUP + "-pattern", auto_offset_reset="earliest")
 consumer.subscribe(pattern="^" + TOPIC[:20])
@@ -146,11 +158,10 @@ consumer.close()
 """,
     ),
     Program(
-        "usage-producer",
-        f"{USAGE}#kafkaproducer",
+        "high-level-producer",
+        f"{HIGH_LEVEL}#kafkaproducer",
         """
-import json
-from kafka import KafkaProducer
+from kafka import DefaultSerializer, JsonSerializer, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 producer = KafkaProducer(bootstrap_servers=[BOOTSTRAP])
@@ -166,27 +177,38 @@ except KafkaError as error:
     raise
 print(record_metadata.topic, record_metadata.partition, record_metadata.offset)
 
-producer.send(TOPIC, key=b"foo", value=b"bar")
-producer = KafkaProducer(bootstrap_servers=[BOOTSTRAP], value_serializer=lambda m: json.dumps(m).encode("ascii"))
-producer.send(TOPIC, {"key": "value"})
+producer.send(TOPIC, key=b"foo", value=b"bar").get(timeout=10)
+for serializer, value in (
+    (DefaultSerializer(), "value_str"),
+    (DefaultSerializer("utf-16"), "\u61c2\u4e0d\u61c2"),
+    (JsonSerializer(), {"key": "value"}),
+):
+    producer = KafkaProducer(bootstrap_servers=[BOOTSTRAP], value_serializer=serializer)
+    print(producer.send(TOPIC, value).get(timeout=10).serialized_value_size)
+consumer = KafkaConsumer(
+    TOPIC, bootstrap_servers=[BOOTSTRAP], auto_offset_reset="earliest", value_deserializer=lambda data: data
+)
+print([next(consumer).value for _ in range(5)])
 
 
 def on_send_success(record_metadata):
-    print("success", record_metadata.topic, record_metadata.partition)
+    print("success", record_metadata.topic, record_metadata.partition, record_metadata.offset)
 
 
 def on_send_error(excp):
     print("error", type(excp).__name__, isinstance(excp, KafkaError))
 
 
-producer.send(TOPIC, b"raw_bytes".decode()).add_callback(on_send_success).add_errback(on_send_error)
+# several attempts, and callbacks
+producer = KafkaProducer(bootstrap_servers=[BOOTSTRAP], retries=5)
+producer.send(TOPIC, b"raw_bytes").add_callback(on_send_success).add_errback(on_send_error)
 producer.flush()
 print(producer.partitions_for(TOPIC))
 """,
     ),
     Program(
-        "usage-errors",
-        f"{USAGE}#kafkaproducer",
+        "producer-and-consumer-errors",
+        f"{PRODUCER}#kafka.KafkaProducer.send",
         """
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import IllegalStateError, KafkaConfigurationError, MessageSizeTooLargeError

@@ -43,6 +43,7 @@ from kohort.client.failures import (
     LogTruncatedError,
     NoOffsetError,
     NotAssignedError,
+    OffsetOutOfRangeError,
 )
 from kohort.client.keywords import AdminKeywords, ClientKeywords, ConsumerKeywords, MembershipKeywords, ProducerKeywords
 from kohort.client.membership import Membership
@@ -121,6 +122,7 @@ __all__ = [
     "NotAssignedError",
     "NotKafkaError",
     "OffsetAndMetadata",
+    "OffsetOutOfRangeError",
     "OffsetSpec",
     "Operation",
     "PartitionBatch",

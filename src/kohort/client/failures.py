@@ -76,6 +76,16 @@ class NoOffsetError(KohortError):
     """Partition without a committed offset while auto_offset_reset is "none"."""
 
 
+class OffsetOutOfRangeError(KafkaError):
+    """Position that the partition does not have, while auto_offset_reset is "none". Seek to continue."""
+
+    def __init__(self, partition: TopicPartition, position: int) -> None:
+        detail = f"{partition}: offset {position} is out of range; seek, or set auto_offset_reset"
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+        self.partition = partition
+        self.position = position
+
+
 class LogTruncatedError(KohortError):
     """Log that lost records which the consumer has read, while auto_offset_reset is "none" (KIP-320).
 

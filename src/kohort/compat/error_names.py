@@ -3,8 +3,9 @@
 An error that an adapter raises is an instance of Kohort's class and of the library's class.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from kohort.client import KafkaError, KohortError
 
@@ -14,7 +15,8 @@ class ErrorNames:
 
     `by_kind` has the library's class for subclasses of KohortError, the most specific first;
     `by_code` that for the code of a KafkaError. `state` is for calls that the state of a client
-    does not allow, and `other` for all other errors.
+    does not allow, and `other` for all other errors. `arguments` returns the `args` that the
+    library's error has, for errors whose `args` programs use.
     """
 
     def __init__(
@@ -25,12 +27,14 @@ class ErrorNames:
         *,
         state: type[KohortError],
         other: type[KohortError],
+        arguments: Mapping[Any, Callable[[Any], tuple[object, ...]]] | None = None,
     ) -> None:
         self._by_kind = by_kind
         self._by_code = by_code
         self._unknown_code = unknown_code
         self._state = state
         self._other = other
+        self._arguments = arguments or {}
 
     def named(self, error: KohortError) -> KohortError:
         """Return the error with the library's class as another base, with the same attributes."""
@@ -39,7 +43,8 @@ class ErrorNames:
             return error
         kind = _joined(name, type(error))
         same = kind.__new__(kind)
-        same.args = error.args
+        arguments = self._arguments.get(type(error))
+        same.args = error.args if arguments is None else arguments(error)
         same.__dict__.update(error.__dict__)
         same.__cause__ = error.__cause__
         return same.with_traceback(error.__traceback__)

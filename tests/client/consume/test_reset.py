@@ -7,7 +7,7 @@ import time
 import pytest
 
 from kohort import ConfigError, ErrorCode, KafkaError, OffsetSpec, Producer, TopicPartition
-from kohort.client import NoOffsetError
+from kohort.client import NoOffsetError, OffsetOutOfRangeError
 from kohort.client.reset import ByDuration, reset_policy
 from tests.client.conftest import NewTopicName
 from tests.client.consume.test_consumer import consumer_of, fill, take
@@ -93,3 +93,4 @@ async def test_none_leaves_it_to_the_application(any_broker: Broker, new_topic: 
         with pytest.raises(KafkaError, match="seek, or set auto_offset_reset") as raised:
             await take(consumer, 1)
         assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert isinstance(raised.value, OffsetOutOfRangeError)

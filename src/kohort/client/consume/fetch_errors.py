@@ -9,6 +9,7 @@ from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.pending_errors import PendingErrors
 from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.error_table import Operation, Reaction, explained, reaction
+from kohort.client.failures import OffsetOutOfRangeError
 from kohort.client.net import Cluster, EarliestTimer, FailureLog, back_off
 from kohort.client.options import ConsumerOptions
 from kohort.client.reset import reset_policy
@@ -140,10 +141,8 @@ class FetchErrors:
         return found
 
     def _out_of_range(self, state: PartitionState, offset: int) -> None:
-        code = ErrorCode.OFFSET_OUT_OF_RANGE
         if self._policy is None:
-            detail = f"{state.partition}: offset {offset} is out of range; seek, or set auto_offset_reset"
-            self._raise_later([state], KafkaError(code, detail))
+            self._raise_later([state], OffsetOutOfRangeError(state.partition, offset))
         elif state.has_records:
             # The records fetched before are still valid; the position is lost only once they are
             # handed out.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from kohort import client
 from kohort.compat import ErrorNames
+from kohort.compat.aiokafka.structs import TopicPartition
 
 
 class KafkaError(client.KohortError, RuntimeError):
@@ -238,4 +239,6 @@ _BY_KIND: Mapping[type[client.KohortError], type[client.KohortError]] = {
 
 _BY_CODE = {**kafka_errors, client.ErrorCode.NETWORK_EXCEPTION: KafkaConnectionError}
 
-NAMES = ErrorNames(_BY_KIND, _BY_CODE, UnknownError, state=IllegalStateError, other=KafkaError)
+_ARGUMENTS = {client.OffsetOutOfRangeError: lambda error: ({TopicPartition(*error.partition): error.position},)}
+
+NAMES = ErrorNames(_BY_KIND, _BY_CODE, UnknownError, state=IllegalStateError, other=KafkaError, arguments=_ARGUMENTS)

@@ -12,6 +12,7 @@ from kohort.compat.kafka_python.serializer import DefaultSerializer, Deserialize
 from kohort.compat.kafka_python.structs import (
     ConsumerGroupMetadata,
     ConsumerRecord,
+    IsolationLevel,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordMetadata,
@@ -24,6 +25,7 @@ __all__ = [
     "ConsumerRecord",
     "DefaultSerializer",
     "Deserializer",
+    "IsolationLevel",
     "JsonSerializer",
     "KafkaAdminClient",
     "KafkaConsumer",

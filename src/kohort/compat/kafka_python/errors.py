@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from kohort import client
 from kohort.compat import ErrorNames
+from kohort.compat.kafka_python.structs import TopicPartition
 
 
 class KafkaError(client.KohortError):
@@ -258,4 +259,8 @@ _BY_KIND: Mapping[type[client.KohortError], type[client.KohortError]] = {
     client.NotKafkaError: KafkaProtocolError,
 }
 
-NAMES = ErrorNames(_BY_KIND, kafka_errors, UnknownError, state=IllegalStateError, other=KafkaError)
+_ARGUMENTS = {client.OffsetOutOfRangeError: lambda error: ({TopicPartition(*error.partition): error.position},)}
+
+NAMES = ErrorNames(
+    _BY_KIND, kafka_errors, UnknownError, state=IllegalStateError, other=KafkaError, arguments=_ARGUMENTS
+)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kohort.compat import LibraryOptions, assignors, milliseconds, servers
+from kohort.compat.kafka_python.structs import IsolationLevel
 
 _COMMON: dict[str, Any] = {
     "bootstrap_servers": "localhost",
@@ -64,6 +65,12 @@ def _reset(policy: str) -> str:
     return policy if policy in ("earliest", "latest") or policy.startswith("by_duration:") else "none"
 
 
+def _isolation_level(level: Any) -> Any:
+    if isinstance(level, int) and level in list(IsolationLevel):
+        return IsolationLevel(level).name.lower()
+    return level.lower() if isinstance(level, str) else level
+
+
 CONSUMER = LibraryOptions(
     "kafka-python",
     {
@@ -107,6 +114,7 @@ CONSUMER = LibraryOptions(
         **_TRANSLATIONS,
         "auto_offset_reset": _reset,
         "consumer_timeout_ms": milliseconds,
+        "isolation_level": _isolation_level,
         "partition_assignment_strategy": assignors,
     },
 )

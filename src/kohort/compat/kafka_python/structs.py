@@ -1,6 +1,7 @@
 """Values of kafka-python: its field names, order and defaults."""
 
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kohort import client
@@ -13,6 +14,13 @@ class TopicPartition(client.TopicPartition):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+class IsolationLevel(IntEnum):
+    """Whether a consumer reads records of transactions that are not committed."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
 
 
 class OffsetAndMetadata(NamedTuple):
