@@ -7,11 +7,14 @@ Each client produces and consumes records of 100 bytes in a process of its own, 
 time, batches of its default size, acknowledged by all. CPU is what the kernel booked to that process from its first
 record to its last, all threads. What a process reads was written before, the same for all; confluent-kafka is C.
 
-"consume" asks for lists of up to 500 records (`poll`, aiokafka's `getmany`) and looks at each; "iterate" asks for one
-after the other (`async for`, `for`, confluent-kafka's `poll`); "columns" takes what the client gives for many at once:
-Arrow tables of ours, lists of 10,000 of confluent-kafka's. "plain" is ours without the extra `fast`. "idle" is the CPU
-of a member with nothing to read, in percent of a core; "asleep" by how many megabytes the process grows while its
-application sleeps before a full topic. Each figure that has a bar is printed with it at the end.
+"produce" sends one record after the other; "callback" also polls before each record and gets a callback for it, as the
+examples of confluent-kafka do. "consume" asks for lists of up to 500 records (`poll`, aiokafka's `getmany`) and looks
+at each; "iterate" asks for one after the other (`async for`, `for`, confluent-kafka's `poll`); "columns" takes what the
+client gives for many at once: Arrow tables of ours, lists of 10,000 of confluent-kafka's.
+
+"plain" is ours without the extra `fast`. "idle" is the CPU of a member with nothing to read, in percent of a core;
+"asleep" by how many megabytes the process grows while its application sleeps before a full topic. Each figure that has
+a bar is printed with it at the end.
 """
 
 from __future__ import annotations
@@ -97,7 +100,40 @@ BARS = (
     ),
     Bar("columns: poll_arrow, M records per CPU second", "columns", 3e6),
     Bar("columns: poll_arrow, times confluent-kafka's consume(10000)", "columns", 3, against="confluent-kafka"),
+    Bar("records one by one: async for, times confluent-kafka's poll", "iterate", 1.5, against="confluent-kafka"),
+    Bar(
+        "records one by one, threads: for, times confluent-kafka's poll",
+        "iterate",
+        1.5,
+        "kohort.blocking",
+        "confluent-kafka",
+    ),
+    Bar(
+        "records one by one, the adapter's poll, times confluent-kafka's",
+        "iterate",
+        1.5,
+        "kohort.compat.confluent",
+        "confluent-kafka",
+    ),
     Bar("produce: await send, acknowledged by all, times aiokafka's", "produce", 3, against="aiokafka"),
+    Bar("produce: await send, times confluent-kafka's produce", "produce", 0.8, against="confluent-kafka"),
+    Bar(
+        "produce, threads: send, times confluent-kafka's produce", "produce", 0.8, "kohort.blocking", "confluent-kafka"
+    ),
+    Bar(
+        "produce, the adapter's, times confluent-kafka's produce",
+        "produce",
+        0.8,
+        "kohort.compat.confluent",
+        "confluent-kafka",
+    ),
+    Bar(
+        "produce with callbacks, the adapter's, times confluent-kafka's",
+        "callback",
+        0.8,
+        "kohort.compat.confluent",
+        "confluent-kafka",
+    ),
     Bar("an idle member's CPU, % of a core", "idle", 0.1),
     Bar("growth while the application sleeps, MB (fetch_max_bytes read, as much on its way)", "asleep", 104.9),
 )
