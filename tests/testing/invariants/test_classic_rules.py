@@ -8,6 +8,7 @@ from kohort.testing.invariants import Invariant, Limits
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -376,7 +377,7 @@ def test_a_member_that_causes_one_rebalance_after_the_other_is_found() -> None:
     # KAFKA-12898: owned partitions in another order looked like a change each time.
     stream = Stream()
     a = stream.peer()
-    for generation in range(1, 7):
+    for generation in range(1, 12):
         asking = generation > 1
         if asking:
             request_id = a.sends(_join("a-1"))
@@ -385,6 +386,62 @@ def test_a_member_that_causes_one_rebalance_after_the_other_is_found() -> None:
         else:
             a.joins("a-1", generation)
     assert stream.broken() == [(Invariant.NO_STORM, "client")]
+
+
+def comes_and_goes(*, removed: bool) -> Stream:
+    """A member joins and leaves, or is removed by an administrator, six times."""
+    stream = Stream()
+    a = stream.peer()
+    leaver = stream.peer("admin") if removed else a
+    for number in range(6):
+        request_id = a.sends(_join(""))
+        stream.rebalances(Cause.MEMBER_JOINED, f"a-{number}")
+        a.gets(request_id, _joined(f"a-{number}", number + 1))
+        request_id = leaver.sends(LeaveGroupRequest(group_id="g", member_id=f"a-{number}"))
+        stream.gone(f"a-{number}", Cause.MEMBER_LEFT)
+        stream.rebalances(Cause.MEMBER_LEFT, f"a-{number}")
+        leaver.gets(request_id, LeaveGroupResponse())
+    return stream
+
+
+def test_a_client_that_leaves_and_joins_for_ever_is_found() -> None:
+    # kafkajs issue 1362: members without partitions leave, and join again.
+    assert comes_and_goes(removed=False).broken() == [(Invariant.NO_STORM, "client")]
+
+
+def test_a_member_that_an_administrator_removes_again_and_again_is_not_blamed() -> None:
+    assert comes_and_goes(removed=True).broken() == []
+
+
+def test_a_client_that_goes_on_reading_after_it_was_removed_is_found() -> None:
+    # librdkafka and others: a zombie consumes after a fatal error of a commit.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    a.fetches(0, 10)
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.REBALANCE_TIMEOUT)
+    a.fetches(10, 10)
+    a.commits(10, "a-1", 1, code=UNKNOWN)
+    a.fetches(20, 10)
+    assert stream.broken() == []
+    stream.passes(SESSION_MS)
+    a.fetches(30, 10)
+    assert stream.broken() == [(Invariant.OWNED_FETCHES, "client")]
+
+
+def test_a_client_that_left_may_read_what_it_had() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0))
+    a.fetches(0, 10)
+    a.asks(LeaveGroupRequest(group_id="g", member_id="a-1"), LeaveGroupResponse())
+    a.beats("a-1", 1, UNKNOWN)
+    stream.passes(10 * SESSION_MS)
+    a.fetches(10)
+    assert stream.broken() == []
 
 
 def test_members_that_start_one_after_the_other_are_no_storm() -> None:

@@ -357,7 +357,7 @@ class ClassicRules:
             return
         group = self._scene.group(request.group_id, event.broker)
         if request.member_id:
-            self._scene.remove(group, request.member_id, event)
+            self._scene.remove(group, request.member_id, event, left=True)
         for asked_member, result in zip(request.members, response.members, strict=False):
             if result.error_code:
                 continue
@@ -366,4 +366,4 @@ class ClassicRules:
                 if member.member_id == asked_member.member_id or (
                     instance_id is not None and not asked_member.member_id and member.instance_id == instance_id
                 ):
-                    self._scene.remove(group, member.member_id, event)
+                    self._scene.remove(group, member.member_id, event, left=True)

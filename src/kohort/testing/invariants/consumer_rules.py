@@ -22,7 +22,6 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 Answer = AnswerSent | AnswerLost
 
 _JOIN = 0
-_LEAVE = -1
 
 
 class ConsumerRules:
@@ -113,10 +112,7 @@ class ConsumerRules:
         group.is_consumer = True
         member_id = response.member_id or request.member_id
         if request.member_epoch < _JOIN:
-            if request.member_epoch == _LEAVE or request.instance_id is None:
-                scene.remove(group, member_id, event)
-            elif (away := group.members.get(member_id)) is not None:
-                scene.remove(group, away.member_id, event)
+            scene.remove(group, member_id, event, left=True)
             return
         member = group.living(asked.event, member_id)
         if request.member_epoch == _JOIN:

@@ -14,7 +14,7 @@ from kohort.log import FileSlice
 from kohort.model import TopicPartition
 from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
 from kohort.testing.invariants.scene import Scene
-from kohort.testing.invariants.state import Asked, Client, Connection, Group, Member
+from kohort.testing.invariants.state import Asked, Client, Connection, Former, Group, Member
 from kohort.testing.invariants.violation import Fault, Invariant
 from kohort.wire.batches import MAGIC, Buffer
 from kohort.wire.codec import Message
@@ -66,6 +66,8 @@ class FetchRules:
                 continue
             for partition in topic.partitions:
                 place = TopicPartition(name, partition.partition)
+                if client.former is not None and client.former.told is not None:
+                    self._check_fenced(event, connection, client.former, place)
                 if members:
                     self._reads(event, connection, client, members, place, partition.fetch_offset)
                 client.learn(place, partition.fetch_offset)
@@ -103,6 +105,31 @@ class FetchRules:
             "The member itself reported that it gave the partition up, and received an assignment without it.",
             (since[1], event),
             key=f"{member.member_id} {place}",
+        )
+
+    def _check_fenced(
+        self, event: RequestReceived, connection: Connection, former: Former, place: TopicPartition
+    ) -> None:
+        """Check that a client stops to read some time after it learned that it is no member any more."""
+        assert former.told is not None
+        lasted = event.at - former.told.at
+        if (
+            place not in former.partitions
+            or place not in connection.read
+            or connection.is_free
+            or lasted <= max(self._scene.limits.patience_ms, former.rebalance_ms)
+        ):
+            return
+        self._scene.report(
+            Invariant.OWNED_FETCHES,
+            Fault.CLIENT,
+            former.group_id,
+            event.client_id,
+            f"Client {event.client_id!r} fetched {place} {lasted} ms after it learned that its member "
+            f"{former.member_id!r} of group {former.group_id} is removed, and has not joined again.",
+            "Another member may process the partition. The application had the time of its rebalance timeout to stop.",
+            (former.told, event),
+            key=f"{former.member_id} {place}",
         )
 
     def _check_position(

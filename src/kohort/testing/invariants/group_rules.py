@@ -6,6 +6,7 @@ After an action of the kit (a fault, an advanced clock) nobody is accused of a d
 
 from collections import deque
 from collections.abc import Callable
+from types import UnionType
 from typing import Any
 
 from kohort.group_events import (
@@ -19,9 +20,11 @@ from kohort.group_events import (
 from kohort.model import Millis, TopicPartition
 from kohort.testing.events import GroupChanged
 from kohort.testing.invariants.scene import Scene
-from kohort.testing.invariants.state import Group, Member, Run
+from kohort.testing.invariants.state import Connection, Group, Member, Run
 from kohort.testing.invariants.violation import Fault, Invariant
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest
 
 _LOOK_EVERY: Millis = 1_000
@@ -35,8 +38,16 @@ _BY_JOIN = {
     Cause.OWNED_CHANGED,
     Cause.LEADER_REJOINED,
 }
-_BY_MEMBER = _BY_JOIN | {Cause.ASSIGNOR_CHANGED, Cause.WEIGHT_CHANGED, Cause.REBALANCE_ENFORCED}
+_BY_MEMBER = _BY_JOIN | {
+    Cause.ASSIGNOR_CHANGED,
+    Cause.MEMBER_LEFT,
+    Cause.REBALANCE_ENFORCED,
+    Cause.WEIGHT_CHANGED,
+}
 """Causes for which a member is to blame if it repeats them."""
+_CHANGES = JoinGroupRequest | SyncGroupRequest | ConsumerGroupHeartbeatRequest
+_JOINS = JoinGroupRequest | ConsumerGroupHeartbeatRequest
+_LEAVES = LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 _LEFT_OPEN = 3
 """Number of heartbeats after which a member has surely learned of a rebalance."""
 
@@ -65,57 +76,69 @@ class GroupRules:
 
     def _rebalance(self, event: GroupChanged, started: RebalanceStarted) -> None:
         group = self._scene.group(started.group_id, event.broker)
-        if started.cause in _BY_JOIN and not self._has_join(started.group_id):
-            self._scene.report(
-                Invariant.CAUSED_REBALANCES,
-                Fault.BROKER,
-                started.group_id,
-                "",
-                f"A rebalance of group {started.group_id} began with the cause {started.cause.value!r}, "
-                "but no member asked to join.",
-                "The coordinator starts rebalances, and reported this cause.",
-                (event,),
-                key=started.cause.value,
-            )
+        self._check_cause(event, started.group_id, started.cause)
         self._count(event, group, started.cause, started.member_id)
 
     def _bumped(self, event: GroupChanged, bumped: GroupEpochBumped) -> None:
-        self._count(event, self._scene.group(bumped.group_id, event.broker), bumped.cause, bumped.member_id)
+        group = self._scene.group(bumped.group_id, event.broker)
+        self._check_cause(event, bumped.group_id, bumped.cause)
+        self._count(event, group, bumped.cause, bumped.member_id)
+
+    def _check_cause(self, event: GroupChanged, group_id: str, cause: Cause) -> None:
+        if cause in _BY_JOIN and not self._has_join(group_id):
+            self._scene.report(
+                Invariant.CAUSED_REBALANCES,
+                Fault.BROKER,
+                group_id,
+                "",
+                f"A rebalance of group {group_id} began with the cause {cause.value!r}, but no member asked for it.",
+                "The coordinator starts rebalances, and reported this cause.",
+                (event,),
+                key=cause.value,
+            )
 
     def _has_join(self, group_id: str) -> bool:
-        """Return whether a JoinGroup or SyncGroup of the group is open, or a connection is not known wholly."""
+        """Return whether a request that can change the group is open, or a connection is not known wholly."""
         return any(
-            not connection.is_whole
-            or any(
-                isinstance(asked.event.request, JoinGroupRequest | SyncGroupRequest)
-                and asked.event.request.group_id == group_id
-                for asked in connection.asked.values()
-            )
+            not connection.is_whole or _has_open(connection, _CHANGES, group_id)
             for connection in self._scene.connections.values()
         )
 
     def _count(self, event: GroupChanged, group: Group, cause: Cause, member_id: str | None) -> None:
         """Count the rebalances that one member causes in a row."""
-        member = group.members.get(member_id or "")
-        if cause not in _BY_MEMBER or member_id is None or member is None:
+        connection = self._connection_of(group, member_id) if cause in _BY_MEMBER else None
+        if connection is None or (cause is Cause.MEMBER_LEFT and not _has_open(connection, _LEAVES, group.group_id)):
             group.run = None
             return
-        if group.run is None or group.run.member != member_id:
-            group.run = Run(member_id, deque(maxlen=self._scene.limits.storm_rebalances))
+        if group.run is None or group.run.connection != connection.number:
+            group.run = Run(connection.number, deque(maxlen=self._scene.limits.storm_rebalances))
         times = group.run.times
         times.append((event.at, event))
         if len(times) == times.maxlen and event.at - times[0][0] <= self._scene.limits.storm_ms:
+            client_id = "" if connection.client is None else connection.client.client_id
             self._scene.report(
                 Invariant.NO_STORM,
                 Fault.CLIENT,
                 group.group_id,
-                member.client.client_id,
-                f"Member {member_id!r} of group {group.group_id} caused {len(times)} rebalances in a row within "
+                client_id,
+                f"Client {client_id!r} caused {len(times)} rebalances of group {group.group_id} in a row within "
                 f"{event.at - times[0][0]} ms, the last one because: {cause.value}.",
                 "No other member, topic or broker changed in between.",
                 [each for _, each in times],
-                key=member_id,
+                key=client_id,
             )
+
+    def _connection_of(self, group: Group, member_id: str | None) -> Connection | None:
+        """Return the open connection of a member that caused a rebalance, which may be about to join."""
+        number = group.connections.get(member_id or "")
+        if number is not None or member_id is None:
+            return self._scene.connections.get(-1 if number is None else number)
+        joining = [
+            connection
+            for connection in self._scene.connections.values()
+            if _has_open(connection, _JOINS, group.group_id)
+        ]
+        return joining[0] if len(joining) == 1 else None
 
     def _came(self, event: GroupChanged, came: MemberCame) -> None:
         group = self._scene.group(came.group_id, event.broker)
@@ -320,3 +343,11 @@ class GroupRules:
             [event for member in group.members.values() for event in (member.since, member.told)][:8],
             key=str(place),
         )
+
+
+def _has_open(connection: Connection, kind: UnionType, group_id: str) -> bool:
+    """Return whether a request of that kind for the group has no answer yet."""
+    return any(
+        isinstance(asked.event.request, kind) and getattr(asked.event.request, "group_id", None) == group_id
+        for asked in connection.asked.values()
+    )

@@ -18,8 +18,8 @@ class Limits:
     patience_ms: Millis = 10_000
     in_flight_ms: Millis = 1_000
     """Time for which requests that a client prepared before it learned of a change still arrive."""
-    storm_rebalances: int = 5
-    """Number of rebalances in a row that one member causes, within `storm_ms`."""
+    storm_rebalances: int = 10
+    """Number of rebalances in a row that one client causes on one connection, within `storm_ms`."""
     storm_ms: Millis = 60_000
     unassigned_ms: Millis | None = None
     """Time for which a partition may stay unassigned; None: the longest timeout of the members, and 10 s."""

@@ -76,6 +76,10 @@ class Refusals:
         if code not in _FINAL or not member_id:
             return
         event = asked.event
+        client = self._scene.clients.get(event.client_id)
+        former = None if client is None else client.former
+        if former is not None and former.member_id == member_id and former.told is None:
+            former.told = answer
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self._fenced(event, answer, group, member_id)
         key = group, event.client_id, member_id, generation, type(event.request).__name__

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from kohort.model import Millis
 from kohort.testing.events import Event, RequestReceived
 from kohort.testing.invariants.limits import Limits
-from kohort.testing.invariants.state import Asked, Client, Connection, Group, Member, Partitions, Recent, Topics
+from kohort.testing.invariants.state import Asked, Client, Connection, Former, Group, Member, Partitions, Recent, Topics
 from kohort.testing.invariants.violation import Fault, Invariant, Violation
 
 ANY_GROUP = "*"
@@ -94,18 +94,24 @@ class Scene:
             group.members[member_id] = member
             client.members.add((group.group_id, member_id))
         group.gone.pop(member_id, None)
+        group.connections[member_id] = event.connection
         group.is_changed = True
+        client.former = None
         member.is_classic = is_classic
         return member
 
-    def remove(self, group: Group, member_id: str, event: Event) -> Member | None:
-        """Record that a member is gone."""
+    def remove(self, group: Group, member_id: str, event: Event, *, left: bool = False) -> Member | None:
+        """Record that a member is gone; `left` tells whether it asked to."""
         group.gone[member_id] = event
         group.is_changed = True
         member = group.members.pop(member_id, None)
         if member is not None:
-            member.client.members.discard((group.group_id, member_id))
-            self.forget_client(member.client)
+            client = member.client
+            client.members.discard((group.group_id, member_id))
+            if not left and not client.members:
+                partitions = member.assigned | member.giving_up
+                client.former = Former(group.group_id, member_id, partitions, member.rebalance_ms or 0)
+            self.forget_client(client)
         return member
 
     def heard(self, group: Group, asked: Asked, member_id: str) -> Member | None:

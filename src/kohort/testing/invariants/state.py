@@ -71,6 +71,18 @@ class Asked:
     note: Any = None
 
 
+@dataclass(slots=True)
+class Former:
+    """A member that was removed although it did not leave."""
+
+    group_id: str
+    member_id: str
+    partitions: Partitions
+    rebalance_ms: Millis
+    told: Event | None = None
+    """First answer that told its client."""
+
+
 @dataclass(slots=True, eq=False)
 class Client:
     """All connections with one client ID."""
@@ -85,6 +97,8 @@ class Client:
     """Largest offset of each partition that it was delivered, found or sought."""
     listed: dict[TopicPartition, int] = field(default_factory=dict)
     """Last answer to ListOffsets for each partition."""
+    former: Former | None = None
+    """Its last member, if that was removed and the client has not joined since."""
     fetched_at: Millis = -1
     fetched: RequestReceived | None = None
     """Its last Fetch."""
@@ -196,9 +210,9 @@ class StoredMember:
 
 @dataclass(slots=True)
 class Run:
-    """Rebalances that one member caused in a row: the time and event of each."""
+    """Rebalances that the client of one connection caused in a row: the time and event of each."""
 
-    member: str
+    connection: int
     times: deque[tuple[Millis, Event]]
 
 
@@ -238,6 +252,8 @@ class Group:
     is_changed: bool = False
     """Whether the dark partitions must be computed anew."""
     run: Run | None = None
+    connections: Recent[str, int] = field(default_factory=lambda: Recent(256))
+    """Connection on which each member joined last."""
     fenced: Recent[str, deque[tuple[Millis, str, Event]]] = field(default_factory=lambda: Recent(256))
     """Members of each instance ID that learned that another one replaced them, with the times."""
     seen: int = 0
