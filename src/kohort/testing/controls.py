@@ -27,6 +27,8 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 _CLIENT_ID = "kohort.testing"
 _HOST = "/kit"
 _LOOK_S = 0.002
+_TURNS = 10
+"""Turns of the event loop in which it reads what the kernel has."""
 _LEADS_WITHIN_S = 30.0
 _JOIN_VERSION = 9
 _HEARTBEAT_VERSION = 1
@@ -81,10 +83,12 @@ class Controls:
         a half of their heartbeat intervals. All others expire as they would in that time, and so do those in `dead`
         (member IDs, instance IDs or client IDs). Offsets, records and producers expire, too.
         """
-        lost = {key for key, names in self._members() if not names.isdisjoint(dead)}
         if ms < 0:
             raise ValueError(f"Time does not go back: {ms} ms is negative.")
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)  # until the loop has read the end of connections whose processes were killed
         self._acted(f"let {ms} ms pass")
+        lost = {key for key, names in self._members() if not names.isdisjoint(dead)}
         skip_time(self._clock, self._brokers, ms, lost)
         for broker in self._brokers:
             await broker.retention.apply()
