@@ -199,7 +199,7 @@ class Producer(BlockingClient):
             records = self._records
             if not records.remembered:
                 records.remember()
-            if not records and interception is None:  # else this record has to wait for those before it
+            if not records.items and interception is None:  # else this record has to wait for those before it
                 try:
                     with self._lock:
                         delivery: Any = self._append(topic, value, key, timestamp, headers, partition, size)

@@ -99,18 +99,19 @@ class SendQueue:
     def __init__(self, core: ProducerCore) -> None:
         self.loop = core.loop
         self._core = core
-        self._queue: deque[_Item] = deque()
+        self.items: deque[_Item] = deque()
+        """Records that wait, and markers."""
         self._woken = False
         self._handing: asyncio.Task[None] | None = None
         self.remembered = False
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.items)
 
     def put(self, record: _Record) -> None:
         """Add a record, which the loop queues soon."""
         self.remember()
-        self._queue.append(record)
+        self.items.append(record)
         if not self._woken:
             self._woken = True
             self.loop.call_soon_threadsafe(self._wake)
@@ -123,9 +124,9 @@ class SendQueue:
 
     async def done(self) -> None:
         """Wait until all records sent so far are queued or rejected."""
-        if self._queue:
+        if self.items:
             mark: asyncio.Future[None] = self.loop.create_future()
-            self._queue.append(mark)
+            self.items.append(mark)
             self._wake()
             await mark
 
@@ -164,7 +165,7 @@ class SendQueue:
 
     def unwritten(self) -> int:
         """Return the number of records that are neither written nor failed."""
-        return self._core.unwritten() + sum(isinstance(queued, tuple) for queued in list(self._queue))
+        return self._core.unwritten() + sum(isinstance(queued, tuple) for queued in list(self.items))
 
     async def finish(self, timeout_s: float) -> int:
         """Write for up to `timeout_s` seconds, close, and return the number of unwritten records."""
@@ -176,7 +177,7 @@ class SendQueue:
                 await self.done()
         except TimeoutError:
             pass
-        left = sum(isinstance(queued, tuple) for queued in self._queue)
+        left = sum(isinstance(queued, tuple) for queued in self.items)
         lost = await self._core.finish(max(0.0, began + timeout_s - self.loop.time()))
         await self._refuse_all()
         unwatch_unclosed(self)
@@ -186,11 +187,11 @@ class SendQueue:
 
     def _wake(self) -> None:
         self._woken = False
-        if self._handing is None and self._queue:
+        if self._handing is None and self.items:
             self._handing = self.loop.create_task(self._hand_over_all(), name="kohort-hand-over")
 
     async def _hand_over_all(self) -> None:
-        queue, append, lock = self._queue, self._core.append, self._core.lock
+        queue, append, lock = self.items, self._core.append, self._core.lock
         try:
             while queue:
                 item = queue[0]
@@ -231,13 +232,13 @@ class SendQueue:
         """
         kept: list[_Item] = []
         refused: dict[str, list[PendingDelivery]] = {}
-        for _ in range(len(self._queue)):
-            item = self._queue.popleft()
+        for _ in range(len(self.items)):
+            item = self.items.popleft()
             if isinstance(item, tuple) and topic in (None, item[1]):
                 refused.setdefault(item[1], []).append(item[0])
             else:
                 kept.append(item)
-        self._queue.extendleft(reversed(kept))
+        self.items.extendleft(reversed(kept))
         for name, records in refused.items():
             failure = self._core.failures.add(name, len(records), problem)
             for place, record in enumerate(records):
@@ -249,6 +250,6 @@ class SendQueue:
             await asyncio.gather(self._handing, return_exceptions=True)
         why = "the producer was closed before the record was written"
         self._refuse(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, why))
-        for mark in self._queue:
+        for mark in self.items:
             if isinstance(mark, asyncio.Future) and not mark.done():
                 mark.set_result(None)
