@@ -17,7 +17,7 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.testing.invariants.stream import SESSION_MS, Stream, assigned, tp
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
@@ -308,6 +308,19 @@ def test_a_member_that_is_expired_although_it_sends_heartbeats_is_found() -> Non
     assert stream.broken() == [(Invariant.LIVING_MEMBERS, "broker")]
 
 
+def test_an_answer_that_leaves_late_does_not_begin_the_session() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id="a-1")
+    request_id = a.sends(sync)
+    stream.passes(50)  # a slow disk
+    a.gets(request_id, SyncGroupResponse(assignment=assigned(tp(0))))
+    stream.passes(SESSION_MS - 50)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == []
+
+
 def test_a_member_that_the_kit_expires_is_nobodys_fault() -> None:
     stream = Stream()
     a = stream.peer()
@@ -493,6 +506,23 @@ def test_time_that_the_kit_advances_leaves_no_partition_unassigned() -> None:
     a.syncs("a-1", 2, tp(0), tp(1))
     stream.ends()
     assert stream.broken() == []
+
+
+def test_the_time_of_the_events_after_the_kits_action_may_be_the_advanced_one() -> None:
+    stream = Stream(Limits(unassigned_ms=5_000))
+    stream.describes(2)
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.syncs("a-1", 1, tp(0), tp(1))
+    a.joins("a-1", 2, known=True)
+    stream.passes(2_000)
+    stream.acts("the clock advances by 60 s")
+    stream.passes(60_000)
+    stream.peer("b").beats("b-1", 1, UNKNOWN)
+    assert stream.broken() == []
+    stream.passes(6_000)
+    stream.ends()
+    assert stream.broken() == [(Invariant.ASSIGNED_PARTITIONS, "client")]
 
 
 def _commit() -> OffsetCommitRequest:

@@ -81,7 +81,8 @@ class Checks:
         if event.at > scene.now:
             scene.now = event.at
         self._events[type(event)](event)
-        self._groups.time_passed()
+        if not isinstance(event, KitActed):  # which may have advanced the time of the events after it
+            self._groups.time_passed()
         return self._taken()
 
     def finish(self, at: Millis) -> Sequence[Violation]:

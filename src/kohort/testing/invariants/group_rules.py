@@ -198,7 +198,12 @@ class GroupRules:
 
     def _check_expiry(self, event: GroupChanged, group: Group, member: Member) -> None:
         silent = event.at - member.heard_at
-        if member.is_classic and member.session_ms is not None and silent < member.session_ms - 1:
+        client, connection = member.client, self._scene.connections.get(member.connection)
+        session = member.session_ms or _SESSION
+        # The session begins when the coordinator handles a request, `silent` when the answer leaves: a busy machine,
+        # or a slow disk, puts time between them.
+        slack = min(session // 4, self._scene.limits.in_flight_ms)
+        if member.is_classic and member.session_ms is not None and silent < session - slack:
             self._scene.report(
                 Invariant.LIVING_MEMBERS,
                 Fault.BROKER,
@@ -210,13 +215,11 @@ class GroupRules:
                 (member.since, member.heard, event),
                 key=member.member_id,
             )
-        client, connection = member.client, self._scene.connections.get(member.connection)
-        session = member.session_ms or _SESSION
         if (
             len(client.members) == 1
             and client.fetched is not None
             and client.connections
-            and silent >= session - 1
+            and silent >= session - slack
             and event.at - client.fetched_at < session // 3
             and client.fetched.connection in client.connections
             and connection is not None
