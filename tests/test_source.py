@@ -66,6 +66,7 @@ HOLLOW = re.compile(r"(Manager|Helper|Util|Utils|Base|Impl)$")
 KNOWN_HOSTS = re.compile(
     r"(^|\.)(apache\.org|w3\.org|python\.org|readthedocs\.io|rfc-editor\.org|wikipedia\.org|example\.com)$"
 )
+PUBLIC_THREADS = re.compile(r"https:[/]{2}github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+\b")
 DOCUMENTATION = [ipaddress.IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
 # Made-up members of tests live at these.
 INVENTED = "10.0.0."
@@ -143,7 +144,7 @@ def bare_type_ignores(source: Source) -> Iterator[str]:
 def addresses(source: Source) -> Iterator[str]:
     """No address of a machine or of a package index: the repository runs where those do not exist."""
     for number, line in source.lines():
-        for host in re.findall(r"\bhttps?://([\w.-]+)", line):
+        for host in re.findall(r"\bhttps?://([\w.-]+)", PUBLIC_THREADS.sub("", line)):
             if not KNOWN_HOSTS.search(host) and not _is_local(host):
                 yield f"{source.path}:{number}: address {host}"
         for quad in re.findall(r"(?<![\w.])(?<!==)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])", line):
@@ -336,6 +337,7 @@ def test_the_source_keeps_the_rule(name: str) -> None:
         ("unfinished_work", "src/kohort/log/a.py", "# TO" + "DO: later"),
         ("bare_type_ignores", "tests/a.py", f"x = 1  # {TYPE_IGNORE}"),
         ("addresses", "docs/a.md", "see http" + "://packages.internal/simple"),
+        ("addresses", "docs/a.md", "see https" + "://github.com/somebody/something"),
         ("addresses", "bench/a.py", "host = '10.1" + ".2.3'"),
         ("doors", "src/kohort/cli/a.py", "from kohort.log.files import FileStore"),
         ("doors", "src/kohort/cli/a.py", "def f():\n    from kohort.log import files"),
@@ -362,6 +364,7 @@ def test_each_rule_can_fail(name: str, path: str, text: str) -> None:
         ("doors", "src/kohort/cli/a.py", "from kohort.wire.messages.fetch import FetchRequest"),
         ("doors", "tests/log/a.py", "from kohort.log.files import FileStore"),
         ("addresses", "docs/a.md", "127.0.0.1:9092, 192.0.2.7, https://kafka.apache.org/protocol, version 4.3.1"),
+        ("addresses", "docs/a.md", "https://github.com/confluentinc/librdkafka/issues/1767"),
     ],
 )
 def test_each_rule_lets_the_rest_be(name: str, path: str, text: str) -> None:

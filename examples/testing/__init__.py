@@ -1,0 +1,1 @@
+"""Bugs of clients that people met, each found by the verdict of the test kit; see README.md."""
