@@ -1,6 +1,7 @@
 """`kohort.Producer` for plain threads, which put records into the batches that its event loop sends."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import time_ns
 from typing import Any, Unpack
 
@@ -42,6 +43,10 @@ def _serialized(
             return serialize(topic, key, value, headers)
         except LoadRequired as needed:
             needed.load()
+
+
+def _tell(interception: SendInterception, record: ProducerRecord, pending: PendingDelivery) -> None:
+    interception.decided(record, pending.error, pending.outcome)
 
 
 class BlockingDelivery(BatchedRecord):
@@ -214,8 +219,7 @@ class Producer(BlockingClient):
             raise
         pending = PendingDelivery()
         if interception is not None and record is not None:
-            sent = record
-            pending.calls = [lambda: interception.decided(sent, pending.error, pending.outcome)]
+            pending.calls = [partial(_tell, interception, record, pending)]
         # The caller may change a bytearray or a list before the loop encodes the record.
         value = value if value is None or type(value) is bytes else bytes(value)
         key = key if key is None or type(key) is bytes else bytes(key)

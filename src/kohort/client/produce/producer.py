@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import add
 from typing import Any, Self, Unpack
 
@@ -160,7 +161,7 @@ class Producer:
                 try:
                     key, value, headers = serialize(topic, key, value, headers)
                 except LoadRequired as needed:
-                    key, value, headers = await _after_load(needed, lambda: serialize(topic, key, value, headers))
+                    key, value, headers = await _after_load(needed, partial(serialize, topic, key, value, headers))
             if type(value) is bytes and key is None and not headers:
                 size = len(value) + RECORD_OVERHEAD  # as `record_size`
             else:
