@@ -12,7 +12,7 @@ from kohort.coordinator.consumer import ConsumerGroup
 from kohort.model import Millis
 from kohort.sim.processes import Application, SimulatedBroker, WorldState
 from kohort.sim.violation import Violation
-from kohort.testing import MemberKey, skip_time
+from kohort.testing import KitActed, MemberKey, skip_time
 
 
 def let_time_jump(world: WorldState, seconds: float) -> bool:
@@ -36,13 +36,19 @@ def expire_member(world: WorldState, application: Application) -> bool:
         process, shard = world.brokers.processes[number], broker.groups.shard(group_id)
         if membership is not None and process.runs and shard.has_member(group_id, membership.member_id):
             assert process.loop is not None
-            process.loop.call_soon(partial(shard.expire_member, group_id, membership.member_id))
+            process.loop.call_soon(partial(_expire, broker, group_id, membership.member_id))
             return True
     return False
 
 
+def _expire(broker: SimulatedBroker, group_id: str, member_id: str) -> None:
+    broker.emit(KitActed(broker.now(), broker.node_id, f"expired member {member_id} of {group_id}"))
+    broker.groups.shard(group_id).expire_member(group_id, member_id)
+
+
 def _jump(world: WorldState, broker: SimulatedBroker, by: Millis) -> None:
     living = _living(world, broker)
+    broker.emit(KitActed(broker.now(), broker.node_id, f"let {by} ms pass"))
     skip_time(broker.controlled, [broker], by)
     left = _members(broker)
     for group_id, member_id in sorted(living - left):
