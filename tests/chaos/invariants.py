@@ -3,6 +3,7 @@
 Every record of `__consumer_offsets` goes, in the order of the log, to the checkers that look at a simulated
 coordinator's disk (S1, S2, S4, S8), between what members said that they were given (S11) and what committers were told
 and found (S7). What the log holds compacted (S10) and what the coordinators say in the end (S10) must be the same.
+The test kit's checks (`kohort.testing.invariants`), which know nothing of Kohort's coordinators, take the records, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kohort.sim.checks.group_progress import GroupProgress
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.processes.application import Application
 from kohort.sim.violation import Violation
+from kohort.testing import Checks, RecordsAppended
 from kohort.wire.batches import BatchHeader, batches, decode_records
 from kohort.wire.group_log.group_bytes import decode_key
 from tests.chaos.history import Entry
@@ -136,6 +138,7 @@ class _Shard:
     """One partition of `__consumer_offsets`."""
 
     def __init__(self, progress: GroupProgress, topics: Mapping[UUID, str]) -> None:
+        self._checks = Checks()
         self._durable = DurableGroups(progress)
         self._topics = topics
         self._pasts: defaultdict[str, GroupHistory] = defaultdict(GroupHistory)
@@ -157,7 +160,7 @@ class _Shard:
         if self._failed:
             return
         try:
-            self._durable.written(pairs)
+            records = self._durable.written(pairs)
             for group_id in dict.fromkeys(_group_of(key) for key, _ in pairs):
                 group = group_of(self._durable.shard, group_id)
                 if not isinstance(group, ConsumerGroup):
@@ -165,6 +168,8 @@ class _Shard:
                     continue
                 past, sessions = self._pasts[group_id], group.members.keys()
                 check_consumer_group(group, past, sessions, self._topics, image=None, assignor="")
+            for found in self._checks.observe(RecordsAppended(header.max_timestamp, 0, 0, records)):
+                raise Violation(found.invariant.letter, f"{found.what} {found.why}")
         except Violation as violation:
             self._failed = True
             raise Violation(violation.invariant, f"{violation.detail} (offset {header.base_offset})") from None

@@ -27,6 +27,7 @@ from kohort.wire.messages.group_records import (
     OffsetCommitValue,
     TopicPartitions,
 )
+from tests.chaos import invariants
 from tests.chaos.history import Entry
 from tests.chaos.invariants import violations
 
@@ -145,6 +146,13 @@ def test_a_history_without_the_coordinators_records_has_no_violation() -> None:
 def test_each_planted_violation_is_found(planted: list[Entry], said: str) -> None:
     found = list(violations([*sound(), *planted]))
     assert any(said in violation for violation in found), found
+
+
+def test_the_checks_of_the_test_kit_find_what_others_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "check_consumer_group", lambda *arguments, **named: None)
+    twice = records(3200, group_epoch(3), has("m2", 3, 0, 1), partition=2)
+    (found,) = violations([*sound(), twice])
+    assert "Members 'm1' and 'm2' of group newer both have" in found
 
 
 def test_a_partition_of_the_coordinators_topic_is_checked_to_its_first_violation() -> None:
