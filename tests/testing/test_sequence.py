@@ -8,7 +8,7 @@ from kohort.coordinator import Record
 from kohort.errors import KohortError
 from kohort.group_events import Cause, MemberFacts, MemberGone, RebalanceStarted
 from kohort.model import TopicPartition
-from kohort.testing import GroupChanged, RecordsAppended
+from kohort.testing import Broker, GroupChanged, RecordsAppended
 from kohort.testing.sequence import HEADER, At, Finding, Kind, SequenceAudit, SequenceNumbers
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
@@ -117,6 +117,22 @@ def test_records_that_nobody_read_are_found_by_what_was_sent() -> None:
         (Kind.UNREAD, TopicPartition("orders", 0), 1, 2),
         (Kind.UNREAD, TopicPartition("orders", 1), 0, 0),
     ]
+
+
+def test_the_producer_of_the_kit_marks_records() -> None:
+    numbers = SequenceNumbers("p")
+    with Broker(topics={"orders": 2}) as broker:
+        broker.topic("orders").produce(*"abcde", numbers=numbers, headers=[("other", b"x")])
+        found = [(record.partition, record.headers) for record in broker.topic("orders").records()]
+    assert [(partition, headers[1]) for partition, headers in found] == [
+        (0, (HEADER, b"p:0")),
+        (0, (HEADER, b"p:1")),
+        (0, (HEADER, b"p:2")),
+        (1, (HEADER, b"p:0")),
+        (1, (HEADER, b"p:1")),
+    ]
+    assert {headers[0] for _, headers in found} == {("other", b"x")}
+    assert numbers.sent == {TopicPartition("orders", 0): 3, TopicPartition("orders", 1): 2}
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 8)), max_size=30))

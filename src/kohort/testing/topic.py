@@ -12,6 +12,7 @@ from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.log import PartitionLog
 from kohort.log import Topic as StoredTopic
 from kohort.model import UUID, Millis, TopicPartition
+from kohort.testing.sequence import SequenceNumbers
 from kohort.testing.taps import TappedBroker
 from kohort.testing.waiting import PATIENCE_S, Kit, blocking_hint, reached, until
 from kohort.wire.batches import Header, Record, decode_records, encode_batch, read_header
@@ -58,14 +59,16 @@ class Topic(str):
         partition: int | None = None,
         headers: Sequence[Header] = (),
         timestamp: Millis | None = None,
+        numbers: SequenceNumbers | None = None,
     ) -> list[TopicPartition]:
         """Append one record for each value, and return the partition of each; on return clients can read them.
 
         Text is encoded as UTF-8; None is a tombstone. Without `partition`, a key decides as in Java's producer, and
-        records without a key go to the partitions in turn. `timestamp` is in milliseconds since 1970.
+        records without a key go to the partitions in turn. `timestamp` is in milliseconds since 1970. With `numbers`,
+        each record has a marker in its headers for a `SequenceAudit`.
         """
         encoded = [(_bytes(key), _bytes(value)) for value in values]
-        return self._kit._await(self._produce(encoded, partition, headers, timestamp))
+        return self._kit._await(self._produce(encoded, partition, headers, timestamp, numbers))
 
     async def _produce(
         self,
@@ -73,6 +76,7 @@ class Topic(str):
         partition: int | None,
         headers: Sequence[Header],
         timestamp: Millis | None,
+        numbers: SequenceNumbers | None,
     ) -> list[TopicPartition]:
         count = self._found().partitions
         if partition is not None and not 0 <= partition < count:
@@ -81,7 +85,10 @@ class Topic(str):
         for number, group in groupby(sorted(range(len(pairs)), key=chosen.__getitem__), key=chosen.__getitem__):
             node, log = self._log(number)
             now = node.wall() if timestamp is None else timestamp
-            batch = [Record(index, now, *pairs[which], headers) for index, which in enumerate(group)]
+            batch = [
+                Record(index, now, *pairs[which], _marked(headers, numbers, str(self), number))
+                for index, which in enumerate(group)
+            ]
             written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             log.append(encode_batch(batch), log.leader_epoch)
             node.writer.current().then(partial(written.set_result, None), partial(_fail, written, str(self)))
@@ -177,3 +184,8 @@ def _bytes(value: bytes | str | None) -> bytes | None:
 
 def _fail(written: asyncio.Future[None], topic: str) -> None:
     written.set_exception(KohortError(f"The records of {topic} could not be written: see the log of the broker."))
+
+
+def _marked(headers: Sequence[Header], numbers: SequenceNumbers | None, topic: str, partition: int) -> Sequence[Header]:
+    """Return the headers with the marker of the next record of that partition."""
+    return headers if numbers is None else [*headers, numbers.next(topic, partition)]
