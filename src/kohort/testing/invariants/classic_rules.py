@@ -327,6 +327,10 @@ class ClassicRules:
         elif member is not None and not code:
             member.told_of_rebalance, member.told = 0, None
         elif code:
+            if member is not None and code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                member.heard = (
+                    None  # the coordinator never saw this heartbeat, so its session goes on from an earlier one
+                )
             self._refusals.answered(asked, event, group.group_id, request.member_id, request.generation_id, code)
 
     def _check_given(
