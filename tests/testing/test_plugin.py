@@ -213,6 +213,74 @@ def test_a_test_that_breaks_an_invariant_on_purpose_says_so(pytester: pytest.Pyt
     result.assert_outcomes(passed=2)
 
 
+def test_a_test_that_uses_only_the_shared_broker_is_blamed_itself(pytester: pytest.Pytester) -> None:
+    # Otherwise the next test that uses `kohort` would fail for it.
+    result = run(
+        pytester,
+        BREAK
+        + """
+    def test_that_commits_too_much(kohort_broker):
+        kohort_broker.create_topic("orders")
+        commit_what_is_not_there(kohort_broker, "orders", "g")
+
+    @pytest.fixture
+    def late(kohort_broker):
+        kohort_broker.create_topic("late")
+        yield
+        commit_what_is_not_there(kohort_broker, "late", "late")
+
+    def test_whose_fixture_commits_too_much(late):
+        pass
+
+    def test_that_is_honest(kohort):
+        kohort.topic("orders").produce("a")
+    """,
+    )
+    result.assert_outcomes(failed=1, passed=2, errors=1)
+
+
+def test_a_test_leaves_nothing_behind_on_the_shared_broker(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        BREAK
+        + """
+    from kohort.testing import Invariant
+
+    def test_that_leaves_much_behind(kohort, kohort_broker):
+        kohort_broker.create_topic("shared")
+        kohort.broker.allow(Invariant.FETCHED_COMMITS)
+        kohort.broker.lose_leader("shared", 0)
+        kohort.broker.load_coordinator("g")
+        kohort.broker.slow_disk(sync_ms=60_000)
+        kohort.broker.fill_disk()
+
+    def test_that_finds_all_in_order(kohort, kohort_broker):
+        kohort_broker.topic("shared").produce("a")
+        kohort_broker.move_coordinator("g")
+
+    def test_that_is_accused(kohort):
+        orders = kohort.topic("orders")
+        commit_what_is_not_there(kohort, orders, kohort.group())
+    """,
+    )
+    result.assert_outcomes(failed=1, passed=2)
+
+
+def test_a_topic_can_be_asked_for_in_several_threads_at_once(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        def test_one_topic(kohort):
+            with ThreadPoolExecutor(8) as threads:
+                topics = list(threads.map(lambda _: kohort.topic("orders", 2), range(16)))
+            assert len(set(topics)) == 1 and topics[0].partitions == 2
+        """,
+    )
+    result.assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("ini", "text", "expected"),
     [

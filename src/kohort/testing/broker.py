@@ -33,7 +33,7 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
@@ -296,6 +296,12 @@ class _Brokers(Controlled):
     def allow(self, invariant: Invariant, *groups: str) -> None:
         """Accept that these groups, or all without `groups`, break an invariant: a test may do it on purpose."""
         self._run(lambda: self._verdict.allow(invariant, *groups))
+
+    def _allowed(self) -> Mapping[Invariant, Collection[str]]:
+        return self._run(lambda: self._verdict.checks.allowed)
+
+    def _allow_only(self, allowed: Mapping[Invariant, Collection[str]]) -> None:
+        self._run(lambda: self._verdict.checks.allow_only(allowed))
 
     def _take_violations(self, concerns: Callable[[Violation], bool]) -> list[Violation]:
         return self._run(lambda: self._verdict.take(concerns))

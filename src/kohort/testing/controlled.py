@@ -147,6 +147,10 @@ class Controlled:
         """Let all writes fail with an I/O error, at one broker or all, for `ms` or until it is undone."""
         return Undoable(self, self._run(lambda: self._controls.fail_disk(node_id=node_id, ms=ms)))
 
+    def undo_all(self) -> None:
+        """Undo all that `load_coordinator`, `lose_leader` and the faults of disks have begun; on return it is over."""
+        self._await(self._controls.end_outages())
+
     # Snapshots
 
     def snapshot(self) -> snapshots.Snapshot:

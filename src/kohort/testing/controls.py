@@ -45,6 +45,11 @@ class Outage:
         loop = asyncio.get_running_loop()
         self._timer = None if after_ms is None else loop.call_later(after_ms / 1000, self._begin_end)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether everything is as before."""
+        return self._over.is_set()
+
     def _begin_end(self) -> None:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._give_back())
@@ -73,6 +78,8 @@ class Controls:
         self._disks: dict[int, DiskFaults] = {}
         self._outages: dict[object, Outage] = {}
         """The outage of each coordinator's or topic's partition."""
+        self._open: list[Outage] = []
+        """Outages that may not be over."""
 
     # Time
 
@@ -199,7 +206,7 @@ class Controls:
                 await shard.loaded()
 
         shard.resign(code)
-        outage = self._outages["coordinator", partition] = Outage(lead_again, ms)
+        outage = self._outages["coordinator", partition] = self._begun(Outage(lead_again, ms))
         return outage
 
     # Leaders
@@ -220,7 +227,7 @@ class Controls:
         leadership.unavailable.add(partition_id)
         broker.waiting_fetches.moved(broker.topics.release_topic([partition_id]))
         self._acted(f"took the leader of {topic}-{partition} away", broker)
-        return Outage(lead_again, ms)
+        return self._begun(Outage(lead_again, ms))
 
     async def move_leader(self, topic: str, partition: int, to: int | None = None) -> None:
         """Let another broker of a cluster lead the partition, by default the next one."""
@@ -323,11 +330,21 @@ class Controls:
             for end in ends:
                 end()
 
-        return Outage(give_back, ms)
+        return self._begun(Outage(give_back, ms))
 
     def removed(self, node_id: int) -> None:
         """Forget a broker that has left: another one may get its node ID."""
         self._disks.pop(node_id, None)
+
+    def _begun(self, outage: Outage) -> Outage:
+        self._open = [other for other in self._open if not other.is_over]
+        self._open.append(outage)
+        return outage
+
+    async def end_outages(self) -> None:
+        """Give back all that was taken away, and heal all disks."""
+        while self._open:
+            await self._open.pop().end()
 
     def heal_disks(self) -> None:
         """End all faults of disks, so that the brokers can stop."""

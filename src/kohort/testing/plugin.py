@@ -25,6 +25,8 @@ _MARKER = (
 )
 _REBALANCES = "kohort_rebalances"
 _workspaces = pytest.StashKey[list[Any]]()
+_shared = pytest.StashKey[Any]()
+"""The broker that all tests share, once it runs."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -64,7 +66,9 @@ def _kohort_shared(pytestconfig: pytest.Config) -> Iterator[Broker]:
 
     host, port = _listen(pytestconfig)
     with Broker(settings=_settings(pytestconfig), host=host, port=port) as broker:
+        pytestconfig.stash[_shared] = broker
         yield broker
+        del pytestconfig.stash[_shared]
 
 
 @pytest.fixture(scope="session")
@@ -218,7 +222,26 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result = yield
     for workspace in item.stash.get(_workspaces, ()):
         workspace.check()
+    _check_shared(item)
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    __tracebackhide__ = True
+    result = yield
+    _check_shared(item)  # what clients did that fixtures closed after the test
+    return result
+
+
+def _check_shared(item: pytest.Item) -> None:
+    """Blame a test that uses the shared broker without `kohort`, not the next one that has it."""
+    __tracebackhide__ = True
+    broker = item.config.stash.get(_shared, None)
+    if broker is not None and "_kohort_shared" in getattr(item, "fixturenames", ()):
+        from kohort.testing.workspace import check
+
+        check(broker)
 
 
 @pytest.hookimpl(wrapper=True)

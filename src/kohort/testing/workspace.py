@@ -3,6 +3,7 @@
 import itertools
 import logging
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
@@ -25,6 +26,18 @@ _closed: set[str] = set()
 """Prefixes of the tests that are over."""
 
 
+def check(broker: Broker | Cluster) -> None:
+    """Raise VerdictError if a client of the present test broke what must always hold."""
+    __tracebackhide__ = True
+    violations = broker._take_violations(lambda violation: True)
+    for violation in violations:
+        if violation.group.startswith(tuple(_closed)):
+            log.warning("A client that an earlier test did not close goes on: %s", violation)
+    own = [violation for violation in violations if not violation.group.startswith(tuple(_closed))]
+    if own:
+        raise VerdictError(own)
+
+
 class Workspace:
     """A test's own topics and groups, on brokers that other tests use before and after it.
 
@@ -43,6 +56,8 @@ class Workspace:
         self._partitions = partitions
         self._topics: dict[str, Topic] = {}
         self._groups: dict[str, Group] = {}
+        self._lock = threading.Lock()
+        self._allowed = broker._allowed()
         self._last_requests = LastRequests()
         broker.observe(self._last_requests.observe)
 
@@ -64,12 +79,14 @@ class Workspace:
         replicas: int = 1,
     ) -> Topic:
         """Return the test's topic of that name, created at the first call. Raise KafkaError."""
-        found = self._topics.get(name)
-        if found is None:
-            count = self._partitions if partitions is None else partitions
-            self.broker.create_topic(self.prefix + name, count, configs=configs, replicas=replicas)
-            found = self._topics[name] = self.broker.topic(self.prefix + name)
-        elif partitions is not None and found.partitions != partitions:
+        with self._lock:
+            found = self._topics.get(name)
+            if found is None:
+                count = self._partitions if partitions is None else partitions
+                self.broker.create_topic(self.prefix + name, count, configs=configs, replicas=replicas)
+                found = self._topics[name] = self.broker.topic(self.prefix + name)
+                return found
+        if partitions is not None and found.partitions != partitions:
             raise KohortError(f"Topic {name} of this test has {found.partitions} partitions, not {partitions}.")
         return found
 
@@ -90,13 +107,7 @@ class Workspace:
     def check(self) -> None:
         """Raise VerdictError if a client of this test broke what must always hold."""
         __tracebackhide__ = True  # pytest shows the test, not this function
-        violations = self.broker._take_violations(lambda violation: True)
-        for violation in violations:
-            if violation.group.startswith(tuple(_closed)):
-                log.warning("A client that an earlier test did not close goes on: %s", violation)
-        own = [violation for violation in violations if not violation.group.startswith(tuple(_closed))]
-        if own:
-            raise VerdictError(own)
+        check(self.broker)
 
     def draw(self, directory: Path) -> list[Path]:
         """Write a picture of each group's partitions over time, and return the files. Raise KohortError."""
@@ -111,12 +122,14 @@ class Workspace:
         return files
 
     def close(self) -> None:
-        """Remove all faults, let time pass as it does, and delete the test's topics.
+        """Remove all faults, undo what the test took away, let time pass as it does, and delete the test's topics.
 
-        Its groups stay, without effect on others.
+        Its groups stay, without effect on others. What the test allowed is no longer allowed.
         """
         _closed.add(self.prefix)
         self.broker.clear_faults()
+        self.broker.undo_all()
+        self.broker._allow_only(self._allowed)
         self.broker.scale_time(1)
         self.broker.unobserve(self._last_requests.observe)
         self.broker._run(self._delete_topics)

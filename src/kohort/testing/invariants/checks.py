@@ -91,6 +91,17 @@ class Checks:
         self._groups.finish()
         return self._taken()
 
+    @property
+    def allowed(self) -> dict[Invariant, frozenset[str]]:
+        """The groups that may break each invariant; "*" is any group."""
+        return {invariant: frozenset(groups) for invariant, groups in self._scene.allowed.items()}
+
+    def allow_only(self, allowed: Mapping[Invariant, Collection[str]]) -> None:
+        """Replace what is allowed."""
+        self._scene.allowed.clear()
+        for invariant, groups in allowed.items():
+            self._scene.allowed[invariant].update(groups)
+
     def allow(self, invariant: Invariant, *groups: str) -> None:
         """Report no more violations of this invariant by these groups, "*" for any."""
         self._scene.allowed[invariant].update(groups)
