@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import threading
+import time
 import warnings
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from kohort import ConfigError, KohortError, Partitions, TopicPartition
 from kohort.blocking import Consumer
-from kohort.broker import Broker
 from kohort.client import ClosedError, Phase
 from kohort.member import OffsetAndMetadata
-from tests.client.conftest import eventually
-from tests.client.consume.test_consumer import fill
-from tests.client.link import Link, linked_broker
+from kohort.testing import Broker
+from tests.interop.process import until
 
-_T = TypeVar("_T")
-
-OFFSET_COMMIT = 8
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-async def in_thread(work: Callable[[], _T]) -> _T:
-    async with asyncio.timeout(20):
-        return await asyncio.to_thread(work)
-
-
-@asynccontextmanager
-async def reading(*topics: str, **options: Any) -> AsyncIterator[tuple[Broker, Link, Consumer]]:
+@contextlib.contextmanager
+def reading(*topics: str, **options: Any) -> Iterator[tuple[Broker, Consumer]]:
     """A consumer of the group g, and the topic t with five records in each of two partitions."""
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        broker.topics.create("t", 2)
-        bootstrap = f"127.0.0.1:{link.port}"
-        await fill(bootstrap, "t", 10, 2)
+    with Broker(topics={"t": 2}) as broker:
+        broker.topic("t").produce(*map(str, range(10)))
         given: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": "g"}
-        consumer = Consumer(*topics, bootstrap_servers=bootstrap, **{**given, **options})
-        yield broker, link, consumer
-        await in_thread(consumer.close)
+        consumer = Consumer(*topics, bootstrap_servers=broker.bootstrap_servers, **{**given, **options})
+        with contextlib.closing(consumer):
+            yield broker, consumer
 
 
 def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
@@ -53,58 +41,50 @@ def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-async def test_partitions_are_assigned_sought_paused_and_committed() -> None:
-    async with reading() as (_, _, consumer):
-
-        def steps() -> None:
-            consumer.assign([ZERO])
-            assert consumer.assignment == {ZERO}
-            consumer.incremental_assign([ONE])
-            assert consumer.assignment == {ZERO, ONE}
-            consumer.incremental_unassign([ZERO])
-            assert consumer.assignment == {ONE}
-            assert read(consumer, 5) == [(1, n) for n in range(5)]
-            assert consumer.positions() == {ONE: 5} and consumer.position(ONE) == 5
-            assert (consumer.lag(ONE), consumer.lags()) == (0, {ONE: 0})
-            consumer.seek(ONE, 3)
-            assert consumer.position(ONE) == 3
-            consumer.seek_to_beginning([ONE])
-            assert consumer.position(ONE) == 0
-            consumer.seek_to_end()
-            assert consumer.position(ONE) == 5
-            consumer.incremental_assign([ZERO])
-            consumer.seek(ONE, 0)
-            consumer.pause([ONE])
-            assert consumer.paused == {ONE}
-            assert read(consumer, 5) == [(0, n) for n in range(5)]
-            consumer.resume([ONE])
-            assert consumer.paused == frozenset()
-            assert read(consumer, 5) == [(1, n) for n in range(5)]
-            assert consumer.committed([ZERO, ONE]) == {ZERO: None, ONE: None}
-            consumer.commit({ZERO: 2})
-            consumer.commit_nowait({ONE: 3}).result(10)
-            assert consumer.committed([ZERO, ONE]) == {ZERO: OffsetAndMetadata(2), ONE: OffsetAndMetadata(3)}
-            consumer.unsubscribe()
-            assert consumer.assignment == frozenset()
-
-        await in_thread(steps)
+def test_partitions_are_assigned_sought_paused_and_committed() -> None:
+    with reading() as (_, consumer):
+        consumer.assign([ZERO])
+        assert consumer.assignment == {ZERO}
+        consumer.incremental_assign([ONE])
+        assert consumer.assignment == {ZERO, ONE}
+        consumer.incremental_unassign([ZERO])
+        assert consumer.assignment == {ONE}
+        assert read(consumer, 5) == [(1, n) for n in range(5)]
+        assert consumer.positions() == {ONE: 5} and consumer.position(ONE) == 5
+        assert (consumer.lag(ONE), consumer.lags()) == (0, {ONE: 0})
+        consumer.seek(ONE, 3)
+        assert consumer.position(ONE) == 3
+        consumer.seek_to_beginning([ONE])
+        assert consumer.position(ONE) == 0
+        consumer.seek_to_end()
+        assert consumer.position(ONE) == 5
+        consumer.incremental_assign([ZERO])
+        consumer.seek(ONE, 0)
+        consumer.pause([ONE])
+        assert consumer.paused == {ONE}
+        assert read(consumer, 5) == [(0, n) for n in range(5)]
+        consumer.resume([ONE])
+        assert consumer.paused == frozenset()
+        assert read(consumer, 5) == [(1, n) for n in range(5)]
+        assert consumer.committed([ZERO, ONE]) == {ZERO: None, ONE: None}
+        consumer.commit({ZERO: 2})
+        consumer.commit_nowait({ONE: 3}).result(10)
+        assert consumer.committed([ZERO, ONE]) == {ZERO: OffsetAndMetadata(2), ONE: OffsetAndMetadata(3)}
+        consumer.unsubscribe()
+        assert consumer.assignment == frozenset()
 
 
-async def test_offsets_and_partitions_of_topics_are_looked_up() -> None:
-    async with reading() as (_, _, consumer):
-
-        def steps() -> None:
-            assert consumer.partitions_for("t") == 2
-            assert consumer.beginning_offsets([ZERO]) == {ZERO: 0}
-            assert consumer.end_offsets([ZERO, ONE]) == {ZERO: 5, ONE: 5}
-            found = consumer.offsets_for_times({ZERO: 0})[ZERO]
-            assert found is not None and found.offset == 0
-
-        await in_thread(steps)
+def test_offsets_and_partitions_of_topics_are_looked_up() -> None:
+    with reading() as (_, consumer):
+        assert consumer.partitions_for("t") == 2
+        assert consumer.beginning_offsets([ZERO]) == {ZERO: 0}
+        assert consumer.end_offsets([ZERO, ONE]) == {ZERO: 5, ONE: 5}
+        found = consumer.offsets_for_times({ZERO: 0})[ZERO]
+        assert found is not None and found.offset == 0
 
 
-async def test_a_member_tells_about_its_group_and_may_ask_for_a_rebalance() -> None:
-    async with reading() as (_, _, consumer):
+def test_a_member_tells_about_its_group_and_may_ask_for_a_rebalance() -> None:
+    with reading() as (_, consumer):
         assert (consumer.state, consumer.member_id, consumer.generation) == (Phase.UNSUBSCRIBED, "", None)
         told: list[tuple[str, bool]] = []
         threads: list[threading.Thread] = []
@@ -112,38 +92,31 @@ async def test_a_member_tells_about_its_group_and_may_ask_for_a_rebalance() -> N
         def tell(what: str) -> Callable[[Partitions], None]:
             return lambda partitions: told.append((what, threading.current_thread() is threads[0]))
 
-        def steps() -> None:
-            threads.append(threading.current_thread())
-            consumer.subscribe(["t"], on_assigned=tell("won"), on_revoked=tell("gave up"))
-            assert len(read(consumer, 10)) == 10
-            assert consumer.subscription == {"t"} and consumer.state is Phase.STABLE
-            assert consumer.member_id != "" and consumer.generation == 1
-            consumer.enforce_rebalance()
-            while consumer.generation != 2 or consumer.state is not Phase.STABLE:
-                consumer.poll(timeout=0.02)
-            consumer.tell_user_data()  # a classic member has nothing to send
-            with pytest.raises(ConfigError, match="group_protocol consumer"):
-                consumer.set_weight(2)
-            consumer.unsubscribe()
-
-        await in_thread(steps)
+        threads.append(threading.current_thread())
+        consumer.subscribe(["t"], on_assigned=tell("won"), on_revoked=tell("gave up"))
+        assert len(read(consumer, 10)) == 10
+        assert consumer.subscription == {"t"} and consumer.state is Phase.STABLE
+        assert consumer.member_id != "" and consumer.generation == 1
+        consumer.enforce_rebalance()
+        while consumer.generation != 2 or consumer.state is not Phase.STABLE:
+            consumer.poll(timeout=0.02)
+        consumer.tell_user_data()  # a classic member has nothing to send
+        with pytest.raises(ConfigError, match="group_protocol consumer"):
+            consumer.set_weight(2)
+        consumer.unsubscribe()
         # A callback runs in the thread that polls, as it waits.
         assert told == [("won", True), ("gave up", True)] * 2
 
 
-async def test_iteration_ends_when_the_consumer_is_closed() -> None:
-    async with reading() as (_, _, consumer):
-
-        def steps() -> list[int]:
-            consumer.assign([ZERO])
-            offsets = []
-            for record in consumer:
-                offsets.append(record.offset)
-                if record.offset == 4:
-                    consumer.close()
-            return offsets
-
-        assert await in_thread(steps) == [0, 1, 2, 3, 4]
+def test_iteration_ends_when_the_consumer_is_closed() -> None:
+    with reading() as (_, consumer):
+        consumer.assign([ZERO])
+        offsets = []
+        for record in consumer:
+            offsets.append(record.offset)
+            if record.offset == 4:
+                consumer.close()
+        assert offsets == [0, 1, 2, 3, 4]
         with pytest.raises(ClosedError):
             consumer.commit_nowait({ZERO: 1})
         with pytest.raises(ClosedError):
@@ -152,90 +125,76 @@ async def test_iteration_ends_when_the_consumer_is_closed() -> None:
             consumer.position(ZERO)
 
 
-async def test_a_callback_that_fails_is_raised_by_the_poll_and_the_next_one_continues() -> None:
-    async with reading() as (_, _, consumer):
+def test_a_callback_that_fails_is_raised_by_the_poll_and_the_next_one_continues() -> None:
+    with reading() as (_, consumer):
 
         def fail(partitions: Partitions) -> None:
             raise ZeroDivisionError
 
-        def steps() -> None:
-            consumer.subscribe(["t"], on_assigned=fail)
-            with pytest.raises(ZeroDivisionError):
-                read(consumer, 10)
-            assert len(read(consumer, 10)) == 10
-
-        await in_thread(steps)
+        consumer.subscribe(["t"], on_assigned=fail)
+        with pytest.raises(ZeroDivisionError):
+            read(consumer, 10)
+        assert len(read(consumer, 10)) == 10
 
 
-async def test_a_callback_closes_the_consumer_when_it_has_ended() -> None:
-    async with reading() as (_, _, consumer):
+def test_a_callback_closes_the_consumer_when_it_has_ended() -> None:
+    with reading() as (_, consumer):
         told: list[str] = []
 
         def assigned(partitions: Partitions) -> None:
             consumer.close()
             told.append(consumer.state.value)
 
-        def steps() -> None:
-            consumer.subscribe(["t"], on_assigned=assigned, on_revoked=lambda partitions: told.append("gave up"))
-            with contextlib.suppress(ClosedError):  # the poll ends at once
-                while not told:
-                    consumer.poll(timeout=60.0)
-            assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
-            with pytest.raises(ClosedError):
-                consumer.poll()
-
-        await in_thread(steps)
+        consumer.subscribe(["t"], on_assigned=assigned, on_revoked=lambda partitions: told.append("gave up"))
+        with contextlib.suppress(ClosedError):  # the poll ends at once
+            while not told:
+                consumer.poll(timeout=60.0)
+        assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
+        with pytest.raises(ClosedError):
+            consumer.poll()
         assert told[1:] == ["gave up"]
 
 
-async def test_a_consumer_without_a_group_has_nothing_to_tell_it() -> None:
-    async with reading() as (_, _, consumer):
+def test_a_consumer_without_a_group_has_nothing_to_tell_it() -> None:
+    with reading() as (_, consumer):
         for use in (consumer.tell_user_data, consumer.enforce_rebalance, lambda: consumer.set_weight(2)):
             with pytest.raises(KohortError, match="only a consumer that subscribed has"):
-                await in_thread(use)
+                use()
         with pytest.raises(ConfigError, match="timeout"):
             consumer.close(timeout=-1.0)
 
 
-async def test_a_consumer_that_is_dropped_warns_and_disconnects() -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-
-        def drop() -> None:
-            consumer = Consumer(bootstrap_servers=f"127.0.0.1:{link.port}", group_id="g")
-            consumer.assign([ZERO])
-            assert consumer.partitions_for("t") == 1
-            with pytest.warns(ResourceWarning, match="unclosed"):
-                del consumer
-                gc.collect()
-
-        await in_thread(drop)
-        await eventually(lambda: "kohort-consumer" not in [thread.name for thread in threading.enumerate()])
-
-
-async def test_closing_waits_no_longer_than_it_is_told() -> None:
-    async with reading(enable_auto_commit=True) as (_, link, consumer):
-
-        def steps() -> None:
-            consumer.subscribe(["t"])
-            read(consumer, 10)
-            link.held[OFFSET_COMMIT] = asyncio.Event()
-            consumer.close(timeout=0.1)
-
-        async with asyncio.timeout(10):
-            await in_thread(steps)
-
-
-async def test_a_thread_that_uses_a_consumer_is_named_to_others_and_only_while_it_does() -> None:
-    async with reading() as (_, _, consumer):
+def test_a_consumer_that_is_dropped_warns_and_disconnects() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        consumer = Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g")
         consumer.assign([ZERO])
-        await in_thread(lambda: read(consumer, 5))
-        polling = asyncio.ensure_future(in_thread(lambda: consumer.poll(timeout=0.5)))
-        await eventually(lambda: consumer._depth == 1)
+        assert consumer.partitions_for("t") == 1
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            del consumer
+            gc.collect()
+        until(20, "its thread ends", lambda: "kohort-consumer" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_closing_waits_no_longer_than_it_is_told() -> None:
+    with reading(enable_auto_commit=True) as (broker, consumer):
+        consumer.subscribe(["t"])
+        read(consumer, 10)
+        began = time.monotonic()
+        with broker.fault(keys="OffsetCommit", hold=True, count=-1):
+            consumer.close(timeout=0.1)
+        assert time.monotonic() - began < 10
+
+
+def test_a_thread_that_uses_a_consumer_is_named_to_others_and_only_while_it_does() -> None:
+    with reading() as (_, consumer), ThreadPoolExecutor(thread_name_prefix="poller") as pool:
+        consumer.assign([ZERO])
+        read(consumer, 5)
+        polling = pool.submit(consumer.poll, timeout=0.5)
+        until(20, "the thread polls", lambda: consumer._depth == 1)
         for use in (lambda: consumer.poll(), lambda: consumer.positions(), lambda: consumer.close()):
-            with pytest.raises(KohortError, match="the consumer is in use by asyncio_"):
+            with pytest.raises(KohortError, match="the consumer is in use by poller_"):
                 use()
-        assert await polling == []
+        assert polling.result() == []
         assert consumer.positions() == {ZERO: 5}
 
 
@@ -251,14 +210,8 @@ def test_a_consumer_that_cannot_be_made_leaves_no_thread_and_no_warning(wrong: d
     assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
 
 
-async def test_closing_without_a_commit_leaves_the_committed_offsets() -> None:
-    async with reading("t", enable_auto_commit=True) as (_, link, consumer):
-        assert len(await in_thread(lambda: read(consumer, 10))) == 10
-        await in_thread(lambda: consumer.close(commit=False))
-        options: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{link.port}", "group_id": "g"}
-
-        def committed() -> object:
-            with Consumer(**options) as other:
-                return other.committed([ZERO])[ZERO]
-
-        assert await in_thread(committed) is None
+def test_closing_without_a_commit_leaves_the_committed_offsets() -> None:
+    with reading("t", enable_auto_commit=True) as (broker, consumer):
+        assert len(read(consumer, 10)) == 10
+        consumer.close(commit=False)
+        assert broker.group("g").committed == {}
