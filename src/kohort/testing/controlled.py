@@ -12,6 +12,7 @@ from kohort.model import Millis
 from kohort.testing import snapshots
 from kohort.testing.controls import Controls, Outage
 from kohort.testing.taps import TappedBroker
+from kohort.testing.waiting import PATIENCE_S, WaitTimeoutError, blocking_hint
 
 _T = TypeVar("_T")
 
@@ -22,6 +23,25 @@ class Undoable:
     def __init__(self, brokers: "Controlled", outage: Outage) -> None:
         self._brokers = brokers
         self._outage = outage
+
+    @property
+    def hits(self) -> int:
+        """Number of requests, or of writes of a disk, that it has affected so far."""
+        return self._outage.hits.count
+
+    def wait(self, hits: int = 1, timeout_s: float = PATIENCE_S) -> int:
+        """Wait until it has affected that many, and return their number. Raise WaitTimeoutError."""
+        return self._brokers._await(self._reach(hits, timeout_s, blocking_hint()))
+
+    async def wait_async(self, hits: int = 1, timeout_s: float = PATIENCE_S) -> int:
+        """As `wait`, for a test whose clients run on its own event loop."""
+        return await self._brokers._awaited(self._reach(hits, timeout_s, ""))
+
+    async def _reach(self, hits: int, timeout_s: float, hint: str) -> int:
+        try:
+            return await self._outage.hits.wait(hits, timeout_s)
+        except TimeoutError as error:
+            raise WaitTimeoutError(f"{error}{hint}") from None
 
     def undo(self) -> None:
         """Give it back, if that has not happened yet; on return it can be used."""
@@ -45,6 +65,9 @@ class Controlled:
         raise NotImplementedError
 
     def _await(self, work: Coroutine[Any, Any, _T]) -> _T:
+        raise NotImplementedError
+
+    async def _awaited(self, work: Coroutine[Any, Any, _T]) -> _T:
         raise NotImplementedError
 
     async def _settle(self, topic: str | None = None) -> None:

@@ -6,6 +6,7 @@ does is in the stream of events (`KitActed`), and the journal names the cause th
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from kohort.broker.groups import Shard, group_partition
@@ -18,7 +19,9 @@ from kohort.log.cluster import OFFSETS_TOPIC, PartitionId, Placement
 from kohort.model import UUID, Millis
 from kohort.testing.clock import ControlledClock, change_rate, skip_time
 from kohort.testing.disk import FAILS, FULL, DiskFaults
-from kohort.testing.events import KitActed
+from kohort.testing.events import Event, KitActed, RequestReceived
+from kohort.testing.hits import Hits
+from kohort.testing.parts import Entity, parts, shape_of
 from kohort.testing.taps import TappedBroker
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -38,7 +41,9 @@ _STATIC_LEAVE = -2
 class Outage:
     """Something that the kit took away. It comes back after a time, or with `end`."""
 
-    def __init__(self, give_back: Callable[[], Coroutine[Any, Any, None]], after_ms: Millis | None) -> None:
+    def __init__(self, hits: Hits, give_back: Callable[[], Coroutine[Any, Any, None]], after_ms: Millis | None) -> None:
+        self.hits = hits
+        """Requests that arrived meanwhile, or writes of a disk, that it has affected."""
         self._give_back = give_back
         self._task: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -53,7 +58,11 @@ class Outage:
     def _begin_end(self) -> None:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._give_back())
-            self._task.add_done_callback(lambda _: self._over.set())
+            self._task.add_done_callback(self._ended)
+
+    def _ended(self, _: object) -> None:
+        self._over.set()
+        self.hits.end()
 
     async def end(self) -> None:
         """Give back what was taken away, if that has not happened yet."""
@@ -195,6 +204,7 @@ class Controls:
         partition = self._partition_of(group_id)
 
         async def lead_again() -> None:
+            stop()
             if self._outages.get(("coordinator", partition)) is not outage or broker.stopping:
                 return  # another outage followed
             del self._outages["coordinator", partition]
@@ -206,7 +216,11 @@ class Controls:
                 await shard.loaded()
 
         shard.resign(code)
-        outage = self._outages["coordinator", partition] = self._begun(Outage(lead_again, ms))
+        hits = Hits(lambda: f"the coordinator of {group_id} answers {code.name}")
+        stop = self._count(
+            hits, lambda about: about.group is not None and self._partition_of(about.group) == partition, broker
+        )
+        outage = self._outages["coordinator", partition] = self._begun(Outage(hits, lead_again, ms))
         return outage
 
     # Leaders
@@ -221,13 +235,39 @@ class Controls:
         partition_id = PartitionId(found.topic_id, partition)
 
         async def lead_again() -> None:
+            stop()
             leadership.unavailable.discard(partition_id)
             broker.waiting_fetches.check_all()
 
         leadership.unavailable.add(partition_id)
         broker.waiting_fetches.moved(broker.topics.release_topic([partition_id]))
         self._acted(f"took the leader of {topic}-{partition} away", broker)
-        return self._begun(Outage(lead_again, ms))
+        hits = Hits(lambda: f"{topic}-{partition} has no leader")
+        stop = self._count(
+            hits,
+            lambda about: about.partition == partition and (about.topic == topic or about.topic_id == found.topic_id),
+            broker,
+        )
+        return self._begun(Outage(hits, lead_again, ms))
+
+    def _count(self, hits: Hits, concerns: Callable[[Entity], bool], broker: TappedBroker) -> Callable[[], None]:
+        """Count requests with a part that is concerned, and return what ends it."""
+
+        def observe(event: Event) -> None:
+            if isinstance(event, RequestReceived):
+                shape = shape_of(event.request, event.version)
+                if any(
+                    concerns(about) for depth in {0, *shape.depths} for _, about in parts(shape, depth, event.request)
+                ):
+                    hits.add()
+
+        broker.observers.append(observe)
+
+        def stop() -> None:
+            if observe in broker.observers:
+                broker.observers.remove(observe)
+
+        return stop
 
     async def move_leader(self, topic: str, partition: int, to: int | None = None) -> None:
         """Let another broker of a cluster lead the partition, by default the next one."""
@@ -302,35 +342,43 @@ class Controls:
 
     def slow_disk(self, sync_ms: Millis, *, node_id: int | None = None, ms: Millis | None = None) -> Outage:
         """Let each sync of the log take `sync_ms` longer, for `ms` or until the outage ends."""
-        return self._disk_outage(f"slowed the disk down by {sync_ms} ms", lambda disk: disk.slow(sync_ms), node_id, ms)
+        return self._disk_outage(
+            f"slowed the disk down by {sync_ms} ms", partial(DiskFaults.slow, sync_ms=sync_ms), node_id, ms
+        )
 
     def fill_disk(self, *, node_id: int | None = None, ms: Millis | None = None) -> Outage:
         """Let all writes fail for want of space, for `ms` or until the outage ends."""
-        return self._disk_outage("filled the disk", lambda disk: disk.fail(FULL), node_id, ms)
+        return self._disk_outage("filled the disk", partial(DiskFaults.fail, error=FULL), node_id, ms)
 
     def fail_disk(self, *, node_id: int | None = None, ms: Millis | None = None) -> Outage:
         """Let all writes fail with an I/O error, for `ms` or until the outage ends."""
-        return self._disk_outage("let the disk fail", lambda disk: disk.fail(FAILS), node_id, ms)
+        return self._disk_outage("let the disk fail", partial(DiskFaults.fail, error=FAILS), node_id, ms)
 
     def _disk_outage(
-        self, what: str, begin: Callable[[DiskFaults], Callable[[], None]], node_id: int | None, ms: Millis | None
+        self,
+        what: str,
+        begin: Callable[[DiskFaults, Callable[[], object]], Callable[[], None]],
+        node_id: int | None,
+        ms: Millis | None,
     ) -> Outage:
         brokers = [broker for broker in self._brokers if node_id in (None, broker.node_id)]
         if not brokers:
             raise KohortError(f"There is no broker {node_id}.")
+        hits = Hits(lambda: f"the kit {what}")
+        loop = asyncio.get_running_loop()
         ends = []
         for broker in brokers:
             disk = self._disks.get(broker.node_id)
             if disk is None:
                 disk = self._disks[broker.node_id] = DiskFaults(broker.store)
-            ends.append(begin(disk))
+            ends.append(begin(disk, partial(loop.call_soon_threadsafe, hits.add)))
             self._acted(what, broker)
 
         async def give_back() -> None:
             for end in ends:
                 end()
 
-        return self._begun(Outage(give_back, ms))
+        return self._begun(Outage(hits, give_back, ms))
 
     def removed(self, node_id: int) -> None:
         """Forget a broker that has left: another one may get its node ID."""

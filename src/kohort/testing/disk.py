@@ -19,8 +19,8 @@ class DiskFaults:
     """The faults of one store's disk. All writes of the store pass through it from its creation on."""
 
     def __init__(self, store: LogStore) -> None:
-        self._delays: list[Millis] = []
-        self._errors: list[OSError] = []
+        self._delays: list[tuple[Millis, Callable[[], object]]] = []
+        self._errors: list[tuple[OSError, Callable[[], object]]] = []
         self._healed = threading.Event()
         """Set when no delay is wanted, so that a sync that is under way ends."""
         self._healed.set()
@@ -30,26 +30,31 @@ class DiskFaults:
         for name in _CHANGES:
             setattr(store, name, self._faulty(getattr(store, name)))
 
-    def slow(self, sync_ms: Millis) -> Callable[[], None]:
-        """Let each sync take that much longer; the longest of several delays counts. Return what ends it."""
-        self._delays.append(sync_ms)
+    def slow(self, hit: Callable[[], object], *, sync_ms: Millis) -> Callable[[], None]:
+        """Let each sync take that much longer; the longest of several delays counts. Return what ends it.
+
+        `hit` is called for each write that this affects, from any thread.
+        """
+        delay = sync_ms, hit
+        self._delays.append(delay)
         self._healed.clear()
 
         def end() -> None:
-            if sync_ms in self._delays:
-                self._delays.remove(sync_ms)
+            if delay in self._delays:
+                self._delays.remove(delay)
             if not self._delays:
                 self._healed.set()
 
         return end
 
-    def fail(self, error: OSError) -> Callable[[], None]:
-        """Let all writes fail with this error. Return what ends it."""
-        self._errors.append(error)
+    def fail(self, hit: Callable[[], object], *, error: OSError) -> Callable[[], None]:
+        """Let all writes fail with this error. Return what ends it. `hit` is as for `slow`."""
+        failure = error, hit
+        self._errors.append(failure)
 
         def end() -> None:
-            if error in self._errors:
-                self._errors.remove(error)
+            if failure in self._errors:
+                self._errors.remove(failure)
 
         return end
 
@@ -61,8 +66,11 @@ class DiskFaults:
 
     def _faulty_sync(self, pending: Pending) -> None:
         """In the writer thread."""
-        if self._delays:
-            self._healed.wait(max(self._delays, default=0) / 1000)
+        delays = list(self._delays)
+        for _, hit in delays:
+            hit()
+        if delays:
+            self._healed.wait(max(sync_ms for sync_ms, _ in delays) / 1000)
         self._check()
         self._sync(pending)
 
@@ -74,5 +82,6 @@ class DiskFaults:
         return checked
 
     def _check(self) -> None:
-        for error in self._errors[-1:]:
+        for error, hit in self._errors[-1:]:
+            hit()
             raise OSError(error.errno, error.strerror)

@@ -6,14 +6,14 @@ observes, delays or holds lets later ones decide, too.
 Everything here belongs to the event loop of the brokers. `Faults.plan` changes nothing but the counts.
 """
 
-import asyncio
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 from uuid import UUID
 
-from kohort.errors import ErrorCode, KohortError
+from kohort.errors import ErrorCode
+from kohort.testing.hits import Hits
 from kohort.testing.parts import Entity, Path, Shape, mirrored, names_all, parts
 from kohort.testing.rules import AFTER_WORK, Close, Cut, Delay, Drop, Duplicate, Fail, Hold, Observe, Rule, Sender, When
 from kohort.wire.codec import Message
@@ -42,7 +42,7 @@ class LiveRule:
         if self._matched < self.rule.nth:
             return False
         self.hits += 1
-        self.owner.was_hit()
+        self.owner.counted.add()
         return True
 
 
@@ -53,7 +53,7 @@ class FaultSet:
         self.id = number
         self.live = [LiveRule(rule, self) for rule in rules]
         self.removed = False
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self.counted = Hits(lambda: str(self))
         self._held: list[Callable[[], None]] = []
 
     @property
@@ -64,7 +64,7 @@ class FaultSet:
     @property
     def hits(self) -> int:
         """Number of requests that each of the rules has affected, summed."""
-        return sum(live.hits for live in self.live)
+        return self.counted.count
 
     @property
     def left(self) -> int:
@@ -82,43 +82,13 @@ class FaultSet:
 
         Raise TimeoutError, which says how many there are, or KohortError if the set is removed before.
         """
-        if self.hits < hits and self.removed:
-            raise self._was_removed(hits)
-        if self.hits < hits:
-            reached = asyncio.get_running_loop().create_future()
-            entry = hits, reached
-            self._waiting.append(entry)
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await reached
-            except TimeoutError:
-                raise TimeoutError(
-                    f"timed out after {timeout_s:g} s waiting for {hits} hit(s), have {self.hits}: {self}"
-                ) from None
-            finally:
-                if entry in self._waiting:
-                    self._waiting.remove(entry)
-        return self.hits
-
-    def was_hit(self) -> None:
-        """Tell those that wait. Called by the rules."""
-        for entry in list(self._waiting):
-            hits, reached = entry
-            if self.hits >= hits:
-                self._waiting.remove(entry)
-                if not reached.done():
-                    reached.set_result(None)
+        return await self.counted.wait(hits, timeout_s)
 
     def remove(self) -> None:
         """Affect no more requests, and release what is held."""
         self.removed = True
         self.release()
-        for hits, reached in self._waiting:
-            if not reached.done():
-                reached.set_exception(self._was_removed(hits))
-
-    def _was_removed(self, hits: int) -> KohortError:
-        return KohortError(f"The fault was removed before it had {hits} hit(s), with {self.hits}: {self}")
+        self.counted.end()
 
     def hold(self, resume: Callable[[], None]) -> None:
         """Call `resume` when the set is released."""
