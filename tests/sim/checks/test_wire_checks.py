@@ -14,7 +14,7 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 def observed(*, owns: bool = True) -> tuple[Observer, WireChecks, list[BaseException]]:
     failures: list[BaseException] = []
-    checks = WireChecks(lambda name, problem: failures.append(problem), has_records=False)
+    checks = WireChecks(lambda name, problem: failures.append(problem), lambda: 0.0, has_records=False)
     return checks.observer("broker-1", lambda: owns), checks, failures
 
 
@@ -65,7 +65,7 @@ def test_bad_clients_need_not_be_honest() -> None:
 def test_an_error_of_the_checks_fails_the_world() -> None:
     observe, _, failures = observed()
     observe(None)  # type: ignore[arg-type]  # no event
-    assert [type(problem) for problem in failures] == [AttributeError]
+    assert [type(problem) for problem in failures] == [TypeError]
 
 
 def test_a_disk_that_lost_records_lets_the_checks_begin_anew() -> None:

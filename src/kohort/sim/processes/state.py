@@ -68,7 +68,7 @@ class WorldState:
             self.agenda, self.network, rng, settings, plan.brokers, disk, self._failed, self.observations.observed
         )
         self.brokers.starting = self.observations.live.clear
-        self.wire_checks = WireChecks(self._failed, has_records=plan.records)
+        self.wire_checks = WireChecks(self._failed, lambda: self.now, has_records=plan.records)
         self.brokers.observer = self.wire_checks.observer
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
         disk.written = self._written
