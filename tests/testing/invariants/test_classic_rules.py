@@ -1,13 +1,16 @@
 """The rules of classic groups: each finds its bug, and leaves an honest client alone."""
 
+from collections.abc import Sequence
+
 from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
 from kohort.model import TopicPartition
 from kohort.testing.invariants import Invariant, Limits
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -399,6 +402,42 @@ def test_a_member_that_causes_one_rebalance_after_the_other_is_found() -> None:
         else:
             a.joins("a-1", generation)
     assert stream.broken() == [(Invariant.NO_STORM, "client")]
+
+
+def changes_its_subscription(*choices: Sequence[str]) -> Stream:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    for generation, topics in enumerate(choices, 2):
+        request = _join("a-1")
+        request.protocols = [
+            JoinGroupRequestProtocol(name="range", metadata=encode_subscription(Subscription(topics), 3))
+        ]
+        request_id = a.sends(request)
+        stream.rebalances(Cause.SUBSCRIPTION_CHANGED, "a-1")
+        a.gets(request_id, _joined("a-1", generation))
+    return stream
+
+
+def test_a_client_that_subscribes_to_one_topic_after_the_other_is_honest() -> None:
+    assert changes_its_subscription(*([f"t{number}"] for number in range(20))).broken() == []
+
+
+def test_a_client_that_wavers_between_two_subscriptions_is_found() -> None:
+    stream = changes_its_subscription(*([["t0"], ["t1"]][number % 2] for number in range(14)))
+    assert stream.broken() == [(Invariant.NO_STORM, "client")]
+
+
+def test_a_leader_that_joins_again_for_each_new_partition_is_honest() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    for generation in range(2, 20):
+        stream.describes(generation)
+        request_id = a.sends(_join("a-1"))
+        stream.rebalances(Cause.LEADER_REJOINED, "a-1")
+        a.gets(request_id, _joined("a-1", generation))
+    assert stream.broken() == []
 
 
 def comes_and_goes(*, removed: bool) -> Stream:

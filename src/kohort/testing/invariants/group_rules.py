@@ -112,6 +112,12 @@ class GroupRules:
             return
         if group.run is None or group.run.connection != connection.number:
             group.run = Run(connection.number, deque(maxlen=self._scene.limits.storm_rebalances))
+        if cause is Cause.SUBSCRIPTION_CHANGED:
+            # The application decides what it subscribes to: only what it had before can be a client that wavers.
+            asked = _subscriptions(connection, group.group_id)
+            if not asked <= group.run.subscriptions:
+                group.run.subscriptions |= asked
+                return
         times = group.run.times
         times.append((event.at, event))
         if len(times) == times.maxlen and event.at - times[0][0] <= self._scene.limits.storm_ms:
@@ -354,3 +360,15 @@ def _has_open(connection: Connection, kind: UnionType, group_id: str) -> bool:
         isinstance(asked.event.request, kind) and getattr(asked.event.request, "group_id", None) == group_id
         for asked in connection.asked.values()
     )
+
+
+def _subscriptions(connection: Connection, group_id: str) -> set[object]:
+    """Return what the open requests to join the group subscribe to."""
+    found: set[object] = set()
+    for asked in connection.asked.values():
+        request = asked.event.request
+        if isinstance(request, JoinGroupRequest) and request.group_id == group_id and asked.note is not None:
+            found.add(frozenset(asked.note.topics))
+        elif isinstance(request, ConsumerGroupHeartbeatRequest) and request.group_id == group_id:
+            found.add((frozenset(request.subscribed_topic_names or ()), request.subscribed_topic_regex))
+    return found

@@ -214,6 +214,8 @@ class Run:
 
     connection: int
     times: deque[tuple[Millis, Event]]
+    subscriptions: set[object] = field(default_factory=set)
+    """What the client subscribed to when it changed its subscription."""
 
 
 @dataclass(slots=True, eq=False)

@@ -35,14 +35,14 @@ class TopicRules:
         for topic in response.topics:
             if topic.name and not topic.error_code and topic.name != _INTERNAL:
                 if topics.counts.get(topic.name) != len(topic.partitions):
-                    self._changed()
+                    self._changed(topic.name)
                 if topics.described(topic.name, topic.topic_id, len(topic.partitions)):
                     self._scene.forget_topic(topic.name)
 
     def _created(self, asked: Asked, response: CreateTopicsResponse, event: AnswerSent | AnswerLost) -> None:
         for topic in response.topics:
             if not topic.error_code and topic.num_partitions > 0:
-                self._changed()
+                self._changed(topic.name)
                 if self._scene.topics.described(topic.name, topic.topic_id, topic.num_partitions):
                     self._scene.forget_topic(topic.name)
 
@@ -51,10 +51,12 @@ class TopicRules:
         for topic in response.responses:
             name = topics.name(topic.name, topic.topic_id)
             if name is not None and not topic.error_code:
-                self._changed()
+                self._changed(name)
                 topics.deleted(name)
                 self._scene.forget_topic(name)
 
-    def _changed(self) -> None:
+    def _changed(self, topic: str) -> None:
         for group in self._scene.groups.values():
             group.is_changed = True
+            if any(member.topics is None or topic in member.topics for member in group.members.values()):
+                group.run = None  # its members have a reason to join again
