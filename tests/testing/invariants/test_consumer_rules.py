@@ -13,7 +13,7 @@ from kohort.wire.messages.group_records import (
     ConsumerGroupMetadataValue,
     TopicPartitions,
 )
-from tests.testing.invariants.stream import GROUP, SESSION_MS, TOPIC_ID, Stream
+from tests.testing.invariants.stream import GROUP, SESSION_MS, TOPIC_ID, Peer, Stream
 
 
 def group_record(epoch: int | None) -> Record:
@@ -198,6 +198,59 @@ def test_a_client_that_fetches_what_its_member_gave_up_is_found() -> None:
     stream.passes(2_000)
     a.fetches(10, number=1)
     assert stream.broken() == [(Invariant.OWNED_FETCHES, "client")]
+
+
+def gives_up(stream: Stream, a: Peer) -> None:
+    """Let a member with two partitions be told to give one up, commit it, and report that it gave it up."""
+    a.fetches(0, 10, number=1)
+    a.heartbeats("a", 1)
+    a.heartbeats("a", 1, assigned=[0])
+    a.commits(10, "a", 1, number=1)
+    a.heartbeats("a", 1, owned=[0])
+    assert stream.broken() == []
+
+
+def test_a_member_commits_what_it_gives_up_before_it_reports_that() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    gives_up(stream, a)
+    a.commits(10, "a", 1, number=1)
+    assert stream.broken() == [(Invariant.OWNED_COMMITS, "client")]
+
+
+def test_an_assignment_counts_as_soon_as_the_names_of_its_topics_are_known() -> None:
+    # librdkafka's member is assigned partitions before any client has asked for the topic.
+    stream = Stream()
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, owned=[0, 1])
+    stream.describes(2)
+    gives_up(stream, a)
+    a.commits(10, "a", 1, number=1)
+    assert stream.broken() == [(Invariant.OWNED_COMMITS, "client")]
+
+
+def test_a_member_is_not_blamed_after_two_assignments_without_names() -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, assigned=[0])
+    stream.describes(2)
+    a.fetches(0, 10, number=1)
+    a.heartbeats("a", 1)
+    a.commits(10, "a", 1, number=1)
+    assert stream.broken() == []
+
+
+def test_a_member_whose_new_assignment_was_lost_commits_when_it_receives_it() -> None:
+    stream = Stream()
+    stream.describes(2)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1])
+    a.heartbeats("a", 1, assigned=[0], lost=True)
+    gives_up(stream, a)
 
 
 def test_another_consumer_with_the_same_client_id_may_fetch_anything() -> None:

@@ -88,7 +88,12 @@ class CommitRules:
                 (member.since, event),
                 key=member_id,
             )
-        elif member.is_assigned and generation == member.generation and (group.protocol_type in ("", "consumer")):
+        elif (
+            member.is_assigned
+            and member.is_known
+            and generation == member.generation
+            and (group.protocol_type in ("", "consumer"))
+        ):
             note.missing = frozenset(note.offsets) - member.assigned - member.giving_up
 
     def _fenced_by(self, group: Group, member_id: str, generation: int, note: CommitNote) -> Event | None:

@@ -63,6 +63,8 @@ class ConsumerRules:
                 (member.since, event),
                 key=member.member_id,
             )
+        if member.unnamed is not None:
+            self._tell(group, member, member.unnamed)
         if request.topic_partitions is not None:
             self._reports(group, member, request, event)
         if member.told_to_give_up is not None and member.giving_up:
@@ -99,7 +101,7 @@ class ConsumerRules:
         request = asked.event.request
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
         scene = self._scene
-        group_id, is_sent = request.group_id, isinstance(event, AnswerSent)
+        group_id = request.group_id
         if response.error_code:
             if isinstance(event, AnswerSent):
                 self._refusals.answered(
@@ -128,17 +130,25 @@ class ConsumerRules:
             group.is_changed = True
         if request.rebalance_timeout_ms >= 0:
             member.rebalance_ms = request.rebalance_timeout_ms
-        if response.assignment is None:
-            return
+        if response.assignment is not None:
+            self._tell(group, member, event)
+
+    def _tell(self, group: Group, member: Member, event: Answer) -> None:
+        """Take the assignment that the member is told."""
+        scene, is_sent, response = self._scene, isinstance(event, AnswerSent), event.response
+        assert isinstance(response, ConsumerGroupHeartbeatResponse) and response.assignment is not None
         partitions = scene.topics.places(response.assignment.topic_partitions)
+        if (not is_sent and partitions is None) or member.unnamed not in (None, event):
+            member.is_known = False  # what it has may be from an assignment in between
         if partitions is None:
-            member.is_assigned = member.is_known = False
+            member.unnamed = event if isinstance(event, AnswerSent) else None
+            member.is_assigned = False
             return
-        lost = member.assigned - partitions
-        if is_sent:
-            member.giving_up = (member.giving_up | lost) - partitions
-            if member.giving_up and member.told_to_give_up is None:
-                member.told_to_give_up, member.heartbeats_since_told = event, 0
+        member.unnamed = None
+        # Also if the answer is lost: the next one repeats it, and only then does the member give up anything.
+        member.giving_up = (member.giving_up | member.assigned) - partitions
+        if is_sent and member.giving_up and member.told_to_give_up is None:
+            member.told_to_give_up, member.heartbeats_since_told = event, 0
         scene.assigned(group, member, partitions, is_known=is_sent, at=event.at)
 
     def _joined(
@@ -152,6 +162,7 @@ class ConsumerRules:
         member.since = event
         member.generation = -1
         member.assigned = member.giving_up = NONE
+        member.is_known, member.unnamed = True, None
         member.told_to_give_up, member.heartbeats_since_told = None, 0
         member.given_up.clear()
         member.heard, member.heard_at, member.broker = asked.event, event.at, event.broker

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
-from kohort.testing.events import Event, RecordsAppended, RequestReceived
+from kohort.testing.events import AnswerSent, Event, RecordsAppended, RequestReceived
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -138,7 +138,9 @@ class Member:
     ever: set[TopicPartition] = field(default_factory=set)
     """All partitions that it was assigned."""
     is_known: bool = True
-    """Whether the names of all its topics were known."""
+    """Whether all its assignments are known."""
+    unnamed: AnswerSent | None = None
+    """Answer with an assignment to topics whose names no client had asked for yet."""
     heard_at: Millis = -1
     heard: RequestReceived | None = None
     broker: int = -1
