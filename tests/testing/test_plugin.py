@@ -266,6 +266,25 @@ def test_a_test_leaves_nothing_behind_on_the_shared_broker(pytester: pytest.Pyte
     result.assert_outcomes(failed=1, passed=2)
 
 
+def test_no_name_of_a_test_begins_as_those_of_another_one(pytester: pytest.Pytester) -> None:
+    # The client of the second test would count as one that the first test did not close.
+    result = run(
+        pytester,
+        BREAK
+        + """
+    class TestOne:
+        def test_it(self, kohort):
+            assert "1" in kohort.prefix.split("-")
+
+    @pytest.mark.parametrize("number", [1])
+    def test_it(kohort, number):
+        orders = kohort.topic("orders")
+        commit_what_is_not_there(kohort, orders, kohort.group())
+    """,
+    )
+    result.assert_outcomes(failed=1, passed=1)
+
+
 def test_a_topic_can_be_asked_for_in_several_threads_at_once(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

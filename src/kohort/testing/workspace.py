@@ -51,8 +51,8 @@ class Workspace:
         """`partitions` is the number for topics that do not say it."""
         self.broker = broker
         short = _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].strip("-")
-        self.prefix = f"{short}-{next(_numbers)}-"
-        """The beginning of all names of this test."""
+        self.prefix = f"{next(_numbers)}-{short}-"
+        """The beginning of all names of this test. The number is first, so that none begins as that of another test."""
         self._partitions = partitions
         self._topics: dict[str, Topic] = {}
         self._groups: dict[str, Group] = {}
