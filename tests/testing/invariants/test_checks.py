@@ -38,6 +38,17 @@ def test_a_violation_is_reported_once() -> None:
     assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")]
 
 
+def test_a_violation_is_reported_again_after_the_history_of_its_group_began_anew() -> None:
+    # Tests that restore one snapshot each use the same names: the second one would pass in silence.
+    stream = Stream()
+    for _ in range(2):
+        stream.acts("restored a snapshot", groups=[GROUP])
+        a = stream.peer()
+        a.joins("a-1", 1)
+        a.beats("a-1", -1, ErrorCode.ILLEGAL_GENERATION)
+    assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")] * 2
+
+
 def test_groups_may_be_allowed_to_break_an_invariant_at_any_time() -> None:
     for allowed in (GROUP, "*"):
         stream = Stream()

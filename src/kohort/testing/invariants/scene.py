@@ -144,6 +144,8 @@ class Scene:
 
     def forget_group(self, group_id: str) -> None:
         """Forget a group that was deleted, or whose history starts anew."""
+        for key in [key for key in self._reported if key[1] == group_id]:
+            del self._reported[key]
         group = self.groups.pop(group_id, None)
         if group is not None:
             for member_id in list(group.members):
