@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import warnings
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, TypeVar
 
 import uvloop
@@ -20,6 +21,7 @@ log = logging.getLogger("kohort.testing")
 _ANSWERS_WITHIN_S = 60.0
 """Time in which the event loop must have executed a call. One that takes longer is stuck."""
 _LOOK_EVERY_S = 1.0
+_STOPPED_MEANWHILE = "The broker was stopped meanwhile."
 
 
 class LoopThread:
@@ -30,6 +32,9 @@ class LoopThread:
         self._ended_alone = ended_alone
         self._ready: Future[asyncio.AbstractEventLoop] = Future()
         self._failures: list[BaseException] = []
+        self._process = os.getpid()
+        self._open: set[Future[Any]] = set()
+        """Results that callers wait for."""
         self._thread = threading.Thread(target=self._run, name=name)
         self._thread.start()
         self.loop = self._ready.result(_ANSWERS_WITHIN_S)
@@ -43,9 +48,11 @@ class LoopThread:
         """Call a function on the loop, and return its result or raise its error."""
         if self.is_current:
             return function()
-        done: Future[_T] = Future()
+        done: Future[_T] = self._new_future()
 
         def run() -> None:
+            if done.done():
+                return
             try:
                 done.set_result(function())
             except BaseException as error:  # noqa: BLE001  # raised where the result is taken
@@ -59,7 +66,6 @@ class LoopThread:
         if self.is_current:
             work.close()
             raise KohortError("This call waits for the broker's event loop, and cannot be made on it.")
-        done: Future[_T] = Future()
 
         def run() -> None:
             task = self.loop.create_task(work)
@@ -67,6 +73,7 @@ class LoopThread:
             done.add_done_callback(lambda done: self._cancel(task) if done.cancelled() else None)
 
         try:
+            done: Future[_T] = self._new_future()
             self._submit(run)
         except KohortError:
             work.close()
@@ -86,6 +93,17 @@ class LoopThread:
         """Return the first error on the loop that nothing has caught, and forget it."""
         return self._failures.pop(0) if self._failures else None
 
+    def _new_future(self) -> "Future[Any]":
+        if os.getpid() != self._process:
+            raise KohortError(
+                f"The broker runs in process {self._process}, of which this one is a fork: connect a client to its "
+                "address instead."
+            )
+        done: Future[Any] = Future()
+        self._open.add(done)
+        done.add_done_callback(self._open.discard)
+        return done
+
     def _submit(self, run: Callable[[], object]) -> None:
         try:
             self.loop.call_soon_threadsafe(run)
@@ -93,8 +111,13 @@ class LoopThread:
             raise KohortError("The broker has been stopped.") from None
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._serve())
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        finally:
+            for done in list(self._open):  # submitted while the loop ended
+                with contextlib.suppress(InvalidStateError):  # its caller has given up
+                    done.set_exception(KohortError(_STOPPED_MEANWHILE))
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -122,7 +145,7 @@ def _pass_on(task: "asyncio.Task[_T]", done: "Future[_T]") -> None:
     if done.cancelled():
         return
     if task.cancelled():
-        done.set_exception(KohortError("The broker was stopped meanwhile."))
+        done.set_exception(KohortError(_STOPPED_MEANWHILE))
     elif (error := task.exception()) is not None:
         done.set_exception(error)
     else:
