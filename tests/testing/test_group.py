@@ -1,5 +1,7 @@
 """Groups as tests use them: waits that end as soon as something holds, and say what was seen when it does not."""
 
+from typing import Any
+
 import pytest
 
 import kohort
@@ -93,6 +95,7 @@ async def test_a_test_on_an_event_loop_awaits() -> None:
 def test_a_group_that_does_not_exist_has_no_members() -> None:
     with Broker() as broker:
         assert broker.group("nobody").wait(members=0).state == "Dead"
+        assert broker.group("nobody").wait(state="dead").members == ()
         assert broker.group("nobody").view() is None
 
 
@@ -101,6 +104,13 @@ def test_a_wait_for_nothing_and_an_unknown_cause_are_refused() -> None:
         group = broker.group("g")
         with pytest.raises(KohortError, match="Give at least one of state"):
             group.wait()
+        with pytest.raises(KohortError, match=r"There is no state 'stabel'; the states are: Empty, .*Stable"):
+            group.wait(state="stabel")
+        wrong: Any = "orders"
+        with pytest.raises(KohortError, match=r"`committed` takes partitions such as .*, not 'orders'\."):
+            group.wait(committed={wrong: 1})
+        with pytest.raises(KohortError, match=r"`owns` takes partitions such as .*, not 'o'\."):
+            group.wait(owns={"worker": wrong})
         with pytest.raises(KohortError, match=r"There is no cause 'left'; the causes are: .*member left"):
             group.wait_rebalance("left")
 

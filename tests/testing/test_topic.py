@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -75,8 +76,18 @@ def test_what_does_not_exist_is_a_sentence() -> None:
     with Broker(topics={"orders": 2}) as broker:
         with pytest.raises(KohortError, match="Topic orders has no partition 2; it has 2, numbered from 0"):
             broker.topic("orders").produce("a", partition=2)
+        with pytest.raises(KohortError, match="Topic orders has no partition 2; it has 2, numbered from 0"):
+            broker.topic("orders").wait_records(1, partition=2)
+        number: Any = 5
+        with pytest.raises(KohortError, match="A key or a value is bytes, text or None, not 5: serialize it first"):
+            broker.topic("orders").produce("a", number)
         with pytest.raises(KafkaError, match="There is no topic other"):
             broker.topic("other").produce("a")
+
+
+def test_records_without_a_key_go_to_the_partitions_in_turn() -> None:
+    with Broker(topics={"orders": 3}) as broker:
+        assert [broker.topic("orders").produce("a")[0].partition for _ in range(4)] == [0, 1, 2, 0]
 
 
 def test_a_topic_is_its_name() -> None:

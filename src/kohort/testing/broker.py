@@ -100,6 +100,8 @@ class _Brokers(Controlled):
         self._limits = limits
         self._verdict = Verdict(limits)
         self._clock = ControlledClock()
+        self._topics: dict[str, Topic] = {}
+        self._groups: dict[str, Group] = {}
         self.nodes: list[TappedBroker] = []
         """The brokers. They belong to the kit's event loop: use them inside `_run` and `_await` only."""
 
@@ -170,6 +172,8 @@ class _Brokers(Controlled):
     async def _begin(self) -> None:
         self._clock = ControlledClock()
         self._verdict = Verdict(self._limits)
+        self._topics.clear()
+        self._groups.clear()
         self.nodes = self._new_nodes()
         self._control = Controls(self.nodes, self._clock)
         for node in self.nodes:
@@ -275,11 +279,18 @@ class _Brokers(Controlled):
 
     def topic(self, name: str) -> Topic:
         """Return the name with methods to write and read records, and to wait for them. It may not exist yet."""
-        return Topic(name, self)
+        return self._topics.setdefault(name, Topic(name, self))  # one, because it counts
 
     def group(self, group_id: str) -> Group:
         """Return the group ID with methods to wait until the group is as expected. It may not exist yet."""
-        return Group(group_id, self)
+        return self._groups.setdefault(group_id, Group(group_id, self))  # one, because it counts
+
+    def _forget(self, topics: Collection[str], groups: Collection[str]) -> None:
+        """Keep no values of `topic` and `group` for names that are not used any more."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+        for group in groups:
+            self._groups.pop(group, None)
 
     # What must always hold
 

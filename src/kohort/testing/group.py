@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from kohort.coordinator import GroupState
+from kohort.coordinator.consumer import ConsumerGroupState
 from kohort.errors import KohortError
 from kohort.group_events import Cause
 from kohort.model import TopicPartition
@@ -14,6 +16,9 @@ from kohort.testing.group_view import GroupView, MemberView, view_group
 from kohort.testing.waiting import PATIENCE_S, Kit, blocking_hint, reached, until
 
 _CAUSES = {cause.value for cause in Cause}
+_DEAD = "Dead"
+"""State of a group that does not exist, as Kafka shows it."""
+_STATES = [*dict.fromkeys(state.value for state in (*GroupState, *ConsumerGroupState))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +35,20 @@ class _Expected:
     def __post_init__(self) -> None:
         if all(wanted is None for wanted in astuple(self)):
             raise KohortError("Give at least one of state, members, assigned, owns, committed and lag.")
+        if self.state is not None and self.state.lower() not in map(str.lower, _STATES):
+            raise KohortError(f"There is no state {self.state!r}; the states are: {', '.join(_STATES)}.")
+        for at in self.committed or ():
+            _check_place(at, "committed")
+        for what in (self.owns or {}).values():
+            for at in () if isinstance(what, int) else what:
+                _check_place(at, "owns")
 
     def holds(self, view: GroupView | None, lag: Mapping[TopicPartition, int]) -> bool:
         if view is None:
-            return self.members == 0 and self.state is None and not any((self.assigned, self.owns, self.committed))
+            is_gone = self.state is not None and self.state.lower() == _DEAD.lower()
+            return (is_gone or (self.state is None and self.members == 0)) and not any(
+                (self.members, self.assigned, self.owns, self.committed)
+            )
         return (
             (self.state is None or view.state.lower() == self.state.lower())
             and (self.members is None or len(view.members) == self.members)
@@ -171,7 +186,7 @@ class Group(str):
             view = self._view()
             if not expected.holds(view, {} if expected.lag is None else self._lag(view)):
                 return None
-            return view or GroupView(str(self), "Dead", 0, (), {})
+            return view or GroupView(str(self), _DEAD, 0, (), {})
 
         def told() -> str:
             seen = _told(self._view(), self._lag(self._view()))
@@ -227,6 +242,11 @@ def _cause(cause: Cause | str | None) -> str | None:
     if cause not in _CAUSES:
         raise KohortError(f"There is no cause {cause!r}; the causes are: {', '.join(sorted(_CAUSES))}.")
     return cause
+
+
+def _check_place(at: object, what: str) -> None:
+    if not (isinstance(at, tuple) and len(at) == 2 and isinstance(at[0], str) and isinstance(at[1], int)):
+        raise KohortError(f"`{what}` takes partitions such as TopicPartition('orders', 0), not {at!r}.")
 
 
 def _owns(view: GroupView, who: str, what: int | Collection[TopicPartition]) -> bool:

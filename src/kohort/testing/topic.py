@@ -79,8 +79,8 @@ class Topic(str):
         numbers: SequenceNumbers | None,
     ) -> list[TopicPartition]:
         count = self._found().partitions
-        if partition is not None and not 0 <= partition < count:
-            raise KohortError(f"Topic {self} has no partition {partition}; it has {count}, numbered from 0.")
+        if partition is not None:
+            self._check(partition)
         chosen = [self._choose(key, count) if partition is None else partition for key, _ in pairs]
         for number, group in groupby(sorted(range(len(pairs)), key=chosen.__getitem__), key=chosen.__getitem__):
             node, log = self._log(number)
@@ -147,6 +147,11 @@ class Topic(str):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {self}.")
         return topic
 
+    def _check(self, partition: int) -> None:
+        count = self._found().partitions
+        if not 0 <= partition < count:
+            raise KohortError(f"Topic {self} has no partition {partition}; it has {count}, numbered from 0.")
+
     def _log(self, partition: int) -> tuple[TappedBroker, PartitionLog]:
         for node in self._kit.nodes:
             found = node.topics.named(str(self))
@@ -156,6 +161,8 @@ class Topic(str):
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"No broker leads {self}-{partition}.")
 
     def _records(self, partition: int | None) -> list[ConsumerRecord]:
+        if partition is not None:
+            self._check(partition)
         numbers = range(self._found().partitions) if partition is None else (partition,)
         return [record for number in numbers for record in _all_of(str(self), number, self._log(number)[1])]
 
@@ -179,6 +186,8 @@ def _all_of(topic: str, partition: int, log: PartitionLog) -> Iterator[ConsumerR
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:
+    if not isinstance(value, bytes | str | None):
+        raise KohortError(f"A key or a value is bytes, text or None, not {value!r}: serialize it first.")
     return value.encode() if isinstance(value, str) else value
 
 

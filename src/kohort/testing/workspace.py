@@ -133,6 +133,7 @@ class Workspace:
         self.broker.scale_time(1)
         self.broker.unobserve(self._last_requests.observe)
         self.broker._run(self._delete_topics)
+        self.broker._forget(self._topics.values(), self._groups.values())
 
     def _delete_topics(self) -> None:
         node = self.broker.nodes[0]
