@@ -195,6 +195,7 @@ class _Brokers(Controlled):
             raise
 
     async def _end(self) -> None:
+        self._verdict.finish(max(node.now() for node in self.nodes))
         self._controls.heal_disks()
         # All at once: to give partitions to a broker that also stops would only take time.
         results = await asyncio.gather(*(node.stop() for node in self.nodes), return_exceptions=True)
@@ -306,6 +307,8 @@ class _Brokers(Controlled):
 
     def allow(self, invariant: Invariant, *groups: str) -> None:
         """Accept that these groups, or all without `groups`, break an invariant: a test may do it on purpose."""
+        if not isinstance(invariant, Invariant):
+            raise KohortError(f"Give an invariant such as Invariant.FORWARD_COMMITS, not {invariant!r}.")
         self._run(lambda: self._verdict.allow(invariant, *groups))
 
     def _allowed(self) -> Mapping[Invariant, Collection[str]]:
