@@ -45,6 +45,39 @@ def test_a_test_waits_for_members_assignments_commits_and_lag(protocol: str) -> 
         assert group.members == []
 
 
+def test_records_that_were_deleted_are_no_lag() -> None:
+    with Broker(topics={"orders": 1}) as broker, member(broker, "classic") as consumer:
+        orders, place = broker.topic("orders"), TopicPartition("orders", 0)
+        orders.produce(*"abcde")
+        consumer.poll()
+        assert broker.group("g").lag == {place: 5}
+        with blocking.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.delete_records({place: 3})
+        assert broker.group("g").lag == {place: 2}
+
+
+def test_a_rebalance_is_found_by_each_of_its_causes() -> None:
+    with Broker(topics={"orders": 2}) as broker, member(broker, "classic", "old") as old:
+        group = broker.group("g")
+        old.poll()
+        with member(broker, "classic", "leaves") as leaves:
+            while not leaves.assignment:
+                old.poll(timeout=0.02)
+                leaves.poll(timeout=0.02)
+            group.wait_rebalance("member joined")
+            hold = broker.fault(keys="SyncGroup", client_id="old", hold=True)
+        with member(broker, "classic", "comes") as comes:
+            while not hold.hits:
+                old.poll(timeout=0.02)
+            while len(((view := group.view()) and view.members) or ()) < 2:
+                comes.poll(timeout=0.02)
+            hold.remove()
+            while not comes.assignment:
+                old.poll(timeout=0.02)
+                comes.poll(timeout=0.02)
+            assert group.wait_rebalance("member joined").cause == "member left"
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_each_rebalance_is_returned_once_with_its_cause(protocol: str) -> None:
     with Broker(topics={"orders": 1}) as broker:

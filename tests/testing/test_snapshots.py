@@ -63,6 +63,39 @@ def test_records_offsets_topics_and_configs_are_as_they_were() -> None:
         assert [(act.groups, act.topics) for act in acts] == [(frozenset({"g", "h"}), frozenset({"orders", "new"}))] * 2
 
 
+def test_the_history_of_a_group_that_was_deleted_since_begins_anew() -> None:
+    seen: list[Event] = []
+    with Broker(topics={"orders": 1}, observers=[seen.append]) as broker:
+        with blocking.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
+            snapshot = broker.snapshot()
+            admin.delete_groups(["g"])
+            broker.restore(snapshot)
+            assert TopicPartition("orders", 0) in admin.group_offsets("g")
+    assert [event.groups for event in seen if isinstance(event, KitActed)] == [{"g"}]
+
+
+def test_a_fetch_that_waits_for_more_sees_what_is_written_after_a_restore() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        orders = broker.topic("orders")
+        snapshot = broker.snapshot()
+        with blocking.Consumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_min_bytes=2_000,
+            fetch_max_wait_ms=int(PATIENCE_S * 1000),
+        ) as consumer:
+            consumer.assign([TopicPartition("orders", 0)])
+            fetched = broker.fault(keys="Fetch", observe=True)
+            orders.produce("short")
+            consumer.poll(timeout=0.1)
+            fetched.wait()
+            broker.restore(snapshot)
+            orders.produce("long" * 1_000)
+            found = consumer.poll(timeout=PATIENCE_S / 3)
+            assert [record.offset for record in found] == [0]
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_joined_later_joins_again_and_reads_what_follows(protocol: str) -> None:
     with Broker(topics={"orders": 1}) as broker:

@@ -262,24 +262,10 @@ class Peer:
         lost: bool = False,
     ) -> None:
         """Commit an offset of one partition; the coordinator stores it if it accepts it."""
-        request_id = self.sends(
-            OffsetCommitRequest(
-                group_id=GROUP,
-                generation_id_or_member_epoch=generation,
-                member_id=member_id,
-                topics=[
-                    OffsetCommitRequestTopic(
-                        name=TOPIC,
-                        partitions=[OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)],
-                    )
-                ],
-            )
-        )
+        request_id = self.sends(commit(offset, member_id, generation, number))
         if stored and not code:
             self.stream.stores(offset_record(offset, number))
-        partition = OffsetCommitResponsePartition(partition_index=number, error_code=code)
-        response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=TOPIC, partitions=[partition])])
-        (self.loses if lost else self.gets)(request_id, response)
+        (self.loses if lost else self.gets)(request_id, committed(number, code))
 
     def finds(self, offset: int, number: int = 0, *, code: int = 0) -> None:
         """Ask for a committed offset, and get this one."""
@@ -305,6 +291,21 @@ class Peer:
 def assigned(*partitions: TopicPartition) -> bytes:
     """Return an assignment of the classic protocol."""
     return encode_assignment(ClassicAssignment(partitions))
+
+
+def commit(offset: int, member_id: str = "", generation: int = -1, number: int = 0) -> OffsetCommitRequest:
+    part = OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)
+    return OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[part])],
+    )
+
+
+def committed(number: int = 0, code: int = 0) -> OffsetCommitResponse:
+    part = OffsetCommitResponsePartition(partition_index=number, error_code=code)
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=TOPIC, partitions=[part])])
 
 
 def offset_record(offset: int | None, number: int = 0) -> Record:

@@ -19,7 +19,7 @@ from kohort.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from tests.testing.invariants.stream import GROUP, TOPIC, Peer, Stream, offset_record, tp
+from tests.testing.invariants.stream import GROUP, TOPIC, Peer, Stream, commit, committed, offset_record, tp
 
 
 def member(stream: Stream, client_id: str = "a", member_id: str = "a-1") -> Peer:
@@ -68,6 +68,12 @@ def test_a_commit_behind_one_whose_answer_was_lost_or_in_flight_is_not_held_agai
     a = member(stream)
     a.commits(50, "a-1", 1, lost=True)
     a.commits(20, "a-1", 1)
+    assert stream.broken() == []
+
+    later = a.sends(commit(70, "a-1", 1))
+    a.commits(90, "a-1", 1)  # is answered before the one that was sent first
+    stream.stores(offset_record(70))
+    a.gets(later, committed())
     assert stream.broken() == []
 
 
