@@ -359,3 +359,18 @@ def test_logins_do_not_expire_when_time_is_advanced() -> None:
             consumer.commit({TopicPartition("orders", 0): 0})
             assert sum(isinstance(event, ConnectionClosed) for event in seen) == closed
             assert not seen.gone
+
+
+def test_timers_that_run_already_follow_another_rate() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        group = broker.group("g")
+        broker.fault(keys="LeaveGroup", error="NOT_COORDINATOR", count=-1)
+        with blocking.Consumer(
+            "orders", bootstrap_servers=broker.bootstrap_servers, group_id=group, group_protocol="classic"
+        ) as consumer:
+            consumer.poll(timeout=0)
+            group.wait(state="Stable", members=1)
+            consumer.close(timeout=0.1)
+        group.wait(members=1)
+        broker.scale_time(100)
+        group.wait(members=0, timeout_s=3)  # otherwise some seconds after its connection ended

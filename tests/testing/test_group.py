@@ -40,6 +40,7 @@ def test_a_test_waits_for_members_assignments_commits_and_lag(protocol: str) -> 
                 consumer.poll()
             consumer.commit()
             group.wait(lag=0, committed={TopicPartition("orders", 0): 3})
+            group.wait(lag=1, committed={TopicPartition("orders", 0): 2})  # at most, and at least
             assert group.committed[TopicPartition("orders", 0)] == 3
         group.wait(members=0)
         assert group.members == []

@@ -143,6 +143,20 @@ def test_a_client_that_ignores_unknown_member_id_for_long_is_found() -> None:
     assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
 
 
+def test_a_client_whose_application_is_busy_may_join_again_when_it_polls() -> None:
+    stream = Stream()
+    a = stream.peer()
+    request = _join("")
+    request.rebalance_timeout_ms = 6 * SESSION_MS
+    a.asks(request, _joined("a-1", 1))
+    for _ in range(6):
+        a.beats("a-1", 1, ILLEGAL)
+        stream.passes(SESSION_MS)
+    assert stream.broken() == []
+    a.beats("a-1", 1, ILLEGAL)
+    assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
+
+
 def test_a_client_that_joins_again_after_a_refusal_is_honest() -> None:
     stream = Stream()
     a = stream.peer()
