@@ -50,8 +50,10 @@ class Refusals:
             return
         if len(self._scene.connections[event.connection].asked) > 1:
             return  # sent before the answer to another one: its client may not know of the refusal
-        refused.times += 1
         limits, lasted = self._scene.limits, event.at - refused.answer.at
+        if is_commit and lasted < limits.in_flight_ms:
+            return  # after a lost connection, librdkafka sends at once all commits that have no answer
+        refused.times += 1
         most = limits.commit_repeats if is_commit else limits.repeats
         if refused.times < most and (refused.times < limits.slow_repeats or lasted < self._patience(group, member_id)):
             return
