@@ -231,6 +231,16 @@ def test_a_partition_without_a_leader_is_not_written_to_until_it_has_one_again()
             assert later.result().offset == 1
 
 
+def test_the_end_of_an_outage_does_not_end_a_later_one() -> None:
+    with running(topics={"orders": 1}) as (broker, _):
+        first = broker.lose_leader("orders", 0, ms=1)
+        with broker.lose_leader("orders", 0):
+            first.undo()
+            with pytest.raises(KafkaError, match="No broker leads orders-0"):
+                broker.topic("orders").produce("a")
+        broker.topic("orders").produce("a")
+
+
 def test_topics_grow_and_are_made_anew() -> None:
     with running(topics={"orders": 1}) as (broker, seen):
         broker.grow_topic("orders", 3)

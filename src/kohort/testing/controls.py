@@ -236,6 +236,9 @@ class Controls:
 
         async def lead_again() -> None:
             stop()
+            if self._outages.get(partition_id) is not outage:
+                return  # another outage followed
+            del self._outages[partition_id]
             leadership.unavailable.discard(partition_id)
             broker.waiting_fetches.check_all()
 
@@ -248,7 +251,8 @@ class Controls:
             lambda about: about.partition == partition and (about.topic == topic or about.topic_id == found.topic_id),
             broker,
         )
-        return self._begun(Outage(hits, lead_again, ms))
+        outage = self._outages[partition_id] = self._begun(Outage(hits, lead_again, ms))
+        return outage
 
     def _count(self, hits: Hits, concerns: Callable[[Entity], bool], broker: TappedBroker) -> Callable[[], None]:
         """Count requests with a part that is concerned, and return what ends it."""
