@@ -172,11 +172,16 @@ def test_the_test_whose_client_breaks_an_invariant_fails(pytester: pytest.Pytest
         orders.produce("a", "b", "c", "d")
         commit_what_is_not_there(kohort, orders, kohort.group())
 
+    def test_that_does_it_on_a_broker_of_its_own(kohort_factory):
+        kohort_factory().stop()
+        broker = kohort_factory(topics={"orders": 1})
+        commit_what_is_not_there(broker, "orders", "g")
+
     def test_that_is_honest(kohort):
         kohort.topic("orders").produce("a")
     """,
     )
-    result.assert_outcomes(failed=1, passed=1)
+    result.assert_outcomes(failed=2, passed=1)
     result.stdout.fnmatch_lines(
         [
             "E *VerdictError: The verdict of the test kit is one violation.",

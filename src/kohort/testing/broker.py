@@ -131,6 +131,11 @@ class _Brokers(Controlled):
             finally:
                 self._end_thread()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the brokers were started and not stopped."""
+        return self._thread is not None
+
     def __enter__(self) -> Self:
         return self.start()
 

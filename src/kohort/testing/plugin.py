@@ -25,6 +25,8 @@ _MARKER = (
 )
 _REBALANCES = "kohort_rebalances"
 _workspaces = pytest.StashKey[list[Any]]()
+_made = pytest.StashKey[list[Any]]()
+"""The brokers that a test started by `kohort_factory`."""
 _shared = pytest.StashKey[Any]()
 """The broker that all tests share, once it runs."""
 
@@ -104,7 +106,7 @@ def kohort_factory(request: pytest.FixtureRequest) -> Iterator[MakeBroker]:
             made = Broker(settings=settings, **arguments)
         else:
             made = Cluster(brokers, settings=settings, **arguments)
-        stack.enter_context(made)
+        request.node.stash.setdefault(_made, []).append(stack.enter_context(made))
         return made
 
     with stack:
@@ -222,6 +224,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result = yield
     for workspace in item.stash.get(_workspaces, ()):
         workspace.check()
+    for broker in item.stash.get(_made, ()):
+        if broker.is_running:  # otherwise the end of the fixture gives the verdict
+            broker.check()
     _check_shared(item)
     return result
 
