@@ -34,6 +34,10 @@ class Cause(Enum):
     WEIGHT_CHANGED = "weight changed"
     REBALANCE_ENFORCED = "rebalance enforced"
     RECORDS_LOST = "records lost"
+    MEMBER_GONE = "member left or expired"
+    """For observers of the log, which cannot tell one from the other. A coordinator never reports it."""
+    UNKNOWN = "unknown"
+    """For observers of the log. A coordinator never reports it."""
 
 
 @dataclass(slots=True)
