@@ -230,6 +230,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.testing",
         "kohort.testing.invariants",
         "kohort.testing.fake",
+        "kohort.watch",
         "kohort.wire",
         "kohort.wire.api",
         "kohort.wire.batches",

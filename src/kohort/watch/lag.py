@@ -1,0 +1,159 @@
+"""Lag of a group in one partition, in records and in seconds. Pure: time is an argument.
+
+The lag in seconds is the age of the first unread record: the time since the partition's end passed
+the committed offset. It is interpolated in a table of (time, end offset).
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import attrgetter
+
+from kohort.model import Millis
+
+RELATIVE_ERROR = 1 / 8
+"""Error of an age that thinning may add, relative to the age. About 150 points then reach back a week."""
+
+
+class LagMethod(Enum):
+    """Origin of a lag in seconds."""
+
+    CAUGHT_UP = "caught up"
+    """Every record is committed, so the lag is exactly 0."""
+    INTERPOLATED = "interpolated"
+    """The end passed the committed offset between two samples of the end."""
+    TIMESTAMPS = "timestamps"
+    """Timestamps of records say when the end passed the committed offset."""
+    AT_LEAST = "at least"
+    """The first unread record is older than the table; its age is at least this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Lag of one group in one partition."""
+
+    records: int
+    seconds: float
+    method: LagMethod
+
+
+@dataclass(frozen=True, slots=True)
+class EndPoint:
+    """End offset of a partition at one time."""
+
+    at: Millis
+    end: int
+
+
+@dataclass(slots=True)
+class EndOffsets:
+    """Table of one partition's end offsets over time, oldest first.
+
+    Old points are thinned: where the end rises between two neighbours, they are never further apart
+    than the samples were, or than an eighth of their age.
+    """
+
+    points: list[EndPoint] = field(default_factory=list)
+    _asked_from: Millis | None = None
+    """Time before which the table was filled by timestamps of records; None if it was not."""
+    _reaches_start: bool = False
+    """Whether the oldest point is the first record of the log."""
+    _thin_at: int = 32
+
+    @property
+    def end(self) -> int | None:
+        """Newest end offset; None if no point is known."""
+        return self.points[-1].end if self.points else None
+
+    def add(self, at: Millis, end: int) -> None:
+        """Add a point. A time before the last point counts as that of the last point.
+
+        An end below the last one shows that the log was truncated or its topic created again: the
+        points above it no longer describe this log, and are dropped.
+        """
+        points = self.points
+        if points and at < points[-1].at:
+            at = points[-1].at  # clocks are set back; an order that cannot be is no better
+        while points and points[-1].end > end:
+            points.pop()
+        if len(points) > 1 and points[-1].end == points[-2].end == end:
+            points.pop()  # the end stood still, so its first and last time say all
+        points.append(EndPoint(at, end))
+        if len(points) > self._thin_at:
+            self._thin(at)
+            self._thin_at = 2 * max(16, len(self.points))
+
+    def lag(self, committed: int, now: Millis) -> Lag | None:
+        """Return the lag behind the newest end; None if no end is known.
+
+        The newest end must have been taken after the commit, else the lag is too small.
+        """
+        if not self.points:
+            return None
+        end = self.points[-1].end
+        if committed >= end:
+            return Lag(0, 0.0, LagMethod.CAUGHT_UP)
+        above = bisect_right(self.points, committed, key=attrgetter("end"))
+        if above == 0:
+            return Lag(end - committed, _seconds(now - self.points[0].at), LagMethod.AT_LEAST)
+        before, after = self.points[above - 1], self.points[above]
+        share = (committed + 1 - before.end) / (after.end - before.end)
+        arrived = before.at + share * (after.at - before.at)
+        asked = self._asked_from is not None and before.at < self._asked_from
+        method = LagMethod.TIMESTAMPS if asked else LagMethod.INTERPOLATED
+        return Lag(end - committed, _seconds(now - arrived), method)
+
+    def next_time(self, committed: int, within_ms: Millis = 500) -> Millis | None:
+        """Return the time for which to ask the broker (ListOffsets), to know this lag within `within_ms`.
+
+        Returns None if the table suffices, or if the log no longer has the first unread record. Pass
+        the answer to `insert`, and ask again: about twenty answers make a table where there was none.
+        """
+        if not self.points or committed >= self.points[-1].end:
+            return None
+        above = bisect_right(self.points, committed, key=attrgetter("end"))
+        if above == 0:
+            if self._reaches_start:
+                return None
+            age = max(1_000, self.points[-1].at - self.points[0].at)
+            return max(0, self.points[-1].at - 8 * age)
+        before, after = self.points[above - 1].at, self.points[above].at
+        return None if after - before <= within_ms else (before + after) // 2
+
+    def insert(self, asked: Millis, found: EndPoint | None) -> None:
+        """Insert an answer to ListOffsets for a time: the first record at or after it; None if all are older.
+
+        It replaces samples that nobody took, as far as the records' timestamps are the times of their
+        arrival. Points that contradict others are left out.
+        """
+        assert self.points, "the newest end must be known first"
+        if self._asked_from is None:
+            self._asked_from = self.points[0].at
+        if asked == 0:
+            # Before its first record, the log had records that are deleted by now: the answers for
+            # those times say nothing about its end.
+            self._reaches_start = True
+            start = 0 if found is None else found.end
+            self.points = [point for point in self.points[:-1] if point.end > start] + self.points[-1:]
+        else:
+            self._insert(EndPoint(asked, self.points[-1].end if found is None else found.end))
+        if found is not None:
+            self._insert(found)
+            self._insert(EndPoint(found.at, found.end + 1))
+
+    def _insert(self, point: EndPoint) -> None:
+        index = bisect_right(self.points, (point.at, point.end), key=attrgetter("at", "end"))
+        before, after = self.points[index - 1] if index else None, self.points[index : index + 1]
+        if (before is None or before.end <= point.end) and all(point.end <= next_.end for next_ in after):
+            self.points.insert(index, point)
+
+    def _thin(self, now: Millis) -> None:
+        kept = self.points[:1]
+        for point, following in zip(self.points[1:-1], self.points[2:], strict=True):
+            if following.at - kept[-1].at > RELATIVE_ERROR * (now - following.at):
+                kept.append(point)
+        self.points = [*kept, self.points[-1]]
+
+
+def _seconds(passed: float) -> float:
+    return max(0.0, passed) / 1000

@@ -1,0 +1,252 @@
+"""Read records of `__consumer_offsets` as changes of groups. Pure.
+
+Records that this version cannot read are counted and left out: any program with the right to write
+to the topic, and any newer broker, can add some.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from kohort.group_events import MemberFacts
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
+from kohort.watch.changes import (
+    AssignmentWritten,
+    Change,
+    CommitDeleted,
+    Committed,
+    EpochRaised,
+    GenerationMember,
+    GenerationWritten,
+    GroupDeleted,
+    IdPartition,
+    MemberDeleted,
+    MemberWritten,
+    TargetComputed,
+    TopicNamed,
+)
+from kohort.wire.codec import DecodeError, Message
+from kohort.wire.group_log import decode_group_records
+from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TopicPartitions,
+)
+
+_CONSUMERS = ("consumer", "")
+"""Protocol types whose members have subscriptions and assignments in the consumer protocol's format."""
+
+
+class LogRecord(Protocol):
+    """Record of `__consumer_offsets`, such as a `kohort.ConsumerRecord`."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> Millis: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+@dataclass(slots=True)
+class ReadCounts:
+    """Numbers of records by what the reader could do with them."""
+
+    records: int = 0
+    """All records."""
+    foreign: int = 0
+    """Records of types that this version does not know."""
+    unreadable: int = 0
+    """Records that are damaged, or of a newer version of a known type."""
+    unreadable_members: int = 0
+    """Members whose subscription or assignment is damaged. Their group is followed without them."""
+    first_unreadable: str | None = None
+    """Place and problem of the first unreadable record, as a sentence."""
+
+
+class LogReader:
+    """Reader of the log. Records of one partition must be given in the order of their offsets."""
+
+    def __init__(self) -> None:
+        self.counts = ReadCounts()
+        self._record: LogRecord | None = None
+        """Record that is being decoded."""
+
+    def read(self, records: Iterable[LogRecord]) -> list[Change]:
+        """Return the changes of these records, in order."""
+        before = self.counts.records - self.counts.unreadable
+        known = decode_group_records(self._pairs(records), self._changes, self._unreadable)
+        self.counts.foreign += self.counts.records - self.counts.unreadable - before - len(known)
+        return [change for changes in known for change in changes]
+
+    def _pairs(self, records: Iterable[LogRecord]) -> Iterator[tuple[bytes | None, bytes | None]]:
+        # The decoder asks for the next pair only after it has handed on the last one.
+        for record in records:
+            self._record = record
+            self.counts.records += 1
+            yield record.key, record.value
+
+    def _unreadable(self, problem: DecodeError) -> None:
+        assert self._record is not None
+        self.counts.unreadable += 1
+        if self.counts.first_unreadable is None:
+            where = f"partition {self._record.partition}, offset {self._record.offset}"
+            self.counts.first_unreadable = f"The record at {where} of __consumer_offsets cannot be read: {problem}."
+
+    def _changes(self, key: Message, value: Message | None) -> list[Change]:
+        assert self._record is not None
+        read = _READERS.get(type(key))
+        return [] if read is None else list(read(self, key, value, self._record.timestamp))
+
+    def _generation(self, key: GroupMetadataKey, value: GroupMetadataValue | None, at: Millis) -> Iterator[Change]:
+        if value is None:
+            yield GroupDeleted(key.group, at, "classic")
+            return
+        decode = self._classic_member if value.protocol_type in _CONSUMERS else _member_without_protocol
+        yield GenerationWritten(
+            key.group,
+            at,
+            value.generation,
+            value.protocol_type,
+            value.protocol or None,
+            value.leader or None,
+            tuple(decode(member) for member in value.members),
+        )
+
+    def _classic_member(self, member: MemberMetadata) -> GenerationMember:
+        try:
+            topics = frozenset(decode_subscription(member.subscription).topics if member.subscription else ())
+            return GenerationMember(_facts(member), topics, frozenset(decode_assignment(member.assignment).partitions))
+        except DecodeError:
+            self.counts.unreadable_members += 1
+            return _member_without_protocol(member)
+
+    def _epoch(
+        self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None, at: Millis
+    ) -> Iterator[Change]:
+        if value is None:
+            yield GroupDeleted(key.group_id, at, "consumer")
+        else:
+            yield EpochRaised(key.group_id, at, value.epoch, value.metadata_hash)
+
+    def _topics(
+        self, _key: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None, _at: Millis
+    ) -> Iterator[Change]:
+        for topic in () if value is None else value.topics:
+            yield TopicNamed(topic.topic_id, topic.topic_name)
+
+    def _member(
+        self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None, at: Millis
+    ) -> Iterator[Change]:
+        if value is None:
+            yield MemberDeleted(key.group_id, at, key.member_id)
+            return
+        facts = MemberFacts(key.member_id, value.client_id, value.client_host, value.instance_id)
+        topics = frozenset(value.subscribed_topic_names)
+        yield MemberWritten(
+            key.group_id, at, facts, topics, value.subscribed_topic_regex or None, value.server_assignor
+        )
+
+    def _target(
+        self,
+        key: ConsumerGroupTargetAssignmentMetadataKey,
+        value: ConsumerGroupTargetAssignmentMetadataValue | None,
+        at: Millis,
+    ) -> Iterator[Change]:
+        if value is not None:
+            yield TargetComputed(key.group_id, at, value.assignment_epoch)
+
+    def _current(
+        self,
+        key: ConsumerGroupCurrentMemberAssignmentKey,
+        value: ConsumerGroupCurrentMemberAssignmentValue | None,
+        at: Millis,
+    ) -> Iterator[Change]:
+        if value is None:
+            return  # the deletion of the member's metadata, which always follows, says the same
+        yield AssignmentWritten(
+            key.group_id,
+            at,
+            key.member_id,
+            value.member_epoch,
+            value.previous_member_epoch,
+            value.state == 0,
+            _by_id(value.assigned_partitions),
+            _by_id(value.partitions_pending_revocation),
+        )
+
+    def _commit(
+        self,
+        key: OffsetCommitKey | LegacyOffsetCommitKey,
+        value: OffsetCommitValue | LegacyOffsetCommitValue | None,
+        at: Millis,
+    ) -> Iterator[Change]:
+        partition = TopicPartition(key.topic, key.partition)
+        if value is None:
+            yield CommitDeleted(key.group, at, partition)
+            return
+        topic_id: UUID = getattr(value, "topic_id", NO_TOPIC_ID)
+        if topic_id != NO_TOPIC_ID:
+            yield TopicNamed(topic_id, key.topic)
+        yield Committed(
+            key.group, value.commit_timestamp if value.commit_timestamp >= 0 else at, partition, value.offset
+        )
+
+
+def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID]:
+    """Return the topic IDs of assignments that have no name yet, neither in `names` nor in the changes."""
+    used: set[UUID] = set()
+    named = set(names)
+    for change in changes:
+        if isinstance(change, TopicNamed):
+            named.add(change.topic_id)
+        elif isinstance(change, AssignmentWritten):
+            used.update(topic_id for topic_id, _ in change.assigned | change.revoking)
+    return used - named
+
+
+def _facts(member: MemberMetadata) -> MemberFacts:
+    return MemberFacts(member.member_id, member.client_id, member.client_host, member.group_instance_id)
+
+
+def _member_without_protocol(member: MemberMetadata) -> GenerationMember:
+    return GenerationMember(_facts(member), frozenset(), frozenset())
+
+
+def _by_id(topics: Iterable[TopicPartitions]) -> frozenset[IdPartition]:
+    return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
+
+
+_READERS = cast(
+    "dict[type[Message], Callable[[LogReader, Any, Any, Millis], Iterator[Change]]]",
+    {
+        GroupMetadataKey: LogReader._generation,
+        ConsumerGroupMetadataKey: LogReader._epoch,
+        ConsumerGroupPartitionMetadataKey: LogReader._topics,
+        ConsumerGroupMemberMetadataKey: LogReader._member,
+        ConsumerGroupTargetAssignmentMetadataKey: LogReader._target,
+        ConsumerGroupCurrentMemberAssignmentKey: LogReader._current,
+        OffsetCommitKey: LogReader._commit,
+        LegacyOffsetCommitKey: LogReader._commit,
+    },
+)

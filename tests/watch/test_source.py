@@ -1,0 +1,174 @@
+"""The groups of a running broker, read from its log and compared with what the broker itself reports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kohort import Consumer, ErrorCode, Producer, TopicPartition
+from kohort.recorder import PartitionChange, RebalanceRecord
+from kohort.testing import Broker, Workspace
+from kohort.watch import ClusterSource, LagMethod, Snapshot
+
+HOUR_MS = 3_600_000
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+async def look(servers: str, history_ms: int = HOUR_MS) -> Snapshot:
+    async with ClusterSource({"bootstrap_servers": servers}, history_ms=history_ms) as source:
+        if history_ms:
+            await source.catch_up()
+        await source.describe()
+        await source.take_ends()
+        await source.date_lags()
+        return source.snapshot()
+
+
+@contextlib.asynccontextmanager
+async def polling(servers: str, topic: str, group: str, name: str, protocol: str) -> AsyncIterator[Consumer]:
+    """A member that polls all the time, from its first assignment on."""
+    assigned = asyncio.Event()
+    async with Consumer(
+        topic,
+        on_assigned=lambda _: assigned.set(),
+        bootstrap_servers=servers,
+        group_id=group,
+        client_id=name,
+        group_protocol=protocol,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+
+        async def poll() -> None:
+            while True:
+                await consumer.poll(timeout=0.1)
+
+        task = asyncio.create_task(poll())
+        try:
+            await assigned.wait()
+            yield consumer
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def story(record: RebalanceRecord) -> tuple[int, set[str], dict[str, str | None], set[str]]:
+    """What the log and the broker's journal must agree on: generation, members, moves and new members."""
+    names = {member.member_id: member.client_id for member in record.members()}
+    return (
+        record.generation,
+        {member.client_id for member in record.came},
+        {str(change): names.get(change.owner or "") for change in record.moved if not carried(record, change)},
+        {member.client_id for member in record.went},
+    )
+
+
+def carried(record: RebalanceRecord, change: PartitionChange) -> bool:
+    """Whether the journal reports a move of the rebalance before again, because its first read was still missing."""
+    return record.started_at is not None and (change.assigned_at or record.ended_at) < record.started_at
+
+
+@PROTOCOLS
+async def test_each_rebalance_of_the_brokers_journal_is_found_in_its_log(kohort: Workspace, protocol: str) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with polling(servers, topic, group, "a", protocol):
+        await group.wait_async(state="Stable", owns={"a": 2})
+        async with polling(servers, topic, group, "b", protocol):
+            await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
+            watched = (await look(servers)).watcher.groups[group]
+            assert (watched.type, watched.state) == (protocol, "Stable")
+            owned = {member.facts.client_id: len(member.owned) for member in watched.members.values()}
+            assert owned == {"a": 1, "b": 1}
+            assert all(member.facts.client_host for member in watched.members.values())
+        await group.wait_async(state="Stable", owns={"a": 2})
+    await group.wait_async(state="Empty")
+    journal = [record for record in group.rebalances if record.is_rebalance]
+    found: list[RebalanceRecord] = []
+    while len(found) < len(journal):  # a reader sees a record only when it is durable
+        snapshot = await look(servers)
+        found = list(snapshot.watcher.groups[group].rebalances)
+    assert [story(record) for record in found] == [story(record) for record in journal]
+    assert found[0].cause == "first member"
+    assert found[1].triggers[0].cause == "member joined"
+    assert [trigger.cause for trigger in found[-1].gone] == ["member left or expired"]
+    assert snapshot.counts.unreadable == snapshot.counts.foreign == 0
+
+
+@PROTOCOLS
+async def test_lag_is_counted_and_dated(kohort: Workspace, protocol: str) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    async with Producer(bootstrap_servers=kohort.bootstrap_servers) as producer:
+        for number in range(10):
+            at = 1_700_000_000_000 + number * 60_000
+            await (await producer.send(topic, b"x", partition=0, timestamp=at))
+        await (await producer.send(topic, b"x", partition=1))
+    async with polling(kohort.bootstrap_servers, topic, group, "a", protocol) as consumer:
+        await group.wait_async(state="Stable", owns={"a": 2})
+        await consumer.commit({TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 1})
+        snapshot = await look(kohort.bootstrap_servers)
+    watched = snapshot.watcher.groups[group]
+    behind, level = snapshot.progress(watched)
+    assert (behind.committed, behind.end) == (4, 10)
+    assert behind.lag is not None and level.lag is not None
+    assert (behind.lag.records, behind.lag.method) == (6, LagMethod.TIMESTAMPS)
+    truth = (snapshot.at - (1_700_000_000_000 + 4 * 60_000)) / 1000
+    assert abs(behind.lag.seconds - truth) <= 0.5
+    assert (level.lag.records, level.lag.seconds, level.lag.method) == (0, 0.0, LagMethod.CAUGHT_UP)
+    assert behind.committed_at is not None and abs(snapshot.at - behind.committed_at) < 60_000
+    assert behind.owner in watched.members
+
+
+async def test_a_start_at_the_end_follows_what_happens_next(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with (
+        polling(servers, topic, group, "a", "classic"),
+        ClusterSource({"bootstrap_servers": servers}, history_ms=0) as source,
+    ):
+        await group.wait_async(state="Stable", owns={"a": 2})
+        await source.catch_up()
+        await source.describe()
+        watched = source.watcher.groups[group]
+        assert (watched.state, len(watched.owners), list(watched.rebalances)) == ("Stable", 2, [])
+        async with polling(servers, topic, group, "b", "classic"):
+            await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
+            records: list[RebalanceRecord] = []
+            while not records:  # a reader sees a record only when it is durable
+                records = [record for record in await source.catch_up() if record.group_id == group]
+        assert [(record.cause, len(record.moved)) for record in records] == [("member joined", 1)]
+
+
+async def test_a_cluster_without_groups_has_none() -> None:
+    with Broker() as broker:
+        snapshot = await look(broker.bootstrap_servers)
+    assert (snapshot.groups, snapshot.problems) == ([], ())
+
+
+async def test_what_may_not_be_described_is_reported_and_left_out(kohort: Workspace) -> None:
+    open_topic, secret = kohort.topic("orders"), kohort.topic("secret")
+    group = kohort.group()
+    for topic in (open_topic, secret):
+        topic.produce("a")
+    async with Consumer(
+        bootstrap_servers=kohort.bootstrap_servers, group_id=group, enable_auto_commit=False
+    ) as consumer:
+        at = {TopicPartition(topic, 0): 0 for topic in (open_topic, secret)}
+        consumer.assign(list(at))
+        await consumer.commit(at)
+    with kohort.fault(keys="ListOffsets", topic=secret, count=-1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        snapshot = await look(kohort.bootstrap_servers)
+    readable, forbidden = snapshot.progress(snapshot.watcher.groups[group])
+    assert readable.lag is not None and readable.lag.records == 1
+    assert (forbidden.committed, forbidden.end, forbidden.lag) == (0, None, None)
+    [problem] = snapshot.problems
+    assert problem.startswith(f"The ends of topic {secret} cannot be read: ")
+    with kohort.fault(keys="DescribeGroups", group=group, count=-1, error=ErrorCode.GROUP_AUTHORIZATION_FAILED):
+        snapshot = await look(kohort.bootstrap_servers)
+    assert any(problem.startswith(f"Group {group} cannot be described: ") for problem in snapshot.problems)
+    # The log tells its commits nevertheless.
+    assert snapshot.watcher.groups[group].commits[TopicPartition(open_topic, 0)].offset == 0
