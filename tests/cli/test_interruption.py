@@ -62,6 +62,7 @@ COMMANDS: dict[str, Row] = {
     "consume": Row(("orders", "--bootstrap", MUTE), code=0),
     "consume ": Row(("orders-{name}", "--bootstrap", BROKER, "--group", "g-{name}", "--from-beginning"), "hello", 0),
     "rebalances": Row(("--bootstrap", MUTE)),
+    "watch": Row(("--once", "--bootstrap", MUTE)),
     "sim": Row(("--minutes", "5", "--jobs", "2"), " worlds, "),
     "sim ": Row(("--model", "9"), "1 events deep"),
     "lab": Row(("bounce", "--broker", "kohort", "--members", "2", "--out", HOME), "repetition 1"),

@@ -28,6 +28,7 @@ from kohort.cli import (
     sim,
     topic,
     user,
+    watch,
 )
 from kohort.cli.client_options import add_client_options
 from kohort.cli.habits import hint
@@ -61,7 +62,23 @@ def _options(
     pass
 
 
-for module in (broker, cluster, fake, topic, group, user, acl, quota, produce, consume, rebalances, sim, lab, analyse):
+for module in (
+    broker,
+    cluster,
+    fake,
+    topic,
+    group,
+    user,
+    acl,
+    quota,
+    produce,
+    consume,
+    rebalances,
+    watch,
+    sim,
+    lab,
+    analyse,
+):
     module.register(app)
 if find_spec("kohort.cli.demo") is not None:
     from kohort.cli import demo

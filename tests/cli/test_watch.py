@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kohort.cli.watch import read_age
+from kohort.errors import ConfigError, ErrorCode
+from kohort.testing import Workspace
+from tests.cli.conftest import Run, succeeded
+from tests.interop.broker import Broker
+from tests.interop.kohort import KohortBroker
+
+
+def consumed(run: Run, at: str, name: str, *options: str) -> None:
+    succeeded(run("topic", "create", name, "--partitions", "2", bootstrap=at))
+    succeeded(run("produce", name, bootstrap=at, stdin="1\n2\n"))
+    succeeded(run("consume", name, "--group", name, "--from-beginning", "--max", "2", *options, bootstrap=at))
+    succeeded(run("produce", name, bootstrap=at, stdin="3\n4\n5\n"))
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_snapshot_has_the_group_its_lag_and_its_rebalances(
+    run: Run, any_broker: Broker, name: str, protocol: str
+) -> None:
+    at = any_broker.bootstrap
+    consumed(run, at, name, "-X", f"group.protocol={protocol}")
+    told = succeeded(run("watch", "--once", "--json", bootstrap=at))
+    document = json.loads(told.out)
+    [group] = [group for group in document["groups"] if group["group"] == name]
+    assert (group["type"], group["state"], group["members"]) == (protocol, "Empty", [])
+    assert group["lag"] == 3
+    assert 0 <= group["lag_seconds"] < 600
+    assert {partition["topic"] for partition in group["partitions"]} == {name}
+    assert {partition["method"] for partition in group["partitions"]} <= {"timestamps", "caught up", "interpolated"}
+    came, went = group["rebalances"]
+    assert [member["client_id"] for member in came["after"]] == ["kohort-cli"]
+    assert (went["cause"], went["after"]) == ("member left or expired", [])
+    assert document["log"]["unreadable"] == 0
+
+
+def test_a_line_for_each_group(run: Run, kohort_broker: KohortBroker, name: str) -> None:
+    at = kohort_broker.bootstrap
+    consumed(run, at, name)
+    header, *lines = succeeded(run("watch", "--once", "--history", "10m", bootstrap=at)).lines
+    assert header.split()[:4] == ["group", "type", "state", "members"]
+    [line] = [line for line in lines if line.startswith(f"{name} ")]
+    assert line.split()[1:4] == ["classic", "Empty", "0"]
+    assert line.endswith("member left or expired")
+
+
+def test_without_a_history_there_are_no_rebalances(run: Run, kohort_broker: KohortBroker, name: str) -> None:
+    consumed(run, kohort_broker.bootstrap, name)
+    told = succeeded(run("watch", "--once", "--history", "0", "--json", bootstrap=kohort_broker.bootstrap))
+    document = json.loads(told.out)
+    [group] = [group for group in document["groups"] if group["group"] == name]
+    assert (document["history_from"], group["rebalances"], group["lag"]) == (None, [], 3)
+
+
+def test_it_says_what_it_cannot_do(run: Run) -> None:
+    for arguments, sentence in (
+        ((), "kohort: kohort watch shows one snapshot so far: add --once.\n"),
+        (("--once", "--history", "1w"), "kohort: --history takes an age such as 30m, 6h or 2d, not '1w'.\n"),
+    ):
+        told = run("watch", *arguments)
+        assert (told.code, told.out, told.err) == (2, "", sentence)
+
+
+def test_a_cluster_that_hides_its_log_shows_the_rest(run: Run, kohort: Workspace) -> None:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    kohort.fault(keys="Metadata", topic="__consumer_offsets", count=-1, error=denied)
+    told = run("watch", "--once", bootstrap=kohort.bootstrap_servers)
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith("kohort: The history needs the ACLs Read and Describe on the topic __consumer_offsets")
+    assert "--history 0" in told.err
+    succeeded(run("watch", "--once", "--history", "0", bootstrap=kohort.bootstrap_servers))
+
+
+def test_ages() -> None:
+    assert [read_age("--history", text) for text in ("0", "90s", "30m", "6h", "2d")] == [
+        0,
+        90_000,
+        1_800_000,
+        21_600_000,
+        172_800_000,
+    ]
+    with pytest.raises(ConfigError, match="not '-1h'"):
+        read_age("--history", "-1h")
