@@ -143,6 +143,27 @@ async def test_a_start_at_the_end_follows_what_happens_next(kohort: Workspace) -
         assert [(record.cause, len(record.moved)) for record in records] == [("member joined", 1)]
 
 
+async def test_the_log_is_followed_to_a_new_leader(kohort_cluster: Workspace) -> None:
+    topic, group = kohort_cluster.topic("orders", partitions=2), kohort_cluster.group()
+    servers = kohort_cluster.bootstrap_servers
+    async with (
+        ClusterSource({"bootstrap_servers": servers}, history_ms=HOUR_MS) as source,
+        polling(servers, topic, group, "a", "consumer"),
+    ):
+        found: list[RebalanceRecord] = []
+
+        async def until(rebalances: int) -> None:
+            while len(found) < rebalances:
+                found.extend(record for record in await source.catch_up() if record.group_id == group)
+
+        await group.wait_async(state="Stable", owns={"a": 2})
+        await until(1)
+        await asyncio.to_thread(kohort_cluster.broker.move_coordinator, group)
+        async with polling(servers, topic, group, "b", "consumer"):
+            await until(2)
+    assert [(record.cause, len(record.moved)) for record in found] == [("first member", 0), ("member joined", 1)]
+
+
 async def test_a_cluster_without_groups_has_none() -> None:
     with Broker() as broker:
         snapshot = await look(broker.bootstrap_servers)

@@ -74,8 +74,10 @@ class ClusterSource:
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._consumer.close()
-        await self._admin.close()
+        try:
+            await self._consumer.close()
+        finally:
+            await self._admin.close()
 
     async def catch_up(self) -> list[RebalanceRecord]:
         """Read the log up to its present end, and return the records of the rebalances that were completed.
