@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from kohort import ConfigError, ConsumerRecord
+from kohort import ConfigError, ConsumerRecord, TopicPartition, blocking
 from kohort.cli.read_range import FromOffset, FromTime, LastRecords, Start, read_offsets
 from kohort.cli.record_format import string_format
 from tests.cli.conftest import Run, succeeded
@@ -197,3 +197,10 @@ def test_a_new_group_says_once_why_it_waits(run: Run) -> None:
         assert "group.initial.rebalance.delay.ms=0" in first.err
         quiet = run(*consume, "other", "-q", bootstrap=broker.bootstrap)
         assert (quiet.code, quiet.err) == (0, "")
+
+
+def test_the_last_records_are_those_that_retention_left(run: Run, bootstrap: str, topic: str) -> None:
+    with blocking.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 3})
+    read = run("consume", topic, "--last", "9", "-e", "-f", r"%p %o\n", bootstrap=bootstrap)
+    assert (sorted(read.lines), read.err) == (["0 3", "0 4", "1 0"], "")

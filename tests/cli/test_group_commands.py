@@ -241,3 +241,10 @@ def test_a_group_of_the_consumer_protocol_is_seen_and_guarded(run: Run, apache_k
     finally:
         consumer.close()
     assert run("group", "delete", name, bootstrap=bootstrap).out == f"deleted {name}\n"
+
+
+def test_a_partition_that_a_member_has_not_committed_counts_in_full(run: Run, bootstrap: str, topic: str) -> None:
+    with member(bootstrap, topic):
+        described = run("group", "describe", topic, bootstrap=bootstrap)
+        assert described.lines[0].endswith("lag 21")  # 6, 5 and 10
+        assert json.loads(run("group", "describe", topic, "--json", bootstrap=bootstrap).out)["lag"] == 21

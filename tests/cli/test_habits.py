@@ -12,6 +12,7 @@ from kohort.cli.script_properties import Printed, read_parsed, read_printed
 from kohort.compat.confluent.option_names import OF_CONSUMER, OF_PRODUCER, SAME
 from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
+from tests.interop.kohort import running_kohort
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,6 @@ def test_a_topic_is_written_and_read_with_the_options_of_kafkas_scripts(
     read = ("consume", "--topic", name, "--from-beginning")
     shown = ("--property", "print.key=true", "--property", "print.offset=true")
     assert run(*read, *shown, "--timeout-ms", "500", bootstrap=bootstrap).lines == ["Offset:0\ta\t1", "Offset:1\tb\t2"]
-    # A group has partitions only after three seconds; the time limit begins then.
     assert run(*read, "--group", name, "--timeout-ms", "500", bootstrap=bootstrap).lines == ["1", "2"]
 
 
@@ -132,3 +132,11 @@ def test_reading_nothing_says_where_reading_starts(run: Run, any_broker: Broker,
     assert told.err == "read no record: reading starts at the end; --from-beginning reads all\n"
     assert run("consume", name, "-e", "-q", bootstrap=bootstrap).err == ""
     assert run("consume", name, "-o", "end", "-e", bootstrap=bootstrap).err == ""
+
+
+def test_the_time_limit_of_a_group_begins_when_it_has_partitions(run: Run) -> None:
+    with running_kohort(group_initial_rebalance_delay_ms="1500") as broker:
+        succeeded(run("topic", "create", "t", "--partitions", "1", bootstrap=broker.bootstrap))
+        succeeded(run("produce", "t", bootstrap=broker.bootstrap, stdin="1\n"))
+        read = run("consume", "t", "-G", "g", "--from-beginning", "--timeout-ms", "500", bootstrap=broker.bootstrap)
+    assert read.lines == ["1"]

@@ -186,3 +186,11 @@ def test_it_writes_what_kcat_writes(
         for number in (0, 1)
     )
     assert ours == theirs
+
+
+def test_the_number_of_records_counts_all_parts_of_a_large_input(run: Run, any_broker: Broker, name: str) -> None:
+    bootstrap = any_broker.bootstrap
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
+    # The input is read in parts of 256 KiB, each of them with fewer lines than are wanted.
+    wrote = run("produce", name, "-c", "700", bootstrap=bootstrap, stdin=("x" * 1023 + "\n") * 1000)
+    assert wrote.err.startswith(f"wrote 700 records to {name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 
 import pytest
@@ -68,3 +69,25 @@ async def test_a_consumer_without_a_group_says_that_its_topic_does_not_exist() -
         with pytest.raises(aiokafka.errors.UnknownTopicOrPartitionError, match="not found: missing"):
             await consumer.start()
         await consumer.stop()
+
+
+def test_poll_of_kafka_python_waits_for_its_milliseconds(any_broker: Broker, topic: str) -> None:
+    with kafka_python.KafkaConsumer(topic, bootstrap_servers=any_broker.bootstrap) as consumer:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+        consumer.seek_to_end()
+        began = time.monotonic()
+        assert consumer.poll(timeout_ms=600) == {}
+        assert 0.5 < time.monotonic() - began < 5
+
+
+async def test_a_poll_returns_as_many_records_as_the_options_allow(any_broker: Broker, topic: str) -> None:
+    options = {"bootstrap_servers": any_broker.bootstrap, "auto_offset_reset": "earliest", "max_poll_records": 2}
+    async with aiokafka.AIOKafkaConsumer(topic, **options) as consumer:
+        (records,) = (await consumer.getmany(timeout_ms=20_000)).values()
+        assert [record.value for record in records] == [b"1", b"x"]
+        (records,) = (await consumer.getmany(timeout_ms=20_000)).values()
+        assert [record.value for record in records] == [b"3"]
+    with kafka_python.KafkaConsumer(topic, **options) as consumer:
+        (records,) = consumer.poll(timeout_ms=20_000).values()
+        assert [record.value for record in records] == [b"1", b"x"]

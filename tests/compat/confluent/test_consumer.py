@@ -361,3 +361,14 @@ def test_consume_returns_the_rest_of_what_is_buffered(options: dict[str, Any], t
         assert [message.offset() for message in (*first, *rest)] == [*range(10)]
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 10
         assert consumer.consume(1, 0) == []
+
+
+def test_the_commit_of_a_message_has_its_leader_epoch(options: dict[str, Any], topic: str) -> None:
+    with Consumer(options) as consumer:
+        consumer.subscribe([topic])
+        (message,) = messages(consumer, 1)
+        assert message.leader_epoch() == 0
+        consumer.commit(message=message, asynchronous=False)
+        place = TopicPartition(topic, message.partition())
+        (committed,) = consumer.committed([place], timeout=20)
+        assert (committed.offset, committed.leader_epoch) == (message.offset() + 1, 0)
