@@ -109,6 +109,10 @@ while seen < 4:  # the iteration ends after a second without a record
         print(msg.key, msg.value, msg.headers, msg.serialized_key_size, msg.serialized_value_size)
         seen += 1
 print("end", bool(consumer.metrics()), bool(producer.metrics()))
+consumer = KafkaConsumer(
+    TOPIC, bootstrap_servers=BOOTSTRAP, auto_offset_reset="earliest", value_deserializer=lambda data: (data or b"null")
+)
+print([next(consumer).value for _ in range(4)])
 print(list(IsolationLevel), IsolationLevel.READ_COMMITTED == 1)
 """,
     ),

@@ -86,9 +86,13 @@ class DeserializedRecord(ConsumerRecord):
 
 
 class Deserialization:
-    """Key and value deserializers of one consumer. Any thread may use it."""
+    """Key and value deserializers of one consumer. Any thread may use it.
+
+    If `null_too` is set, the deserializers are also called for null, as those of other libraries are.
+    """
 
     def __init__(self, key: AnyDeserializer | None, value: AnyDeserializer | None) -> None:
+        self.null_too = False
         self._key = _function("key", key)
         self._value = _function("value", value)
         self.configured = self._key is not None or self._value is not None
@@ -122,14 +126,14 @@ class Deserialization:
     def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
         topic, headers, key, value = record.topic, record.headers, record.key, record.value
         sizes = record.serialized_key_size, record.serialized_value_size
-        if key is not None and self._key is not None:
+        if self._key is not None and (key is not None or self.null_too):
             try:
                 key = self._key(topic, headers, key)
             except LoadRequired as needed:
                 raise RecordNeedsLoad(record, "key", needed) from None
             except Exception as problem:
                 raise RecordDeserializationError(record, "key", problem) from problem
-        if value is not None and self._value is not None:
+        if self._value is not None and (value is not None or self.null_too):
             try:
                 value = self._value(topic, headers, value)
             except LoadRequired as needed:
@@ -141,7 +145,7 @@ class Deserialization:
         return made
 
 
-_Function = Callable[[str, Sequence[Header], bytes], Any]
+_Function = Callable[[str, Sequence[Header], Any], Any]
 
 
 def _function(part: Part, given: AnyDeserializer | None) -> _Function | None:

@@ -38,6 +38,7 @@ class AIOKafkaConsumer:
         self._started = self._closed = False
         with NAMES.naming():
             self._consumer = client.Consumer(*topics, **options.read(options.CONSUMER, configs))
+        self._consumer.deserialization.null_too = True
         self._leaving = Leaving(self._consumer)
 
     async def start(self) -> None:

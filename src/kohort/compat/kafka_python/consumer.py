@@ -30,6 +30,10 @@ Offsets = Mapping[client.TopicPartition, Any]
 
 
 class _Consumer(blocking.Consumer):
+    def deserialize_null_too(self) -> None:
+        """Call the deserializers for null, as kafka-python does."""
+        self._consumer.deserialization.null_too = True
+
     def within(self, timeout_ms: float | None, work: Callable[[client.Consumer], Coroutine[Any, Any, _T]]) -> _T:
         """Run work with the asyncio consumer. Raises KafkaTimeoutError after `timeout_ms`."""
         try:
@@ -52,6 +56,7 @@ class KafkaConsumer:
         self._unsubscribes = False
         with NAMES.naming():
             self._consumer = _Consumer(*topics, **options.CONSUMER.read(configs))
+        self._consumer.deserialize_null_too()
 
     def __enter__(self) -> Self:
         return self
