@@ -21,6 +21,7 @@ from tests.interop.kohort import running_kohort
         ("-P -t orders", "use kohort produce."),
         ("-C -t orders", "use kohort consume."),
         ("-L", "use kohort topic describe NAME, or kohort topic list."),
+        ("-Q -t orders:0:0", "use kohort topic describe NAME --time TIME."),
         ("topic --list", "use kohort topic list."),
         ("topic --alter --topic orders", "use kohort topic partitions or kohort topic config set."),
         ("topic create --topic orders", "give the name alone, as in kohort topic create NAME."),

@@ -63,3 +63,16 @@ def test_a_rejection_is_one_sentence(run: Run, bootstrap: str, name: str, argume
     assert (told.code, told.out) == (code, "")
     assert told.err.startswith("kohort: ") and says.replace("{}", name) in told.err
     assert len(told.err.splitlines()) == 1
+
+
+def test_a_topic_is_described_with_its_offsets_at_a_time(run: Run, bootstrap: str, name: str) -> None:
+    succeeded(run("topic", "create", name, "--partitions", "2", bootstrap=bootstrap))
+    for at in (1_795_253_400_000, 1_795_253_401_000):
+        succeeded(run("produce", name, "-p", "0", "--timestamp", str(at), bootstrap=bootstrap, stdin="x\n"))
+    described = run("topic", "describe", name, "--time", "2026-11-21T09:30:01", bootstrap=bootstrap)
+    assert described.lines[1].endswith("start  end  at time")
+    assert [line.split()[-3:] for line in described.lines[2:]] == [["0", "2", "1"], ["0", "0", "-"]]
+    [found] = json.loads(run("topic", "describe", name, "--time", "0", "--json", bootstrap=bootstrap).out)
+    assert [partition["at_time"] for partition in found["partitions"]] == [0, None]
+    [plain] = json.loads(run("topic", "describe", name, "--json", bootstrap=bootstrap).out)
+    assert "at_time" not in plain["partitions"][0]

@@ -20,7 +20,7 @@ WHOLE, LEAST, SECONDS = "but must be a whole number", "but must be at least", "b
 NO_PARTITION = "is not a partition: pass TopicPartition"
 
 CONSUMER: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda c: c.poll(0.5), f"max_records is 0.5, {WHOLE}"),
+    (lambda c: c.poll(0.5), f"max_records is 0.5, {WHOLE}: the time is timeout=0.5"),
     (lambda c: c.poll(True), f"max_records is True, {WHOLE}"),
     (lambda c: c.poll(0), f"max_records is 0, {LEAST} 1"),
     (lambda c: c.poll(-1), f"max_records is -1, {LEAST} 1"),

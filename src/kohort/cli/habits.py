@@ -7,6 +7,7 @@ _OF_KCAT = {
     "-G": "kohort consume --group GROUP",
     "-L": "kohort topic describe NAME, or kohort topic list",
     "-P": "kohort produce",
+    "-Q": "kohort topic describe NAME --time TIME",
 }
 """Modes of kcat, which are commands here."""
 _RENAMED = {

@@ -9,8 +9,9 @@ from kohort.cli import topic_config
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers, read_pairs
 from kohort.cli.output import columns, print_json, print_line
 from kohort.cli.running import admin_client, run
+from kohort.cli.times import read_time
 from kohort.errors import ErrorCode, KafkaError
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -95,13 +96,26 @@ def create_topic(
 
 
 @commands.command("describe", epilog="Example: kohort topic describe flights")
-def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+def describe_topic(
+    names: Names,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Also show the first offset at or after this time: milliseconds since 1970, or 2026-11-21T09:30:00.",
+            show_default=False,
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
     """Show each partition's leader, replicas, in-sync replicas (isr), start offset and end offset."""
     servers = bootstrap_servers(bootstrap)
+    at = None if time is None else read_time("--time", time)
 
     async def ask() -> list[dict[str, Any]]:
         async with admin_client(servers) as admin:
-            return [await _description(admin, topic) for topic in (await admin.describe_topics(names)).values()]
+            return [await _description(admin, topic, at) for topic in (await admin.describe_topics(names)).values()]
 
     described = run(ask(), servers)
     if as_json:
@@ -112,8 +126,8 @@ def describe_topic(names: Names, bootstrap: Bootstrap = None, as_json: AsJson = 
         partitions = len(topic["partitions"])
         counts = f"{partitions} partition{'' if partitions == 1 else 's'}, {records:,} records"
         print_line(f"{topic['name']}: {counts}, id {topic['topic_id']}")
-        header = ("partition", "leader", "replicas", "isr", "start", "end")
-        columns(header, [_row(partition, header) for partition in topic["partitions"]])
+        header = ("partition", "leader", "replicas", "isr", "start", "end", *(() if at is None else ("at_time",)))
+        columns([name.replace("_", " ") for name in header], [_row(each, header) for each in topic["partitions"]])
 
 
 @commands.command("partitions", epilog="Example: kohort topic partitions flights --partitions 24")
@@ -152,13 +166,14 @@ def delete_topic(names: Names, bootstrap: Bootstrap = None) -> None:
         print_line(f"deleted {name}")
 
 
-async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
+async def _description(admin: "Admin", topic: "TopicMetadata", at: Millis | None) -> dict[str, Any]:
     from kohort.client import OffsetSpec
 
     partitions = [TopicPartition(topic.name, number) for number in sorted(topic.leaders)]
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    described = []
+    there = {} if at is None else await admin.list_offsets(dict.fromkeys(partitions, at))
+    described: list[dict[str, Any]] = []
     for partition in partitions:
         start, end = starts[partition], ends[partition]
         described.append(
@@ -171,6 +186,9 @@ async def _description(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]
                 "end": end.offset if end else 0,
             }
         )
+        if at is not None:
+            found = there[partition]
+            described[-1]["at_time"] = None if found is None else found.offset
     return {"name": topic.name, "topic_id": str(topic.topic_id), "internal": topic.internal, "partitions": described}
 
 

@@ -27,6 +27,13 @@ def whole_number(name: str, value: object, least: int | None = 0) -> int:
     return number
 
 
+def record_count(value: object) -> int:
+    """Return the largest number of records that a poll returns. Raises ConfigError."""
+    if isinstance(value, float):  # the first argument of confluent-kafka's poll is the time
+        raise ConfigError(f"max_records is {value!r}, but must be a whole number: the time is timeout={value!r}.")
+    return whole_number("max_records", value, 1)
+
+
 def seconds(name: str, value: object) -> float:
     """Return a waiting time in seconds. Raises ConfigError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value < 0:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-from kohort.client.arguments import partition_of, seconds, whole_number
+from kohort.client.arguments import partition_of, record_count, seconds
 from kohort.client.consume.acceleration import columns_loading
 from kohort.client.consume.assigned_partitions import AssignedPartitions
 from kohort.client.consume.commits import Commits
@@ -472,7 +472,7 @@ class Consumer:
 
     async def poll_bytes(self, max_records: int | None, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
         """Poll for records with keys and values as bytes."""
-        limit = self._options.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
+        limit = self._options.max_poll_records if max_records is None else record_count(max_records)
         return await self._poll(lambda: self._partitions.take(limit), timeout)
 
     def put_back(self, records: list[ConsumerRecord]) -> None:
@@ -506,7 +506,7 @@ class Consumer:
         - `max_records`: Largest number of rows to return (default: 100,000).
         - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
         """
-        limit = _MAX_ROWS if max_records is None else whole_number("max_records", max_records, 1)
+        limit = _MAX_ROWS if max_records is None else record_count(max_records)
         loading = columns_loading("poll_arrow and poll_batches")
         if not loading.done():
             await asyncio.shield(asyncio.wrap_future(loading))
@@ -526,7 +526,7 @@ class Consumer:
         - `max_records`: Largest number of values to return (default: 100,000).
         - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
         """
-        limit = _MAX_ROWS if max_records is None else whole_number("max_records", max_records, 1)
+        limit = _MAX_ROWS if max_records is None else record_count(max_records)
         return await self._poll(lambda: self._partitions.take_values(limit), timeout)
 
     async def _poll(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
