@@ -36,6 +36,20 @@ def test_wrong_options_end_in_one_sentence(arguments: list[str], variables: dict
     assert sentence in done.stderr and "hunter" not in done.stderr
 
 
+def test_an_option_comes_before_the_file_and_the_file_before_variables(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=of_the_file\n")
+    variable = {"KOHORT_SECURITY_PROTOCOL": "of_a_variable"}
+    filed = ("--command-config", str(file))
+    for arguments, taken in (
+        ((*filed, "-X", "security.protocol=of_an_option"), "OF_AN_OPTION"),
+        (filed, "OF_THE_FILE"),
+        ((), "OF_A_VARIABLE"),
+    ):
+        done = run("topic", "list", "--bootstrap", "127.0.0.1:1", *arguments, **variable)
+        assert done.returncode == 2 and f"security_protocol is '{taken}'" in done.stderr, done.stderr
+
+
 def login(kafka: SecuredKafka) -> dict[str, str]:
     return {
         "KOHORT_BOOTSTRAP": kafka.address("SASL_SSL"),

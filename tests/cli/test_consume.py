@@ -10,7 +10,7 @@ import pytest
 
 from kohort import ConfigError, ConsumerRecord, TopicPartition, blocking
 from kohort.cli.read_range import FromOffset, FromTime, LastRecords, Start, read_offsets
-from kohort.cli.record_format import string_format
+from kohort.cli.record_format import keys_format, string_format
 from tests.cli.conftest import Run, succeeded
 from tests.cli.kcat import kcat
 from tests.interop.broker import Broker
@@ -204,3 +204,10 @@ def test_the_last_records_are_those_that_retention_left(run: Run, bootstrap: str
         admin.delete_records({TopicPartition(topic, 0): 3})
     read = run("consume", topic, "--last", "9", "-e", "-f", r"%p %o\n", bootstrap=bootstrap)
     assert (sorted(read.lines), read.err) == (["0 3", "0 4", "1 0"], "")
+
+
+def test_an_empty_key_is_not_null() -> None:
+    records = [
+        ConsumerRecord("t", 0, n, 0, key, value, []) for n, (key, value) in enumerate([(b"", b""), (None, None)])
+    ]
+    assert keys_format(b":", b";", b"NIL")(records) == b":;NIL:NIL;"

@@ -91,3 +91,8 @@ async def test_a_poll_returns_as_many_records_as_the_options_allow(any_broker: B
     with kafka_python.KafkaConsumer(topic, **options) as consumer:
         (records,) = consumer.poll(timeout_ms=20_000).values()
         assert [record.value for record in records] == [b"1", b"x"]
+
+
+def test_a_timestamp_of_zero_is_one(any_broker: Broker, topic: str) -> None:
+    with kafka_python.KafkaProducer(bootstrap_servers=any_broker.bootstrap) as producer:
+        assert producer.send(topic, b"4", timestamp_ms=0).get(timeout=20).timestamp == 0
