@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kohort import ConfigError
@@ -122,6 +124,22 @@ def test_options_of_the_client_choose_where_to_start_and_the_group(run: Run, any
     assert run("consume", name, *earliest, bootstrap=bootstrap).lines == ["1", "2"]
     assert run("consume", name, *earliest, "-c", "1", "-X", f"group.id={name}", bootstrap=bootstrap).lines == ["1"]
     assert run("consume", name, "-G", name, "-e", bootstrap=bootstrap).lines == ["2"]
+
+
+def test_a_file_of_an_application_does_not_make_the_command_its_member(
+    run: Run, any_broker: Broker, name: str, tmp_path: Path
+) -> None:
+    bootstrap = any_broker.bootstrap
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=bootstrap))
+    succeeded(run("produce", name, bootstrap=bootstrap, stdin="1\n"))
+    file = tmp_path / "application.properties"
+    file.write_text(f"group.id={name}\n")
+    read = run("consume", name, "--from-beginning", "-e", "--command-config", str(file), bootstrap=bootstrap)
+    assert (read.lines, read.err) == (
+        ["1"],
+        f"group.id={name} of --command-config has no effect: give --group to join the group\n",
+    )
+    assert name not in run("group", "list", bootstrap=bootstrap).out
 
 
 def test_reading_nothing_says_where_reading_starts(run: Run, any_broker: Broker, name: str) -> None:

@@ -80,7 +80,7 @@ def client_options(kind: "type[ClientOptions] | None" = None) -> dict[str, Any]:
     path = _file.get() or os.environ.get(_FILE_VARIABLE)
     variables = normal_names(_variables(), every)
     filed = normal_names({} if path is None else read_properties(path), every)
-    paired = normal_names(_of_librdkafka(read_pairs("-X", _pairs.get())), every)
+    paired = normal_names(_paired(), every)
     if unknown := sorted({*variables, *paired} - every):
         raise ConfigError(f"{unknown[0]} is not an option of the client.")
     for name in sorted(filed.keys() - every):
@@ -90,8 +90,14 @@ def client_options(kind: "type[ClientOptions] | None" = None) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in known}
 
 
-def _of_librdkafka(pairs: Mapping[str, str]) -> dict[str, str]:
-    return {LIBRDKAFKA_NAMES.get(name, name): value for name, value in pairs.items()}
+def group_option() -> str | None:
+    """Return the group of -X. That of a file, which may be an application's, must not be joined by accident."""
+    pairs = _paired()
+    return pairs.get("group.id", pairs.get("group_id"))
+
+
+def _paired() -> dict[str, str]:
+    return {LIBRDKAFKA_NAMES.get(name, name): value for name, value in read_pairs("-X", _pairs.get()).items()}
 
 
 def spark_options(servers: str) -> dict[str, str]:

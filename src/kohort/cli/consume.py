@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kohort import interruption
-from kohort.cli.client_options import client_options
+from kohort.cli.client_options import client_options, group_option
 from kohort.cli.options import Bootstrap, bootstrap_servers
 from kohort.cli.output import flush, json_line, print_exactly, print_note
 from kohort.cli.read_range import FromOffset, FromTime, LastRecords, ReadRange, Start, read_offsets
@@ -205,7 +205,9 @@ def consume(
     servers = bootstrap_servers(bootstrap)
     wanted = _wanted([*(topics or []), *(topic or [])], pattern)
     given = client_options(ConsumerOptions)
-    group = given.get("group_id") if group is None else group
+    group = group_option() if group is None else group
+    if group is None and given.get("group_id"):
+        print_note(f"group.id={given['group_id']} of --command-config has no effect: give --group to join the group")
     part = _range(offset or [], from_beginning, last, from_time, until_time, exit_at_end)
     if group is None and part.start is None and given.get("auto_offset_reset") == "earliest":
         part = replace(part, start="beginning")
