@@ -49,7 +49,8 @@ def check_partition(topic: str, partition: Any, count: int | None) -> int:
     if count is None:
         return whole_number("partition", number)
     if not 0 <= number < count:
-        detail = f"{topic} has partitions 0 to {count - 1}, not {number}"
+        known = "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
+        detail = f"{topic} has {known}, not {number}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
     return number
 
