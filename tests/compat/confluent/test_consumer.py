@@ -182,6 +182,18 @@ def test_a_consumer_without_a_start_position_gets_an_error_message(options: dict
         assert consumer.poll(0) is None  # not over and over
 
 
+def test_a_position_that_the_partition_does_not_have_is_an_error_message_with_its_place(
+    options: dict[str, Any], topic: str
+) -> None:
+    with Consumer({**options, "auto.offset.reset": "error"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 99)])
+        message = consumer.poll(10)
+        assert message is not None and message.error() == KafkaError._AUTO_OFFSET_RESET
+        assert (message.topic(), message.partition(), message.offset()) == (topic, 0, 99)
+        consumer.seek(TopicPartition(topic, 0, 9))
+        assert next(messages(consumer, 1)).offset() == 9
+
+
 def test_a_subscribed_topic_that_does_not_exist_is_an_error_until_it_does(
     options: dict[str, Any], kohort_broker: Broker
 ) -> None:

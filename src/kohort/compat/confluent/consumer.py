@@ -12,6 +12,7 @@ from kohort.client import (
     ConfigError,
     ConsumerRecord,
     KohortError,
+    OffsetOutOfRangeError,
     Partitions,
 )
 from kohort.compat.confluent.clients import OneRecordConsumer
@@ -266,6 +267,8 @@ class Consumer(ClusterClient):
         if isinstance(problem, AuthenticationError) and self._configuration.error_cb is not None:
             self._configuration.error_cb(error)
             return None
+        if isinstance(problem, OffsetOutOfRangeError):
+            return Message(*problem.partition, problem.position, error=error)
         return Message(error=error)
 
     def _events_due(self) -> bool:

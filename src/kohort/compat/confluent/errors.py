@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kohort.client import AuthenticationError, ClosedError, LogTruncatedError, NoOffsetError
+from kohort.client import AuthenticationError, ClosedError, LogTruncatedError, NoOffsetError, OffsetOutOfRangeError
 from kohort.compat.confluent.codes import ErrorCodes
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.errors import KafkaError as ProtocolError
@@ -103,12 +103,12 @@ def error_of(problem: Exception) -> KafkaError:
             return KafkaError(ErrorCodes._TRANSPORT, text, retriable=True)
         case ProtocolError(code=ErrorCode.REQUEST_TIMED_OUT):
             return KafkaError(ErrorCodes._TIMED_OUT, text, retriable=True)
+        case NoOffsetError() | OffsetOutOfRangeError():
+            return KafkaError(ErrorCodes._AUTO_OFFSET_RESET, text)
         case ProtocolError():
             return KafkaError(problem.code, text, retriable=problem.retriable)
         case ConfigError():
             return KafkaError(ErrorCodes._INVALID_ARG, text)
-        case NoOffsetError():
-            return KafkaError(ErrorCodes._AUTO_OFFSET_RESET, text)
         case LogTruncatedError():
             return KafkaError(ErrorCodes._LOG_TRUNCATION, text)
         case TimeoutError():
