@@ -88,9 +88,9 @@ async def test_a_poll_returns_as_many_records_as_the_options_allow(any_broker: B
         assert [record.value for record in records] == [b"1", b"x"]
         (records,) = (await consumer.getmany(timeout_ms=20_000)).values()
         assert [record.value for record in records] == [b"3"]
-    with kafka_python.KafkaConsumer(topic, **options) as consumer:
-        (records,) = consumer.poll(timeout_ms=20_000).values()
-        assert [record.value for record in records] == [b"1", b"x"]
+    with kafka_python.KafkaConsumer(topic, **options) as blocking_consumer:
+        (polled,) = blocking_consumer.poll(timeout_ms=20_000).values()
+        assert [record.value for record in polled] == [b"1", b"x"]
 
 
 def test_a_timestamp_of_zero_is_one(any_broker: Broker, topic: str) -> None:

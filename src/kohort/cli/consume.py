@@ -448,8 +448,8 @@ def _chosen(known: list[TopicPartition], numbers: list[int] | None) -> list[Topi
     for topic in {partition.topic for partition in known}:
         there = {partition.partition for partition in known if partition.topic == topic}
         if missing := sorted(set(numbers) - there):
-            known = f"the partitions 0 to {max(there)}" if max(there) else "only partition 0"
-            raise ConfigError(f"{topic} has {known}, not {missing[0]}.")
+            has = f"the partitions 0 to {max(there)}" if max(there) else "only partition 0"
+            raise ConfigError(f"{topic} has {has}, not {missing[0]}.")
     return chosen
 
 

@@ -381,6 +381,7 @@ def test_the_commit_of_a_message_has_its_leader_epoch(options: dict[str, Any], t
         (message,) = messages(consumer, 1)
         assert message.leader_epoch() == 0
         consumer.commit(message=message, asynchronous=False)
-        place = TopicPartition(topic, message.partition())
-        (committed,) = consumer.committed([place], timeout=20)
-        assert (committed.offset, committed.leader_epoch) == (message.offset() + 1, 0)
+        number, offset = message.partition(), message.offset()
+        assert number is not None and offset is not None
+        (committed,) = consumer.committed([TopicPartition(topic, number)], timeout=20)
+        assert (committed.offset, committed.leader_epoch) == (offset + 1, 0)
