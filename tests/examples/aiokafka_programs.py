@@ -447,4 +447,104 @@ async def main():
 asyncio.run(main())
 """,
     ),
+    Program(
+        "consumer-flow-control",
+        f"{DOCS}/consumer.html#consumption-flow-control",
+        """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+LAG_THRESHOLD = 2
+
+
+async def main():
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for number in range(8):
+            await producer.send(TOPIC, b"%d" % number, partition=0 if number < 6 else 1)
+
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=BOOTSTRAP, auto_offset_reset="earliest")
+    await consumer.start()
+    msg = await consumer.getone()
+    tp = TopicPartition(msg.topic, msg.partition)
+    print(await consumer.position(tp) == msg.offset + 1)
+    consumer.seek(tp, msg.offset)
+    print(await consumer.getone() == msg)
+
+    # partitions that lag behind come first
+    await consumer.seek_to_beginning()
+    partitions, seen, chosen = [], [], []
+    while len(seen) < 8:
+        msgs = await consumer.getmany(*partitions, timeout_ms=1000, max_records=1)
+        seen.extend((tp.partition, msg.offset) for tp, found in msgs.items() for msg in found)
+        lags = {tp: (consumer.highwater(tp) or 0) - await consumer.position(tp) for tp in consumer.assignment()}
+        partitions = [tp for tp, lag in lags.items() if lag > LAG_THRESHOLD]
+        chosen.append(len(partitions))
+    print(sorted(seen), max(chosen), chosen[-1])
+    await consumer.stop()
+
+
+asyncio.run(main())
+""",
+        partitions=2,
+    ),
+    Program(
+        "concurrent-consumption",
+        f"{DOCS}/examples/concurrent_consumption.html",
+        """
+import asyncio
+import json
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+
+processed, finished = [], asyncio.Event()
+
+
+async def process_message(message: ConsumerRecord) -> None:
+    processed.append((message.partition, json.loads(message.value.decode())["id"]))
+    if len(processed) == 8:
+        finished.set()
+
+
+async def run_consumer(consumer, safe):
+    consumer.subscribe([TOPIC])
+    await consumer.start()
+    while True:
+        message = await consumer.getone()
+        async with safe:
+            await process_message(message)
+            await consumer.commit()
+
+
+async def main(num_workers=4):
+    consumers = [
+        AIOKafkaConsumer(
+            bootstrap_servers=BOOTSTRAP,
+            enable_auto_commit=False,
+            group_id=GROUP,
+            auto_offset_reset="earliest",
+            heartbeat_interval_ms=200,
+        )
+        for _ in range(num_workers)
+    ]
+    safe = asyncio.Lock()
+    tasks = [asyncio.create_task(run_consumer(consumer, safe)) for consumer in consumers]
+    while any(len(consumer.assignment()) != 1 for consumer in consumers):
+        await asyncio.sleep(0.05)
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for number in range(8):
+            await producer.send(TOPIC, json.dumps({"id": number}).encode(), partition=number % 4)
+    await finished.wait()
+    async with safe:  # the last commit is done
+        partitions = [TopicPartition(TOPIC, number) for number in range(4)]
+        print([await consumers[0].committed(partition) for partition in partitions])
+        for task in tasks:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*(consumer.stop() for consumer in consumers))
+    print(sorted(set(processed)))
+
+
+asyncio.run(main())
+""",
+        partitions=4,
+    ),
 ]
