@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 import uuid
 from typing import Any
 
@@ -258,3 +259,15 @@ def test_each_callback_gets_its_own_message(kohort_broker: Broker) -> None:
     message = told[b"7"]
     message.set_value("changed")
     assert (message.value(), message.offset(), message.latency() is not None) == ("changed", 6, True)
+
+
+def test_the_latency_is_in_seconds_from_produce_to_the_callback(kohort_broker: Broker, topic: str) -> None:
+    told: list[float | None] = []
+    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+        producer.produce(topic, b"first", on_delivery=lambda error, message: None)
+        producer.flush()
+        began = time.perf_counter()
+        producer.produce(topic, b"x", on_delivery=lambda error, message: told.append(message.latency()))
+        producer.flush()
+        passed = time.perf_counter() - began
+    assert [latency is not None and 0 < latency <= passed for latency in told] == [True]
