@@ -215,6 +215,7 @@ def test_a_member_whose_records_others_read_is_not_accused() -> None:
     driver = stream.peer("driver")
     driver.joins("a-1", 1)
     driver.syncs("a-1", 1, tp(0))
+    driver.finds(20)
     driver.commits(100, "a-1", 1)
     assert stream.broken() == []
     driver.commits(101, "a-1", 1)

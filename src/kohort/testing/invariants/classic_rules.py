@@ -55,6 +55,7 @@ class ClassicRules:
         assert isinstance(request, JoinGroupRequest)
         scene = self._scene
         group = scene.group(request.group_id)
+        group.asked_on = event.connection
         connection = scene.connections[event.connection]
         if request.member_id:
             self._refusals.arrived(asked, group.group_id, request.member_id, None)
@@ -169,6 +170,7 @@ class ClassicRules:
         request = asked.event.request
         assert isinstance(request, SyncGroupRequest)
         group = self._scene.group(request.group_id)
+        group.asked_on = asked.event.connection
         self._refusals.arrived(asked, group.group_id, request.member_id, request.generation_id)
         member = self._scene.heard(group, asked, request.member_id)
         if member is None:

@@ -10,8 +10,8 @@ knowledge; such groups are allowed by `Invariant.FORWARD_COMMITS`.
 Fetches belong to a client ID, not to a member. A commit is justified if some connection with the
 member's client ID was delivered the records below it, found that offset in an answer (OffsetFetch,
 ListOffsets), or fetched from there (it sought). So clients that share an ID hide each other's errors,
-and no honest client is accused. A client that never fetches reads elsewhere (Spark's executors do), and
-is not checked unless nobody received these records.
+and no honest client is accused. A client that never fetches reads elsewhere (Spark's executors do); what
+it commits is compared with what others received, if they read that partition at all.
 """
 
 from collections.abc import Callable, Iterator
@@ -228,10 +228,11 @@ class CommitRules:
         if place.topic in scene.topics.doubtful or not client.is_whole:
             return
         reach = client.reach.get(place)
-        if reach is None and client.fetched is None:
+        if client.fetched is None:
+            # It reads elsewhere, but what it found in answers to other requests counts, too.
             others = max((other.reach.get(place, -1) for other in scene.clients.values()), default=-1)
             if others < 0 or offset <= others:
-                return  # it reads elsewhere
+                return
             reach = others
         before = [version.offset for version in group.of(place).versions if version.number < asked.number]
         if offset <= max(-1 if reach is None else reach, *(-1 if known is None else known for known in before), -1):

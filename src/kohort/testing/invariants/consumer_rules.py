@@ -41,6 +41,7 @@ class ConsumerRules:
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
         scene = self._scene
         group = scene.group(request.group_id)
+        group.asked_on = event.connection
         self._refusals.arrived(asked, group.group_id, request.member_id, request.member_epoch)
         member = scene.heard(group, asked, request.member_id)
         connection = scene.connections[event.connection]

@@ -99,9 +99,13 @@ class GroupRules:
 
     def _has_join(self, group_id: str) -> bool:
         """Return whether a request that can change the group is open, or a connection is not known wholly."""
+        connections = self._scene.connections
+        group = self._scene.groups.get(group_id)
+        last = None if group is None else connections.get(group.asked_on)
+        if last is not None and _has_open(last, _CHANGES, group_id):
+            return True
         return any(
-            not connection.is_whole or _has_open(connection, _CHANGES, group_id)
-            for connection in self._scene.connections.values()
+            not connection.is_whole or _has_open(connection, _CHANGES, group_id) for connection in connections.values()
         )
 
     def _count(self, event: GroupChanged, group: Group, cause: Cause, member_id: str | None) -> None:
@@ -136,15 +140,14 @@ class GroupRules:
 
     def _connection_of(self, group: Group, member_id: str | None) -> Connection | None:
         """Return the open connection of a member that caused a rebalance, which may be about to join."""
-        number = group.connections.get(member_id or "")
-        if number is not None or member_id is None:
-            return self._scene.connections.get(-1 if number is None else number)
-        joining = [
-            connection
-            for connection in self._scene.connections.values()
-            if _has_open(connection, _JOINS, group.group_id)
-        ]
-        return joining[0] if len(joining) == 1 else None
+        if member_id is None:
+            return None
+        number = group.connections.get(member_id)
+        if number is not None:
+            return self._scene.connections.get(number)
+        # A coordinator acts while it handles a request, so the last one is that of the new member.
+        connection = self._scene.connections.get(group.asked_on)
+        return connection if connection is not None and _has_open(connection, _JOINS, group.group_id) else None
 
     def _came(self, event: GroupChanged, came: MemberCame) -> None:
         group = self._scene.group(came.group_id, event.broker)

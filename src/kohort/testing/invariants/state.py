@@ -256,6 +256,8 @@ class Group:
     is_changed: bool = False
     """Whether the dark partitions must be computed anew."""
     run: Run | None = None
+    asked_on: int = -1
+    """Connection of the last request that may have changed the group."""
     connections: Recent[str, int] = field(default_factory=lambda: Recent(256))
     """Connection on which each member joined last."""
     fenced: Recent[str, deque[tuple[Millis, str, Event]]] = field(default_factory=lambda: Recent(256))
