@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
@@ -11,7 +13,7 @@ from kohort.wire.messages.consumer_protocol import Subscription, encode_subscrip
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -256,6 +258,35 @@ def test_a_client_that_joins_under_a_new_id_and_leaves_its_old_member_behind_is_
     assert stream.broken() == [(Invariant.KEPT_MEMBER_ID, "client")]
 
 
+def test_a_fault_of_the_kit_does_not_excuse_a_client_that_leaves_its_member_behind() -> None:
+    # kafka-python pull request 2614: it forgets its member id after REBALANCE_IN_PROGRESS.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    stream.acts("answered OffsetCommit with REBALANCE_IN_PROGRESS")
+    a.joins("a-2", 2)
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == [(Invariant.KEPT_MEMBER_ID, "client")]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_client_whose_membership_is_over_may_take_another(leaves: bool) -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    stream.acts("answers an error")
+    if leaves:
+        leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="a-1")])
+        a.asks(leave, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    else:
+        a.beats("a-1", 1, UNKNOWN)
+    a.joins("a-2", 2)
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    assert stream.broken() == []
+
+
 def test_members_that_share_a_connection_are_not_ghosts() -> None:
     stream = Stream()
     a = stream.peer()
@@ -387,6 +418,18 @@ def test_two_clients_with_one_instance_id_are_found() -> None:
     # KAFKA-8500.
     stream = Stream()
     takes_turns(stream, living=True)
+    assert stream.broken() == [(Invariant.ONE_INSTANCE, "client")]
+
+
+def test_two_clients_with_one_instance_id_are_found_if_their_heartbeats_do_not_contain_it() -> None:
+    # aiokafka issue 1186 and its like: heartbeats of version 1 get UNKNOWN_MEMBER_ID.
+    stream = Stream()
+    peers = [stream.peer("a"), stream.peer("b")]
+    for number in range(4):
+        peers[number % 2].joins(f"m-{number}", 1, instance_id="i")
+        if number:
+            stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, instance_id="i")
+            peers[(number - 1) % 2].beats(f"m-{number - 1}", 1, UNKNOWN)
     assert stream.broken() == [(Invariant.ONE_INSTANCE, "client")]
 
 

@@ -288,6 +288,14 @@ def test_a_member_that_commits_without_its_generation_is_found() -> None:
     assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")]
 
 
+def test_a_client_that_commits_with_a_generation_and_no_member_id_is_found() -> None:
+    # librdkafka pull request 5585: the commit of an assignment that was lost when the session timed out.
+    stream = Stream()
+    a = member(stream)
+    a.commits(50, "", 1, code=ErrorCode.UNKNOWN_MEMBER_ID)
+    assert stream.broken() == [(Invariant.GIVEN_EPOCHS, "client")]
+
+
 def test_a_client_that_commits_as_a_fenced_member_for_ever_is_found() -> None:
     stream = Stream()
     a = member(stream)

@@ -39,6 +39,7 @@ class ClassicRules:
             JoinGroupRequest: self._joins,
             SyncGroupRequest: self._syncs,
             HeartbeatRequest: self._beats,
+            LeaveGroupRequest: self._leaves,
         }
         self.answers: dict[type[Message], Callable[[Asked, Any, Answer], None]] = {
             JoinGroupRequest: self._joined,
@@ -64,7 +65,7 @@ class ClassicRules:
                 del connection.handed[group.group_id]
         member = scene.heard(group, asked, request.member_id)
         before = group.members.get(connection.members.get(group.group_id, ""))
-        if before is not None and before is not member and before.abandoned is None:
+        if before is not None and before is not member and before.abandoned is None and not before.is_free:
             before.abandoned = event
         if not request.member_id and request.group_instance_id is None:
             self._asks_for_an_id(asked, group)
@@ -355,6 +356,15 @@ class ClassicRules:
             (member.since, asked.event),
             key=member.member_id,
         )
+
+    def _leaves(self, asked: Asked) -> None:
+        request = asked.event.request
+        assert isinstance(request, LeaveGroupRequest)
+        group = self._scene.group(request.group_id)
+        for member_id in (request.member_id, *(each.member_id for each in request.members)):
+            member = group.living(asked.event, member_id)
+            if member is not None:
+                member.is_free = True
 
     def _left(self, asked: Asked, response: LeaveGroupResponse, event: Answer) -> None:
         request = asked.event.request

@@ -71,6 +71,18 @@ class CommitRules:
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         if member_id:
             self._refusals.arrived(asked, group.group_id, member_id, generation, is_commit=True)
+        elif generation >= 0:
+            scene.report(
+                Invariant.GIVEN_EPOCHS,
+                Fault.CLIENT,
+                group.group_id,
+                event.client_id,
+                f"Client {event.client_id!r} committed for group {group.group_id} with generation {generation}, "
+                "but without a member id.",
+                "It had lost its membership, and with it the partitions. Without a member, the generation is -1.",
+                (event,),
+                key=event.client_id,
+            )
         note = asked.note = CommitNote(_offsets(scene, request))
         group.commits[event.request_id] = asked
         member = group.living(event, member_id) if member_id else None

@@ -47,10 +47,13 @@ class ConsumerRules:
         connection = scene.connections[event.connection]
         if request.member_epoch == _JOIN:
             before = group.members.get(connection.members.get(group.group_id, ""))
-            if before is not None and before is not member and before.abandoned is None:
+            if before is not None and before is not member and before.abandoned is None and not before.is_free:
                 before.abandoned = event
             return
-        if member is None or request.member_epoch < 0:
+        if member is None:
+            return
+        if request.member_epoch < 0:
+            member.is_free = True
             return
         if request.member_epoch > member.generation >= 0:
             self._scene.report(

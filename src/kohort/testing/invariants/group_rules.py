@@ -169,8 +169,6 @@ class GroupRules:
     def _check_removal(self, event: GroupChanged, group: Group, member: Member, gone: MemberGone) -> None:
         expired = gone.cause is Cause.SESSION_EXPIRED
         late = gone.cause is Cause.REBALANCE_TIMEOUT
-        if self._scene.acted_at >= member.heard_at >= 0 and self._scene.acted:
-            return  # the kit may have expired it, dropped its requests, or advanced time
         if (expired or late) and member.abandoned is not None:
             self._blame_client(
                 event,
@@ -180,7 +178,10 @@ class GroupRules:
                 "was left behind until its timeout: its connection joined again under another member id",
                 "The group waits for the old member, although its client lives.",
             )
-        elif expired and member.heard is not None:
+            return
+        if self._scene.acted_at >= member.heard_at >= 0 and self._scene.acted:
+            return  # the kit may have expired it, dropped its requests, or advanced time
+        if expired and member.heard is not None:
             self._check_expiry(event, group, member)
         elif late and member.is_classic and member.told_of_rebalance >= _LEFT_OPEN:
             self._blame_client(

@@ -4,9 +4,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from kohort.errors import ErrorCode
-from kohort.testing.events import AnswerSent, RequestReceived
+from kohort.group_events import Cause, MemberGone
+from kohort.testing.events import AnswerSent, GroupChanged, RequestReceived
 from kohort.testing.invariants.scene import Scene
-from kohort.testing.invariants.state import Asked, Recent
+from kohort.testing.invariants.state import Asked, Group, Recent
 from kohort.testing.invariants.violation import Fault, Invariant
 
 _FINAL = {
@@ -82,17 +83,25 @@ class Refusals:
         former = None if client is None else client.former
         if former is not None and former.member_id == member_id and former.told is None:
             former.told = answer
-        if code == ErrorCode.FENCED_INSTANCE_ID:
-            self._fenced(event, answer, group, member_id)
+        found = self._scene.groups.get(group)
+        if found is not None:
+            if member_id in found.members:
+                found.members[member_id].is_free = True
+            self._fenced(event, answer, found, member_id, code)
         key = group, event.client_id, member_id, generation, type(event.request).__name__
         if key not in self._refused:
             self._refused[key] = _Refused(answer, event, ErrorCode(code))
 
-    def _fenced(self, event: RequestReceived, answer: AnswerSent, group_id: str, member_id: str) -> None:
+    def _fenced(self, event: RequestReceived, answer: AnswerSent, group: Group, member_id: str, code: int) -> None:
         """Count the members of an instance ID that lived when another one replaced them."""
-        group = self._scene.groups.get(group_id)
-        instance_id = getattr(event.request, "group_instance_id", None)
-        if group is None or instance_id is None:
+        instance_id = None
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            instance_id = getattr(event.request, "group_instance_id", None)
+        elif code == ErrorCode.UNKNOWN_MEMBER_ID:  # in answers to requests without the instance ID
+            match group.gone.get(member_id):
+                case GroupChanged(event=MemberGone(cause=Cause.STATIC_MEMBER_RETURNED, member=member)):
+                    instance_id = member.instance_id
+        if instance_id is None:
             return
         fenced = group.fenced.get(instance_id)
         if fenced is None:
@@ -103,10 +112,10 @@ class Refusals:
             self._scene.report(
                 Invariant.ONE_INSTANCE,
                 Fault.CLIENT,
-                group_id,
+                group.group_id,
                 event.client_id,
-                f"{_FENCED} members of group {group_id} with the instance id {instance_id!r} were replaced within "
-                f"{answer.at - fenced[0][0]} ms while they lived.",
+                f"{_FENCED} members of group {group.group_id} with the instance id {instance_id!r} were replaced "
+                f"within {answer.at - fenced[0][0]} ms while they lived.",
                 "Two clients use one instance id and fence each other.",
                 [each for *_, each in fenced],
                 key=instance_id,

@@ -97,7 +97,7 @@ class Scene:
         group.connections[member_id] = event.connection
         group.is_changed = True
         client.former = None
-        member.is_classic = is_classic
+        member.is_classic, member.is_free = is_classic, False
         return member
 
     def remove(self, group: Group, member_id: str, event: Event, *, left: bool = False) -> Member | None:

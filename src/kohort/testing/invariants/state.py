@@ -155,6 +155,8 @@ class Member:
     """Generation and partitions that it reported to own in its last JoinGroup, if its assignor is cooperative."""
     abandoned: RequestReceived | None = None
     """JoinGroup by which the same connection asked for another membership, if nothing was heard of this one since."""
+    is_free: bool = False
+    """Whether its client may take another membership: it was told that this one is over, or asked to leave."""
     failed_positions: dict[TopicPartition, Event] = field(default_factory=dict)
     """Partitions for which an OffsetFetch failed, and none succeeded since."""
 
