@@ -14,15 +14,15 @@ from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.testing import Group, Topic, Workspace
 from kohort.wire.api import APIS, read_response_header, request_header
-from kohort.wire.batches import batches
+from kohort.wire.batches import Record, batches, decode_records
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kohort.wire.messages.consumer_protocol import (
     Assignment,
-    Subscription,
+    ConsumerProtocolPartitions,
+    ConsumerProtocolSubscription,
     decode_assignment,
     encode_assignment,
-    encode_subscription,
 )
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -57,7 +57,7 @@ class Client:
         host, _, port = kohort.bootstrap_servers.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
         self._asked: list[tuple[int, int]] = []
-        self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics]), 12)
+        self.describe()
 
     def close(self) -> None:
         """Close the connection without a word, as a process does that is killed."""
@@ -94,15 +94,23 @@ class Client:
 
     # Records and offsets
 
-    def fetch(self, partition: int, offset: int, *, wait_ms: int = 0) -> int:
-        """Read once from an offset, and return the next one."""
+    def describe(self) -> None:
+        """Ask for the partitions of the topics."""
+        self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in self.topics]), 12)
+
+    def read(self, partition: int, offset: int, *, wait_ms: int = 0) -> list[Record]:
+        """Return the records from an offset on, as far as one answer has them."""
         part = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         topic = FetchTopic(topic=self.topics[0], partitions=[part])
         answer = self.ask(FetchRequest(max_wait_ms=wait_ms, min_bytes=1, topics=[topic]), 12)
-        for part in answer.responses[0].partitions if answer.responses else ():
-            for _, header in batches(bytes(part.records or b"")):
-                offset = header.next_offset
-        return offset
+        data: bytes = (answer.responses[0].partitions[0].records or b"") if answer.responses else b""
+        records = [record for at, _ in batches(data) for record in decode_records(data, at)]
+        return [record for record in records if record.offset >= offset]
+
+    def fetch(self, partition: int, offset: int, *, wait_ms: int = 0) -> int:
+        """Read once from an offset, and return the next one."""
+        records = self.read(partition, offset, wait_ms=wait_ms)
+        return records[-1].offset + 1 if records else offset
 
     def first_offset(self, partition: int) -> int:
         """Return the offset at which the log begins."""
@@ -156,7 +164,7 @@ class Member(Client):
         self.timeout_ms = timeout_ms
         self.assignor = assignor
         self.is_leader = False
-        self.owned: tuple[int, set[int]] = (-1, set())
+        self.owned: tuple[int, Sequence[int]] = (-1, ())
         """Generation and partitions that a cooperative member reports to own when it joins."""
 
     def join(self) -> None:
@@ -175,7 +183,11 @@ class Member(Client):
 
     def _join_request(self) -> JoinGroupRequest:
         generation, owned = self.owned
-        subscription = Subscription(self.topics, None, [TopicPartition(self.topics[0], n) for n in owned], generation)
+        subscription = ConsumerProtocolSubscription(
+            topics=list(self.topics),
+            owned_partitions=[ConsumerProtocolPartitions(topic=self.topics[0], partitions=list(owned))],
+            generation_id=generation,
+        )
         return JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.timeout_ms,
@@ -183,7 +195,7 @@ class Member(Client):
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name=self.assignor, metadata=encode_subscription(subscription))],
+            protocols=[JoinGroupRequestProtocol(name=self.assignor, metadata=b"\0\2" + encode(subscription, 2))],
         )
 
     def joined(self) -> ErrorCode:
@@ -250,7 +262,10 @@ def rebalance(plan: Plan) -> None:
     outside = [member for member in plan if member.generation < 0]
     for newcomers in [[member] for member in outside] or [[]]:
         inside = newcomers + sorted(inside, key=lambda member: not member.is_leader)
-        for member in inside:
+        inside[0].join()
+        if len(inside) > 1:  # the others are on other connections, and must not come first
+            inside[0].group.wait(state="PreparingRebalance")
+        for member in inside[1:]:
             member.join()
         for member in inside:
             assert not member.joined()

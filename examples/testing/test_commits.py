@@ -86,6 +86,24 @@ def test_reactor_kafka_421_a_receiver_commits_at_its_end_what_it_has_lost(
     assert verdict() == [("a", CLIENT, Invariant.FETCHED_COMMITS), ("a", CLIENT, Invariant.OWNED_COMMITS)]
 
 
+# ruby-kafka: the application marks a record of a partition that it lost as processed. Its offset is kept
+# and committed. https://github.com/zendesk/ruby-kafka/pull/824
+def test_ruby_kafka_824_a_buffered_record_of_a_lost_partition_is_committed(
+    kohort: Workspace, classic: Classic, verdict: Verdict
+) -> None:
+    orders = kohort.topic("orders", 2)
+    a, b = classic("a", orders), classic("b", orders)
+    rebalance({a: [0, 1]})
+    orders.produce("0", partition=0)
+    orders.produce("1", "2", partition=1)
+    buffered = a.read(1, 0)
+    rebalance({a: [0], b: [1]})
+    a.commit(0, a.fetch(0, 0))
+    assert verdict() == []
+    a.commit(1, buffered[-1].offset + 1)
+    assert verdict() == [("a", CLIENT, Invariant.OWNED_COMMITS)]
+
+
 # Kafka-Pixy: offsets beyond the end of the log were committed, and nothing was read until the log had grown.
 # https://github.com/mailgun/kafka-pixy/issues/196
 def test_kafka_pixy_196_an_offset_beyond_the_end_is_committed(

@@ -47,3 +47,21 @@ def test_reactor_kafka_181_a_consumer_reads_on_after_the_revocation(
     kohort.broker.advance(15_000)
     a.fetch(1, 0)
     assert verdict() == [("a", CLIENT, Invariant.OWNED_FETCHES)]
+
+
+# librdkafka: a consumer that is no member any more, as the broker says, goes on as if it were one.
+# https://github.com/confluentinc/librdkafka/issues/939
+def test_librdkafka_939_a_consumer_that_was_removed_reads_on(
+    kohort: Workspace, classic: Classic, verdict: Verdict
+) -> None:
+    orders = kohort.topic("orders")
+    a = classic("a", orders, timeout_ms=10_000)
+    rebalance({a: [0]})
+    a.fetch(0, 0)
+    kohort.broker.expire_member(kohort.group(), a.member_id)
+    assert a.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    a.fetch(0, 0)  # may have been on its way
+    assert verdict() == []
+    kohort.broker.advance(15_000)
+    a.fetch(0, 0)
+    assert verdict() == [("a", CLIENT, Invariant.OWNED_FETCHES)]
