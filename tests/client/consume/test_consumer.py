@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, KohortError, NewTopic, Producer, TopicPartition
+from kohort import (
+    Admin,
+    ConfigError,
+    Consumer,
+    ErrorCode,
+    KafkaError,
+    KohortError,
+    NewTopic,
+    Producer,
+    TopicPartition,
+    testing,
+)
 from kohort.client import ClosedError, ConsumerRecord, FoundOffset, NoOffsetError, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
@@ -290,14 +301,13 @@ async def test_a_group_continues_when_its_broker_returns(tmp_path: Path) -> None
 
 
 async def test_closing_without_a_broker_gives_up_in_time() -> None:
-    with kohort_to_kill(group_initial_rebalance_delay_ms="0") as broker:
-        async with Producer(bootstrap_servers=broker.bootstrap) as producer:
-            await (await producer.send("t", b"x"))
-        consumer = consumer_of(broker, "t", group_id="g")
+    async with testing.Broker(topics={"t": 1}) as broker:
+        broker.topic("t").produce("x")
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
+        consumer = Consumer("t", bootstrap_servers=broker.bootstrap_servers, **options)
         await take(consumer, 1)
-        broker.process.kill()
-        async with asyncio.timeout(5):
-            await consumer.close(timeout=0.5)
+    async with asyncio.timeout(5):
+        await consumer.close(timeout=0.5)
 
 
 async def test_a_callback_may_close_its_consumer(any_broker: Broker, new_topic: NewTopicName, fresh: str) -> None:

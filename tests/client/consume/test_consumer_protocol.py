@@ -20,11 +20,11 @@ from kohort import (
     NewTopic,
     SubscriptionPattern,
     TopicPartition,
+    testing,
 )
 from kohort.client import MembershipKeywords, Phase
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
-from tests.interop.kohort import kohort_to_kill
 
 CONSUMER: MembershipKeywords = {"group_protocol": "consumer"}
 
@@ -164,12 +164,9 @@ async def test_a_pattern_that_the_client_matches_works_as_well(
 
 
 async def test_closing_without_a_broker_gives_up_in_time(fresh: str) -> None:
-    with kohort_to_kill() as broker:
-        async with Admin(bootstrap_servers=broker.bootstrap) as admin:
-            await admin.create_topics([NewTopic(fresh, 1)])
-        consumer = Consumer(fresh, bootstrap_servers=broker.bootstrap, group_id=fresh, **CONSUMER)
+    async with testing.Broker(topics={fresh: 1}) as broker:
+        consumer = Consumer(fresh, bootstrap_servers=broker.bootstrap_servers, group_id=fresh, **CONSUMER)
         while not consumer.assignment:
             await consumer.poll(timeout=0.1)
-        broker.process.kill()
     async with asyncio.timeout(10):
         await consumer.close(timeout=0.5)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, NewTopic, Producer, TopicPartition
+from kohort import Admin, ConfigError, Consumer, ErrorCode, KafkaError, NewTopic, Producer, TopicPartition, testing
 from kohort.client import BufferFullError, ClosedError, ConsumerRecord, DeliveryFailedError, InvalidRecordError
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
@@ -253,20 +253,19 @@ async def test_nothing_is_lost_or_doubled_over_the_death_of_a_broker(tmp_path: P
 
 
 async def test_without_a_broker_records_fail_when_their_time_is_over() -> None:
-    with kohort_to_kill() as broker:
-        producer = Producer(bootstrap_servers=broker.bootstrap, delivery_timeout_ms=400)
+    async with testing.Broker() as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=400)
         assert (await (await producer.send("t", b"x"))).offset == 0
-        broker.process.kill()
-        late = [await producer.send("t", b"y") for _ in range(3)]
-        async with asyncio.timeout(5):
-            with pytest.raises(DeliveryFailedError, match="3 records were not written"):
-                await producer.flush()
-        for delivery in late:
-            with pytest.raises(KafkaError) as raised:
-                await delivery
-            assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
-        unsent = await producer.send("t", b"z")
-        async with asyncio.timeout(5):
-            await producer.close(timeout=0.1)
-        with pytest.raises(KafkaError):
-            unsent.result()
+    late = [await producer.send("t", b"y") for _ in range(3)]
+    async with asyncio.timeout(5):
+        with pytest.raises(DeliveryFailedError, match="3 records were not written"):
+            await producer.flush()
+    for delivery in late:
+        with pytest.raises(KafkaError) as raised:
+            await delivery
+        assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+    unsent = await producer.send("t", b"z")
+    async with asyncio.timeout(5):
+        await producer.close(timeout=0.1)
+    with pytest.raises(KafkaError):
+        unsent.result()

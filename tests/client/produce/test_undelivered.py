@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, KafkaError, NewTopic, Producer, TopicPartition, blocking
+from kohort import Admin, KafkaError, NewTopic, Producer, TopicPartition, blocking, testing
 from kohort.client import ClosedError, DeliveryFailedError, InvalidRecordError
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.wire.messages.metadata import MetadataResponse
 from tests.client.conftest import NewTopicName, eventually
 from tests.client.link import linked_broker
 from tests.interop.broker import Broker
-from tests.interop.kohort import kohort_to_kill
 
 LOGGER = "kohort.client.produce.failed_deliveries"
 _METADATA = 3
@@ -172,16 +171,15 @@ def test_unseen_failures_are_logged_with_number_and_reason(
 
 
 def test_closing_logs_what_it_could_not_write(caplog: pytest.LogCaptureFixture) -> None:
-    with kohort_to_kill() as broker:
-        producer = blocking.Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000)
+    with testing.Broker() as broker:
+        producer = blocking.Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=60_000)
         producer.send("t", b"x")
         producer.flush()
-        broker.process.kill()
-        for _ in range(7):
-            producer.send("t", b"x")
-        for _ in range(4):
-            producer.send("u", b"x")
-        producer.close(timeout=0.2)
+    for _ in range(7):
+        producer.send("t", b"x")
+    for _ in range(4):
+        producer.send("u", b"x")
+    producer.close(timeout=0.2)
     told = sorted(lines(caplog))
     assert [line.partition(",")[0] for line in told] == ["4 records were not written", "7 records were not written"]
     assert all("closed before the record was written" in line for line in told)
@@ -232,45 +230,43 @@ async def test_a_topic_that_the_broker_does_not_know_is_the_reason_though_its_ne
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_waiting_can_be_limited(any_broker: Broker, small: str) -> None:
-    with kohort_to_kill() as broker:
-        producer = blocking.Producer(bootstrap_servers=broker.bootstrap)
+def test_waiting_can_be_limited() -> None:
+    with testing.Broker() as broker:
+        producer = blocking.Producer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("t", b"x").result(timeout=20)
         producer.flush(timeout=20)
-        broker.process.kill()
-        sent = producer.send("t", b"x")
-        unknown = producer.send("u", b"x")
-        waits: list[Callable[[], object]] = [
-            lambda: sent.result(timeout=0.1),
-            lambda: unknown.result(timeout=0.1),
-            lambda: producer.flush(timeout=0.1),
-        ]
-        for wait in waits:
-            began = time.monotonic()
-            with pytest.raises(KafkaError, match=r"after 0\.1 s") as raised:
-                wait()
-            assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
-            assert time.monotonic() - began < 5
-        assert not sent.done()
-        with pytest.raises(ConfigError, match="timeout"):
-            producer.flush(timeout=-1)
-        producer.close(timeout=0)
-        with pytest.raises(KohortError):
-            sent.result(timeout=0)
+    sent = producer.send("t", b"x")
+    unknown = producer.send("u", b"x")
+    waits: list[Callable[[], object]] = [
+        lambda: sent.result(timeout=0.1),
+        lambda: unknown.result(timeout=0.1),
+        lambda: producer.flush(timeout=0.1),
+    ]
+    for wait in waits:
+        began = time.monotonic()
+        with pytest.raises(KafkaError, match=r"after 0\.1 s") as raised:
+            wait()
+        assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert time.monotonic() - began < 5
+    assert not sent.done()
+    with pytest.raises(ConfigError, match="timeout"):
+        producer.flush(timeout=-1)
+    producer.close(timeout=0)
+    with pytest.raises(KohortError):
+        sent.result(timeout=0)
 
 
 async def test_an_asyncio_flush_can_be_limited() -> None:
-    with kohort_to_kill() as broker:
-        producer = Producer(bootstrap_servers=broker.bootstrap)
+    async with testing.Broker() as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap_servers)
         await (await producer.send("t", b"x"))
-        broker.process.kill()
-        sent = await producer.send("t", b"x")
-        with pytest.raises(KafkaError, match=r"1 records are not written after 0\.1 s"):
-            await producer.flush(timeout=0.1)
-        assert not sent.done()
-        await producer.close(timeout=0)
-        with pytest.raises(KafkaError):
-            await sent
+    sent = await producer.send("t", b"x")
+    with pytest.raises(KafkaError, match=r"1 records are not written after 0\.1 s"):
+        await producer.flush(timeout=0.1)
+    assert not sent.done()
+    await producer.close(timeout=0)
+    with pytest.raises(KafkaError):
+        await sent
 
 
 def test_flush_ends_while_another_thread_sends_on(any_broker: Broker, fresh: str) -> None:
@@ -292,14 +288,13 @@ def test_flush_ends_while_another_thread_sends_on(any_broker: Broker, fresh: str
 
 
 def test_an_exception_in_the_block_does_not_wait_for_deliveries() -> None:
-    with kohort_to_kill() as broker:
-        began = time.monotonic()
-        with pytest.raises(ZeroDivisionError), blocking.Producer(bootstrap_servers=broker.bootstrap) as producer:
+    with pytest.raises(ZeroDivisionError), testing.Broker() as broker:
+        with blocking.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send("t", b"x").result()
-            broker.process.kill()
+            broker.stop()
             sent = producer.send("t", b"x")
             began = time.monotonic()
             raise ZeroDivisionError
-        assert time.monotonic() - began < 20  # delivery_timeout_ms is two minutes
-        with pytest.raises(KafkaError):
-            sent.result()
+    assert time.monotonic() - began < 20  # delivery_timeout_ms is two minutes
+    with pytest.raises(KafkaError):
+        sent.result()
