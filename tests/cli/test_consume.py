@@ -8,13 +8,13 @@ import subprocess
 
 import pytest
 
-from kohort import ConfigError, ConsumerRecord, TopicPartition, blocking
+from kohort import ConfigError, ConsumerRecord, TopicPartition, blocking, testing
 from kohort.cli.read_range import FromOffset, FromTime, LastRecords, Start, read_offsets
 from kohort.cli.record_format import keys_format, string_format
 from tests.cli.conftest import Run, succeeded
 from tests.cli.kcat import kcat
 from tests.interop.broker import Broker
-from tests.interop.kohort import kohort, running_kohort
+from tests.interop.kohort import kohort
 
 
 @pytest.fixture
@@ -187,15 +187,14 @@ def test_a_format_string_has_tokens_and_escapes() -> None:
 
 
 def test_a_new_group_says_once_why_it_waits(run: Run) -> None:
-    with running_kohort(group_initial_rebalance_delay_ms="2000") as broker:
-        succeeded(run("topic", "create", "t", "--partitions", "1", bootstrap=broker.bootstrap))
-        succeeded(run("produce", "t", bootstrap=broker.bootstrap, stdin="one\n"))
+    with testing.Broker(topics={"t": 1}, settings={"group.initial.rebalance.delay.ms": "2000"}) as broker:
+        broker.topic("t").produce("one")
         consume = ("consume", "t", "--from-beginning", "-e", "-G")
-        first = run(*consume, "g", bootstrap=broker.bootstrap)
+        first = run(*consume, "g", bootstrap=broker.bootstrap_servers)
         assert (first.code, first.out, len(first.err.splitlines())) == (0, "one\n", 1)
         assert first.err.startswith("group g: waiting for other members to join.")
         assert "group.initial.rebalance.delay.ms=0" in first.err
-        quiet = run(*consume, "other", "-q", bootstrap=broker.bootstrap)
+        quiet = run(*consume, "other", "-q", bootstrap=broker.bootstrap_servers)
         assert (quiet.code, quiet.err) == (0, "")
 
 

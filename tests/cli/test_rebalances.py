@@ -7,9 +7,10 @@ import pytest
 from kohort.log import FileStore, Topic
 from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord
+from kohort.testing import Broker
 from kohort.wire.batches import Record, encode_batch
 from tests.cli.conftest import Run, succeeded
-from tests.interop.kohort import KohortBroker, running_kohort
+from tests.interop.kohort import KohortBroker
 
 
 @pytest.fixture
@@ -74,17 +75,18 @@ def test_records_that_are_not_rebalances_are_skipped(run: Run, tmp_path: Path) -
     log = store.partition(UUID(int=1), 0)
     log.append(encode_batch([Record(0, 0, b"g", b"garbage", ())]), log.leader_epoch)
     store.close()
-    with running_kohort("--data", str(tmp_path)) as broker:
-        told = run("rebalances", "--json", bootstrap=broker.bootstrap)
+    with Broker(data=tmp_path) as broker:
+        told = run("rebalances", "--json", bootstrap=broker.bootstrap_servers)
     assert told.lines == []
     assert f"1 records of {JOURNAL_TOPIC} cannot be read" in told.err
 
 
 def test_a_broker_without_a_journal_says_so(run: Run) -> None:
-    with running_kohort() as broker:
-        told = run("rebalances", bootstrap=broker.bootstrap)
+    with Broker() as broker:
+        at = broker.bootstrap_servers
+        told = run("rebalances", bootstrap=at)
     assert (told.code, told.out) == (1, "")
-    assert told.err.startswith(f"kohort: {broker.bootstrap} has no journal of rebalances")
+    assert told.err.startswith(f"kohort: {at} has no journal of rebalances")
     assert "use kohort analyse" in told.err and "kohort group explain GROUP" in told.err
 
 

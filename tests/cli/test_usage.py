@@ -10,8 +10,9 @@ from importlib.metadata import version
 
 import pytest
 
-from tests.cli.conftest import Run, succeeded
-from tests.interop.kohort import kohort, running_kohort
+from kohort.testing import Broker
+from tests.cli.conftest import Run
+from tests.interop.kohort import kohort
 
 COMMANDS = [
     "broker",
@@ -173,20 +174,18 @@ print(*(set(sys.modules) - before), sep="\\n", file=sys.stderr)
 
 
 def test_a_port_in_use_is_one_sentence() -> None:
-    with running_kohort() as broker:
-        command = kohort("broker", "--memory", "--listen", broker.bootstrap)
+    with Broker() as broker:
+        port = broker.port
+        command = kohort("broker", "--memory", "--listen", broker.bootstrap_servers)
         told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert told.returncode == 2 and len(told.stderr.splitlines()) == 1, told.stderr
-    assert str(broker.address[1]) in told.stderr
+    assert str(port) in told.stderr
 
 
-def test_a_closed_pipe_is_not_an_error(run: Run) -> None:
-    with running_kohort() as broker:
-        succeeded(run("topic", "create", "many", "--partitions", "1", bootstrap=broker.bootstrap))
-        succeeded(
-            run("produce", "many", bootstrap=broker.bootstrap, stdin="x" * 99 + "\n" + ("y" * 99 + "\n") * 20_000)
-        )
-        command = f"{sys.executable} -m kohort consume many --from-beginning --bootstrap {broker.bootstrap}"
+def test_a_closed_pipe_is_not_an_error() -> None:
+    with Broker(topics={"many": 1}) as broker:
+        broker.topic("many").produce("x" * 99, *["y" * 99] * 20_000)
+        command = f"{sys.executable} -m kohort consume many --from-beginning --bootstrap {broker.bootstrap_servers}"
         piped = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {command} | head -n 1"],
             capture_output=True,

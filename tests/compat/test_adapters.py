@@ -8,10 +8,9 @@ import uuid
 
 import pytest
 
-from kohort import NewTopic, RecordDeserializationError, blocking
+from kohort import NewTopic, RecordDeserializationError, blocking, testing
 from kohort.compat import aiokafka, kafka_python
 from tests.interop.broker import Broker
-from tests.interop.kohort import running_kohort
 
 
 @pytest.fixture
@@ -63,8 +62,8 @@ async def test_a_client_that_cannot_connect_says_so_at_its_start() -> None:
 
 
 async def test_a_consumer_without_a_group_says_that_its_topic_does_not_exist() -> None:
-    with running_kohort(auto_create_topics_enable="false") as broker:
-        options = {"bootstrap_servers": broker.bootstrap, "request_timeout_ms": 300}
+    async with testing.Broker(settings={"auto.create.topics.enable": "false"}) as broker:
+        options = {"bootstrap_servers": broker.bootstrap_servers, "request_timeout_ms": 300}
         consumer = aiokafka.AIOKafkaConsumer("missing", **options)
         with pytest.raises(aiokafka.errors.UnknownTopicOrPartitionError, match="not found: missing"):
             await consumer.start()

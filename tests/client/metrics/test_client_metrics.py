@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 
-from kohort import Admin, ClosedError, ConfigError, Consumer, KafkaError, MetricName, Producer, TopicPartition, blocking
+from kohort import (
+    Admin,
+    ClosedError,
+    ConfigError,
+    Consumer,
+    KafkaError,
+    MetricName,
+    Producer,
+    TopicPartition,
+    blocking,
+    testing,
+)
 from kohort.compat.kafka_python import KafkaConsumer, KafkaProducer
 from tests.client.conftest import NewTopicName, eventually
 from tests.interop.broker import Broker
-from tests.interop.kohort import running_kohort
 
 
 class Found:
@@ -209,29 +219,16 @@ def test_the_adapter_for_kafka_python_answers_by_group_and_name(any_broker: Brok
         assert consumer.metrics() is None
 
 
-_JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
-_SECURED = (
-    "--set",
-    "sasl.enabled.mechanisms=PLAIN",
-    "--set",
-    f"listener.name.sasl_plaintext.plain.sasl.jaas.config={_JAAS}",
-    "--set",
-    "connections.max.reauth.ms=1500",
-)
-
-
 async def test_authentications_are_counted() -> None:
     login: dict[str, Any] = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "alice",
     }
-    with running_kohort(*_SECURED, listen="SASL_PLAINTEXT://127.0.0.1:0") as broker:
-        async with Admin(
-            bootstrap_servers=broker.bootstrap,
-            **login,
-            sasl_plain_password="wonderland",
-        ) as admin:
+    settings = {"connections.max.reauth.ms": "1500"}
+    async with testing.Broker(users={"alice": "wonderland"}, settings=settings) as broker:
+        login["bootstrap_servers"] = broker.bootstrap_servers
+        async with Admin(**login, sasl_plain_password="wonderland") as admin:
             await admin.list_topics()
             found = Found(admin.metrics())
             assert found("admin-client-metrics", "successful-authentication-total") == 1
@@ -239,11 +236,7 @@ async def test_authentications_are_counted() -> None:
             again = "successful-reauthentication-total"
             await eventually(lambda: Found(admin.metrics())("admin-client-metrics", again) == 1)
             assert Found(admin.metrics())("admin-client-metrics", "reauthentication-latency-max") >= 0
-        async with Admin(
-            bootstrap_servers=broker.bootstrap,
-            **login,
-            sasl_plain_password="wrong",
-        ) as admin:
+        async with Admin(**login, sasl_plain_password="wrong") as admin:
             with pytest.raises(KafkaError):
                 await admin.list_topics()
             found = Found(admin.metrics())

@@ -11,24 +11,18 @@ import pytest
 
 from kohort.compat.confluent import Consumer, KafkaError, KafkaException, Producer
 from kohort.compat.confluent.admin import AdminClient, NewTopic
-from tests.interop.kohort import KohortBroker, running_kohort
-
-USERS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
-SETTINGS = ("sasl.enabled.mechanisms=PLAIN", f"listener.name.sasl_plaintext.plain.sasl.jaas.config={USERS}")
-
-QUICK = {"group_initial_rebalance_delay_ms": "0"}
+from kohort.testing import Broker
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[KohortBroker]:
-    options = [part for setting in SETTINGS for part in ("--set", setting)]
-    with running_kohort(*options, listen="SASL_PLAINTEXT://127.0.0.1:0", **QUICK) as broker:
+def broker() -> Iterator[Broker]:
+    with Broker(users={"alice": "wonderland"}) as broker:
         yield broker
 
 
-def login(broker: KohortBroker, password: str) -> dict[str, Any]:
+def login(broker: Broker, password: str) -> dict[str, Any]:
     return {
-        "bootstrap.servers": broker.bootstrap.rpartition("://")[2],
+        "bootstrap.servers": broker.bootstrap_servers,
         "security.protocol": "sasl_plaintext",
         "sasl.mechanisms": "PLAIN",
         "sasl.username": "alice",
@@ -36,7 +30,7 @@ def login(broker: KohortBroker, password: str) -> dict[str, Any]:
     }
 
 
-def test_all_three_clients_log_in(broker: KohortBroker) -> None:
+def test_all_three_clients_log_in(broker: Broker) -> None:
     options, topic = login(broker, "wonderland"), uuid.uuid4().hex
     with AdminClient(options) as admin:
         admin.create_topics([NewTopic(topic, 1)])[topic].result()
@@ -50,7 +44,7 @@ def test_all_three_clients_log_in(broker: KohortBroker) -> None:
         assert list(consumer.list_topics(topic, 10).topics) == [topic]
 
 
-def test_error_cb_learns_of_a_wrong_password(broker: KohortBroker) -> None:
+def test_error_cb_learns_of_a_wrong_password(broker: Broker) -> None:
     problems: list[KafkaError] = []
     options = {**login(broker, "rabbit"), "group.id": "g"}
     with Consumer({**options, "error_cb": problems.append}) as consumer:
@@ -65,7 +59,7 @@ def test_error_cb_learns_of_a_wrong_password(broker: KohortBroker) -> None:
     assert refused.value.args[0].code() == KafkaError._AUTHENTICATION
 
 
-def test_without_error_cb_a_wrong_password_is_an_error_message(broker: KohortBroker) -> None:
+def test_without_error_cb_a_wrong_password_is_an_error_message(broker: Broker) -> None:
     with Consumer({**login(broker, "rabbit"), "group.id": "g"}) as consumer:
         consumer.subscribe(["t"])
         message = consumer.poll(30)
