@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,11 +13,10 @@ from kohort import Consumer, ErrorCode, KafkaError, TopicPartition
 from kohort.client import CommitFailedError
 from kohort.client.error_table import REACTIONS, Operation, Reaction
 from kohort.client.membership.committed import commit_outside
-from kohort.wire.messages.offset_commit import OffsetCommitResponse
-from tests.client.link import linked_broker
+from kohort.testing import Broker
+from kohort.testing.rules import Selectors
 
 CODES: list[ErrorCode] = [code for code in ErrorCode if code is not ErrorCode.NONE]
-FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, EPOCH_END = 1, 2, 3, 8, 9, 10, 23
 QUICK: dict[str, Any] = {
     "auto_offset_reset": "earliest",
     "retry_backoff_ms": 50,
@@ -26,65 +24,14 @@ QUICK: dict[str, Any] = {
     "fetch_max_wait_ms": 20,
     "heartbeat_interval_ms": 500,
 }
-Change = Callable[[Any, ErrorCode], None]
 
 
 def topic_of(code: ErrorCode) -> str:
     return f"of-{code.name}"
 
 
-def for_client(change: Change) -> Callable[[Any, str | None], None]:
-    """Each client has the name of the code that it is to get."""
-
-    def changed(answer: Any, client: str | None) -> None:
-        if client is not None and client in ErrorCode.__members__:
-            change(answer, ErrorCode[client])
-
-    return changed
-
-
-def in_partitions(answer: Any, code: ErrorCode) -> None:
-    for topic in answer.responses if hasattr(answer, "responses") else answer.topics:
-        for partition in topic.partitions:
-            partition.error_code = code
-
-
-def in_fetched(answer: Any, code: ErrorCode) -> None:
-    in_partitions(answer, code)
-    for topic in answer.responses:
-        for partition in topic.partitions:
-            partition.records = None
-
-
-def at_the_top(answer: Any, code: ErrorCode) -> None:
-    answer.error_code = code
-    answer.responses = []
-
-
-def in_topics(answer: Any, code: ErrorCode) -> None:
-    for topic in answer.topics:
-        topic.error_code, topic.partitions = code, []
-
-
-def in_groups(answer: Any, code: ErrorCode) -> None:
-    for group in answer.groups:
-        group.error_code, group.topics = code, []
-
-
-def in_offsets(answer: Any, code: ErrorCode) -> None:
-    for group in answer.groups:
-        in_partitions(group, code)
-
-
-def in_coordinators(answer: Any, code: ErrorCode) -> None:
-    for coordinator in answer.coordinators:
-        coordinator.error_code = code
-
-
-def under_a_new_leader(answer: Any, client: str | None) -> None:
-    for topic in answer.topics:
-        for partition in topic.partitions:
-            partition.leader_epoch += 1
+def topics() -> dict[str, int]:
+    return {topic_of(code): 1 for code in CODES}
 
 
 @pytest.fixture
@@ -137,38 +84,35 @@ async def outcome(consumer: Consumer, code: ErrorCode, logged: Callable[[ErrorCo
     return Reaction.RETRY
 
 
-CASES: list[tuple[Operation, int, Change, bool]] = [
-    (Operation.FETCH, FETCH, in_fetched, False),
-    (Operation.FETCH_REQUEST, FETCH, at_the_top, False),
-    (Operation.LIST_OFFSETS, LIST_OFFSETS, in_partitions, False),
-    (Operation.EPOCH_END, EPOCH_END, in_partitions, False),
-    (Operation.OFFSET_FETCH, OFFSET_FETCH, in_offsets, True),
-    (Operation.OFFSET_FETCH, OFFSET_FETCH, in_groups, True),
-    (Operation.METADATA, METADATA, in_topics, False),
-    (Operation.FIND_COORDINATOR, FIND_COORDINATOR, in_coordinators, True),
-]
-
-
-@pytest.mark.parametrize(("operation", "key", "change", "grouped"), CASES)
+@pytest.mark.parametrize(
+    ("operation", "fault", "grouped"),
+    [
+        (Operation.FETCH, {"keys": "Fetch"}, False),
+        (Operation.FETCH_REQUEST, {"keys": "Fetch", "top_level": True}, False),
+        (Operation.LIST_OFFSETS, {"keys": "ListOffsets"}, False),
+        (Operation.EPOCH_END, {"keys": "OffsetForLeaderEpoch"}, False),
+        (Operation.OFFSET_FETCH, {"keys": "OffsetFetch", "partitions": 0}, True),
+        (Operation.OFFSET_FETCH, {"keys": "OffsetFetch"}, True),
+        (Operation.METADATA, {"keys": "Metadata"}, False),
+        (Operation.FIND_COORDINATOR, {"keys": "FindCoordinator"}, True),
+    ],
+)
 async def test_a_consumer_raises_or_logs_each_code_according_to_the_table(
-    operation: Operation, key: int, change: Change, grouped: bool, logged: Callable[[ErrorCode], bool]
+    operation: Operation, fault: Selectors, grouped: bool, logged: Callable[[ErrorCode], bool]
 ) -> None:
-    async with linked_broker() as (broker, link):
+    async with Broker(topics=topics()) as broker:
         consumers = {}
         for code in CODES:
-            broker.topics.create(topic_of(code), 1)
+            broker.fault(**fault, client_id=code.name, error=code.name, count=-1)
             group: dict[str, Any] = {"group_id": topic_of(code), "enable_auto_commit": False} if grouped else {}
             consumers[code] = Consumer(
-                bootstrap_servers=f"127.0.0.1:{link.port}", client_id=code.name, **QUICK, **group
+                bootstrap_servers=broker.bootstrap_servers, client_id=code.name, **QUICK, **group
             )
-        if operation is Operation.EPOCH_END:
-            link.change[METADATA] = under_a_new_leader
-        link.change[key] = for_client(change)
         for code, consumer in consumers.items():
             here = TopicPartition(topic_of(code), 0)
             consumer.assign([here])
             if operation is Operation.EPOCH_END:
-                consumer._partitions.fetcher.states[here].move(0, 0)  # as if records of epoch 0 had been read
+                consumer._partitions.fetcher.states[here].move(0, 7)  # as if another leader's records had been read
         outcomes = await asyncio.gather(*(outcome(consumer, code, logged) for code, consumer in consumers.items()))
         for consumer in consumers.values():
             await consumer.close()
@@ -182,12 +126,6 @@ async def test_a_consumer_raises_or_logs_each_code_according_to_the_table(
 
 @pytest.mark.parametrize("protocol", ["none", "classic", "consumer"])
 async def test_a_commit_raises_each_code_or_is_retried_according_to_the_table(protocol: str) -> None:
-    requests: Counter[ErrorCode] = Counter()
-
-    def refuse(answer: OffsetCommitResponse, code: ErrorCode) -> None:
-        requests[code] += 1
-        in_partitions(answer, code)
-
     async def commit(consumer: Consumer, code: ErrorCode) -> None:
         here = TopicPartition(topic_of(code), 0)
         with pytest.raises(CommitFailedError) as raised:
@@ -199,11 +137,10 @@ async def test_a_commit_raises_each_code_or_is_retried_according_to_the_table(pr
                 await consumer.commit({here: 1}, timeout=3.0)
         assert raised.value.errors == {here: code}
 
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        link.change[OFFSET_COMMIT] = for_client(refuse)
-        consumers = {}
+    async with Broker(topics=topics()) as broker:
+        faults, consumers = {}, {}
         for code in CODES:
-            broker.topics.create(topic_of(code), 1)
+            faults[code] = broker.fault(keys="OffsetCommit", client_id=code.name, error=code.name, count=-1)
             options: dict[str, Any] = {
                 "group_id": topic_of(code),
                 "enable_auto_commit": False,
@@ -213,14 +150,14 @@ async def test_a_commit_raises_each_code_or_is_retried_according_to_the_table(pr
             if protocol == "consumer":
                 options |= {"group_protocol": "consumer"}
                 del options["heartbeat_interval_ms"]
-            topics = () if protocol == "none" else (topic_of(code),)
-            consumers[code] = Consumer(*topics, bootstrap_servers=f"127.0.0.1:{link.port}", **options)
+            subscribed = () if protocol == "none" else (topic_of(code),)
+            consumers[code] = Consumer(*subscribed, bootstrap_servers=broker.bootstrap_servers, **options)
         async with asyncio.timeout(60):
             await asyncio.gather(*(commit(consumer, code) for code, consumer in consumers.items()))
         for consumer in consumers.values():
             await consumer.close(timeout=1.0)
     seen: dict[ErrorCode, Reaction | None] = {
-        code: Reaction.RETRY if requests[code] > 1 else Reaction.RAISE for code in CODES
+        code: Reaction.RETRY if fault.hits > 1 else Reaction.RAISE for code, fault in faults.items()
     }
     expected = REACTIONS[Operation.OFFSET_COMMIT]
     assert differences(seen, expected) == {}
