@@ -421,6 +421,16 @@ async def test_a_held_request_or_answer_goes_on_when_it_is_released(when: str) -
         assert fault.held == 0
 
 
+async def test_a_release_concerns_a_request_whose_work_is_not_done_yet() -> None:
+    async with tapped({"group.initial.rebalance.delay.ms": "100"}) as (broker, _), talking_to(broker) as peer:
+        fault = add(broker, keys="JoinGroup", hold=True, when="after")
+        peer.send(join("g"), 3)
+        await fault.wait()
+        assert fault.held == 0
+        fault.release()
+        assert (await peer.answer(JoinGroupResponse)).error_code == 0
+
+
 async def test_a_request_that_is_held_is_done_even_if_its_client_gives_up() -> None:
     async with tapped() as (broker, seen), talking_to(broker) as other:
         fault = add(broker, keys="OffsetCommit", hold=True)

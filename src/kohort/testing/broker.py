@@ -483,7 +483,7 @@ class FaultHandle:
             raise WaitTimeoutError(str(error)) from None
 
     def release(self) -> None:
-        """Let all requests and answers that are held go on."""
+        """Let all requests that were hit so far go on, also if the broker still works at one whose answer is held."""
         self._kit._run(self._set.release)
 
     def remove(self) -> bool:

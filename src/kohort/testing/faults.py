@@ -54,6 +54,8 @@ class FaultSet:
         self.live = [LiveRule(rule, self) for rule in rules]
         self.removed = False
         self.counted = Hits(lambda: str(self))
+        self.releases = 0
+        """Number of releases so far."""
         self._held: list[Callable[[], None]] = []
 
     @property
@@ -90,15 +92,16 @@ class FaultSet:
         self.release()
         self.counted.end()
 
-    def hold(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when the set is released."""
-        if self.removed:
+    def hold(self, resume: Callable[[], None], releases: int) -> None:
+        """Call `resume` at the first release of the set after the first `releases`, which may have happened."""
+        if self.removed or self.releases > releases:
             resume()
         else:
             self._held.append(resume)
 
     def release(self) -> None:
-        """Let everything that is held go on."""
+        """Let all requests that were hit so far go on, also if their work is not done yet."""
+        self.releases += 1
         held, self._held = self._held, []
         for resume in held:
             resume()
@@ -160,6 +163,8 @@ NameOf = Callable[[UUID], str | None]
 """Returns the name of a topic by its ID; None if there is no such topic."""
 
 _Ending = Drop | Duplicate | Close | Cut
+Stay = tuple[Delay | Hold, FaultSet, int]
+"""How long a request or its answer is kept, by which faults, and how often these were released before."""
 
 
 class Plan:
@@ -172,7 +177,7 @@ class Plan:
         self._name_of = name_of
         self.hits: list[LiveRule] = []
         """The rules that affect the request, so far."""
-        self.stays: list[tuple[Delay | Hold, FaultSet]] = []
+        self.stays: list[Stay] = []
         """How long the request and its answer are kept."""
         self.whole: Fail | None = None
         """The error for the request as a whole."""
@@ -213,7 +218,7 @@ class Plan:
                     self._consider_error(live, action)
             case Observe() | Delay() | Hold():
                 if self._matches(live.rule) and self._hit(live) and not isinstance(action, Observe):
-                    self.stays.append((action, live.owner))
+                    self.stays.append((action, live.owner, live.owner.releases))
             case Drop() | Duplicate() | Close() | Cut():
                 if not self.fails and self.ending is None and self._matches(live.rule) and self._hit(live):
                     self.ending = action

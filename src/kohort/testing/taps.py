@@ -54,10 +54,10 @@ from kohort.testing.events import (
     RecordsAppended,
     RequestReceived,
 )
-from kohort.testing.faults import Faults, FaultSet, LiveRule, Plan
+from kohort.testing.faults import Faults, LiveRule, Plan, Stay
 from kohort.testing.names import api_name
 from kohort.testing.parts import copied, shape_of, whole_error, with_errors, without
-from kohort.testing.rules import Close, Cut, Delay, Drop, Duplicate, Hold, Observe, Sender, When
+from kohort.testing.rules import Close, Cut, Delay, Drop, Duplicate, Observe, Sender, When
 from kohort.wire.codec import Buffer, DecodeError, Message
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -435,17 +435,17 @@ class TappedDispatch(Dispatch):
         call.give(with_errors(plan.shape, plan.depth, plan.request, None, call.version, plan.error_of))
 
 
-def stay(stays: Sequence[tuple[Delay | Hold, FaultSet]], then: Callable[[], None]) -> None:
+def stay(stays: Sequence[Stay], then: Callable[[], None]) -> None:
     """Call `then` after these delays, one after the other, and when the faults that hold are released."""
     if not stays:
         then()
         return
-    (action, owner), *rest = stays
+    (action, owner, releases), *rest = stays
     following = partial(stay, rest, then)
     if isinstance(action, Delay):
         asyncio.get_running_loop().call_later(action.ms / 1000, following)
     else:
-        owner.hold(following)
+        owner.hold(following, releases)
 
 
 def _with_session(broker: "TappedBroker", request: FetchRequest) -> FetchRequest:
