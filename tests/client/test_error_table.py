@@ -14,7 +14,6 @@ from kohort.client import CommitFailedError
 from kohort.client.error_table import REACTIONS, Operation, Reaction
 from kohort.client.membership.committed import commit_outside
 from kohort.testing import Broker
-from kohort.testing.rules import Selectors
 
 CODES: list[ErrorCode] = [code for code in ErrorCode if code is not ErrorCode.NONE]
 QUICK: dict[str, Any] = {
@@ -98,7 +97,7 @@ async def outcome(consumer: Consumer, code: ErrorCode, logged: Callable[[ErrorCo
     ],
 )
 async def test_a_consumer_raises_or_logs_each_code_according_to_the_table(
-    operation: Operation, fault: Selectors, grouped: bool, logged: Callable[[ErrorCode], bool]
+    operation: Operation, fault: dict[str, Any], grouped: bool, logged: Callable[[ErrorCode], bool]
 ) -> None:
     async with Broker(topics=topics()) as broker:
         consumers = {}

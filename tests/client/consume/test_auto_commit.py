@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from kohort import Admin, Consumer, TopicPartition
+from kohort import Admin, Consumer, TopicPartition, testing
 from kohort.client import CommitFailedError
-from tests.client.conftest import NewTopicName, eventually
+from kohort.testing import Invariant
+from tests.client.conftest import NewTopicName
 from tests.client.consume.test_consumer import consumer_of, fill, take
-from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 from tests.interop.mixed.offsets_log import java_hash
 
@@ -61,39 +63,45 @@ async def test_a_position_that_the_application_set_back_is_committed_again(
         await polls_until_committed(consumer, here, 5)
 
 
-OFFSET_COMMIT = 8
+@asynccontextmanager
+async def five_records() -> AsyncIterator[testing.Broker]:
+    """A broker with five records in the topic t."""
+    async with testing.Broker(topics={"t": 1}) as broker:
+        broker.topic("t").produce(*map(str, range(5)))
+        yield broker
+
+
+def options_of(broker: testing.Broker, **options: Any) -> dict[str, Any]:
+    given = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
+    return {"bootstrap_servers": broker.bootstrap_servers, **given, **options}
 
 
 @pytest.mark.parametrize("manual_is_lost", [True, False])
 async def test_after_a_commit_whose_answer_was_lost_the_position_is_committed_again(manual_is_lost: bool) -> None:
     # The coordinator has the offset of the manual commit, whichever of the two answers did not arrive.
     here = TopicPartition("t", 0)
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        broker.topics.create("t", 1)
-        bootstrap = f"127.0.0.1:{link.port}"
-        await fill(bootstrap, "t", 5)
-        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 50}
-        async with Consumer("t", bootstrap_servers=bootstrap, request_timeout_ms=2_000, **options) as consumer:
+    async with five_records() as broker:
+        broker.allow(Invariant.FORWARD_COMMITS)
+        options = options_of(broker, auto_commit_interval_ms=50, request_timeout_ms=2_000)
+        async with Consumer("t", **options) as consumer:
             await take(consumer, 5)
             if manual_is_lost:
                 await polls_until_committed(consumer, here, 5)
-            link.held[OFFSET_COMMIT] = asyncio.Event()
+            held = broker.fault(keys="OffsetCommit", hold=True, when="after", count=-1)
             if manual_is_lost:
                 with pytest.raises(CommitFailedError):
                     await consumer.commit({here: 2}, timeout=0.2)
-                assert await offset_of(consumer, here) == 2
+                assert broker.group("g").committed == {here: 2}
             else:
-                asked = link.asked[OFFSET_COMMIT]
                 async with asyncio.timeout(10):
-                    while link.asked[OFFSET_COMMIT] == asked:
+                    while not held.hits:
                         await consumer.poll(timeout=0.05)
                 manual = consumer.commit_nowait({here: 2})
                 for connection in consumer.cluster.connections:
                     connection.abort("the answer is lost")
-                link.held.pop(OFFSET_COMMIT).set()
+                held.remove()
                 await manual
-            if OFFSET_COMMIT in link.held:
-                link.held.pop(OFFSET_COMMIT).set()
+            held.remove()
             await polls_until_committed(consumer, here, 5)
 
 
@@ -121,36 +129,28 @@ async def test_closing_does_not_wait_for_a_topic_that_was_deleted(
         ] == [(kept, 3)]
 
 
-LEAVE_GROUP, CONSUMER_GROUP_HEARTBEAT = 13, 68
-
-
-@pytest.mark.parametrize(("way", "goodbye"), [("classic", LEAVE_GROUP), ("consumer", CONSUMER_GROUP_HEARTBEAT)])
-async def test_closing_shares_its_time_between_the_last_commit_and_the_goodbye(way: str, goodbye: int) -> None:
+@pytest.mark.parametrize(("way", "goodbye"), [("classic", "LeaveGroup"), ("consumer", "ConsumerGroupHeartbeat")])
+async def test_closing_shares_its_time_between_the_last_commit_and_the_goodbye(way: str, goodbye: str) -> None:
     revoked: list[TopicPartition] = []
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        broker.topics.create("t", 1)
-        bootstrap = f"127.0.0.1:{link.port}"
-        await fill(bootstrap, "t", 5)
-        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
-        consumer = Consumer("t", bootstrap_servers=bootstrap, group_protocol=way, on_revoked=revoked.extend, **options)
+    async with five_records() as broker:
+        consumer = Consumer("t", group_protocol=way, on_revoked=revoked.extend, **options_of(broker))
         await take(consumer, 5)
-        link.held[OFFSET_COMMIT] = link.held[goodbye] = asyncio.Event()
+        broker.fault(keys=["OffsetCommit", goodbye], hold=True, when="after", count=-1)
         async with asyncio.timeout(9):  # twice the time would be 10 s
             await consumer.close(timeout=5.0)
         assert revoked == [TopicPartition("t", 0)]
-        assert link.asked[goodbye] > 0
-        link.held.clear()
+        await broker.group("g").wait_rebalance_async("member left")
 
 
 async def test_a_callback_that_takes_longer_than_closing_may_take_is_waited_for_and_the_goodbye_is_sent() -> None:
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        broker.topics.create("t", 1)
+    async with five_records() as broker:
+        goodbye = broker.fault(keys="LeaveGroup", observe=True, count=-1)
         went_on = asyncio.Event()
 
         async def revoked(_: object) -> None:
             await went_on.wait()
 
-        consumer = Consumer("t", bootstrap_servers=f"127.0.0.1:{link.port}", group_id="g", on_revoked=revoked)
+        consumer = Consumer("t", on_revoked=revoked, **options_of(broker))
         while not consumer.assignment:
             await consumer.poll(timeout=0.05)
         closing = asyncio.create_task(consumer.close(timeout=0.2))
@@ -158,29 +158,25 @@ async def test_a_callback_that_takes_longer_than_closing_may_take_is_waited_for_
         assert not done
         went_on.set()
         await closing
-        assert link.asked[LEAVE_GROUP] == 1
+        assert goodbye.hits == 1
 
 
 async def test_a_commit_in_flight_when_the_partition_was_revoked_is_void_after_it_returns() -> None:
     here = TopicPartition("t", 0)
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        bootstrap = f"127.0.0.1:{link.port}"
-        await fill(bootstrap, "t", 5)
-        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
-        async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
+    async with five_records() as broker:
+        async with Consumer(**options_of(broker)) as consumer:
             consumer.assign([here])
             await take(consumer, 5)
-            link.held[OFFSET_COMMIT] = asyncio.Event()
+            held = broker.fault(keys="OffsetCommit", hold=True)
             first = consumer.commit_nowait()
-            await eventually(lambda: link.asked[OFFSET_COMMIT] == 1)
+            await held.wait_async()
             consumer.assign([])
             consumer.assign([here])
-            link.held.pop(OFFSET_COMMIT).set()
+            held.release()
             await first
-            async with Admin(bootstrap_servers=bootstrap) as admin:
+            async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
                 await admin.alter_group_offsets("g", {here: 2})  # as another member would, meanwhile
             consumer.seek(here, 0)
             await take(consumer, 5)
             await consumer._commits.commit_automatically()
-            assert await offset_of(consumer, here) == 5
+            assert broker.group("g").committed == {here: 5}

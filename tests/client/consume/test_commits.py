@@ -13,33 +13,37 @@ import pytest
 from kohort import ErrorCode, TopicPartition
 from kohort.client import Cluster, CommitFailedError
 from kohort.client.consume.commits import Commits, Positions
-from kohort.client.membership.committed import committed_offsets
 from kohort.client.options import ConsumerOptions
 from kohort.errors import KohortError
 from kohort.member import OffsetAndMetadata
-from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.testing import Broker, Event, FaultHandle, RequestReceived
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.client.conftest import eventually
-from tests.client.link import Link, linked_broker
 
-OFFSET_COMMIT = 8
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Reading:
     """A consumer without a subscription whose positions the test sets."""
 
-    def __init__(self, cluster: Cluster, link: Link, **options: Any) -> None:
-        self.cluster, self.link = cluster, link
+    def __init__(self, cluster: Cluster, broker: Broker, **options: Any) -> None:
+        self.cluster, self.broker = cluster, broker
         self.positions: Positions = {}
         given: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g", "auto_commit_interval_ms": 50}
         self.commits = Commits(cluster, ConsumerOptions.read({**given, **options}), lambda: self.positions)
         self.sent: list[dict[int, int]] = []
-        link.watch[OFFSET_COMMIT] = self._sent
+        broker.observe(self._sent)
 
-    def _sent(self, request: OffsetCommitRequest) -> None:
-        self.sent.append(
-            {partition.partition_index: partition.committed_offset for partition in request.topics[0].partitions}
-        )
+    def _sent(self, event: Event) -> None:
+        if isinstance(event, RequestReceived) and isinstance(event.request, OffsetCommitRequest):
+            partitions = event.request.topics[0].partitions
+            self.sent.append({partition.partition_index: partition.committed_offset for partition in partitions})
+
+    def refuse(self, code: ErrorCode) -> FaultHandle:
+        return self.broker.fault(keys="OffsetCommit", error=code.name, when="after", count=-1)
+
+    def hold(self) -> FaultHandle:
+        return self.broker.fault(keys="OffsetCommit", hold=True, when="after")
 
     def read_to(self, zero: int, one: int) -> None:
         self.positions = {ZERO: OffsetAndMetadata(zero), ONE: OffsetAndMetadata(one)}
@@ -47,20 +51,10 @@ class Reading:
 
 @asynccontextmanager
 async def reading(**options: Any) -> AsyncIterator[Reading]:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 2)
-        async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-            made = Reading(cluster, link, **options)
-            yield made
-            await made.commits.close()
-
-
-def refuse(code: ErrorCode) -> Any:
-    def change(answer: OffsetCommitResponse, client: str | None) -> None:
-        for partition in answer.topics[0].partitions:
-            partition.error_code = code
-
-    return change
+    async with Broker(topics={"t": 2}) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
+        made = Reading(cluster, broker, **options)
+        yield made
+        await made.commits.close()
 
 
 @pytest.mark.parametrize(
@@ -93,8 +87,7 @@ async def test_an_auto_commit_has_only_what_moved_since_the_last_commit() -> Non
         await here.commits.commit({ZERO: 3}, None)
         await here.commits.commit_automatically()
         assert here.sent == [{0: 3, 1: 4}, {1: 5}, {0: 3}]
-        found = await committed_offsets(here.cluster, "g", [ZERO, ONE])
-        assert [at and at.offset for at in found.values()] == [3, 5]
+        assert here.broker.group("g").committed == {ZERO: 3, ONE: 5}
 
 
 async def test_an_auto_commit_uses_the_positions_at_its_start() -> None:
@@ -123,11 +116,11 @@ async def test_an_auto_commit_begins_once_in_each_interval_and_not_before_the_fi
 async def test_an_overtaken_commit_is_not_taken_for_the_stored_one() -> None:
     # The first one's answer arrives last. Which of the two the broker has is not known.
     async with reading() as here:
-        here.link.held[OFFSET_COMMIT] = asyncio.Event()
+        held = here.hold()
         first = asyncio.create_task(here.commits.commit({ZERO: 5}, None))
-        await eventually(lambda: len(here.sent) == 1)
+        await held.wait_async()
         here.commits.forget([ZERO])  # given up, and won again
-        here.link.held[OFFSET_COMMIT].set()
+        held.release()
         await first
         here.positions = {ZERO: OffsetAndMetadata(5)}
         await here.commits.commit_automatically()
@@ -140,10 +133,10 @@ async def test_a_failing_auto_commit_is_repeated_and_logged_once_and_its_end_too
     caplog.set_level(logging.WARNING, "kohort.client")
     async with reading() as here:
         here.read_to(3, 4)
-        here.link.change[OFFSET_COMMIT] = refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        refusal = here.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for _ in range(2):
             await here.commits.commit_automatically()
-        del here.link.change[OFFSET_COMMIT]
+        refusal.remove()
         await here.commits.commit_automatically()
         assert here.sent == [{0: 3, 1: 4}] * 3
     began, ended = messages(caplog)
@@ -169,7 +162,7 @@ async def test_an_auto_commit_that_the_member_cannot_make_is_logged_with_its_rea
 async def test_a_commit_that_is_asked_for_raises_what_failed() -> None:
     async with reading() as here:
         here.read_to(3, 4)
-        here.link.change[OFFSET_COMMIT] = refuse(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        here.refuse(ErrorCode.OFFSET_METADATA_TOO_LARGE)
         with pytest.raises(CommitFailedError) as raised:
             await here.commits.commit(None, None)
         assert raised.value.errors == dict.fromkeys((ZERO, ONE), ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -180,10 +173,10 @@ async def test_a_failed_commit_invalidates_the_one_before() -> None:
     async with reading() as here:
         here.positions = {ZERO: OffsetAndMetadata(5)}
         await here.commits.commit_automatically()
-        here.link.change[OFFSET_COMMIT] = refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        refusal = here.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         with pytest.raises(CommitFailedError):
             await here.commits.commit({ZERO: 3}, None)
-        del here.link.change[OFFSET_COMMIT]
+        refusal.remove()
         await here.commits.commit_automatically()
         assert here.sent == [{0: 5}, {0: 3}, {0: 5}]
 
@@ -191,12 +184,11 @@ async def test_a_failed_commit_invalidates_the_one_before() -> None:
 async def test_closing_ends_what_is_under_way() -> None:
     async with reading() as here:
         here.read_to(3, 4)
-        here.link.held[OFFSET_COMMIT] = asyncio.Event()
+        held = here.hold()
         task = here.commits.in_background(here.commits.commit_automatically())
-        await eventually(lambda: bool(here.sent))
+        await held.wait_async()
         await here.commits.close()
         assert task.cancelled() and not here.commits._tasks
-        here.link.held[OFFSET_COMMIT].set()
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> Sequence[str]:

@@ -11,14 +11,11 @@ import pytest
 
 from kohort import Consumer, ErrorCode, TopicPartition
 from kohort.client.net.failure_log import FailureLog
-from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.testing import Broker
 from tests.client.conftest import eventually
 from tests.client.consume.test_consumer import fill, take
-from tests.client.link import linked_broker
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import kohort_to_kill
-
-FIND_COORDINATOR, OFFSET_COMMIT = 10, 8
 
 
 class Clock:
@@ -110,19 +107,14 @@ async def test_a_broker_that_is_away_costs_a_few_lines_and_not_one_a_second(
 async def test_a_coordinator_that_cannot_work_is_logged_once_and_auto_commits_that_fail_too(
     code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(answer: OffsetCommitResponse, client: str | None) -> None:
-        answer.topics[0].partitions[0].error_code = code
-
     caplog.set_level(logging.WARNING, "kohort.client")
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        broker.topics.create("t", 1)
-        bootstrap = f"127.0.0.1:{link.port}"
-        await fill(bootstrap, "t", 1)
-        link.change[OFFSET_COMMIT] = refuse
+    async with Broker(topics={"t": 1}) as broker:
+        broker.topic("t").produce("0")
+        refusal = broker.fault(keys="OffsetCommit", error=code.name, count=-1)
         quick: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 40, "auto_commit_interval_ms": 50}
         async with Consumer(
             "t",
-            bootstrap_servers=bootstrap,
+            bootstrap_servers=broker.bootstrap_servers,
             group_id="g",
             auto_offset_reset="earliest",
             request_timeout_ms=200,
@@ -130,16 +122,14 @@ async def test_a_coordinator_that_cannot_work_is_logged_once_and_auto_commits_th
         ) as consumer:
             await take(consumer, 1)
             async with asyncio.timeout(20):
-                while link.asked[OFFSET_COMMIT] < 20 or len(said(caplog, "auto commit failed: group=g: ")) < 1:
+                while refusal.hits < 20 or len(said(caplog, "auto commit failed: group=g: ")) < 1:
                     await consumer.poll(timeout=0.05)
             assert len(said(caplog, "no coordinator: group=g: ")) == 1
             # On a slow machine a request may also time out: that is another reason, and another line.
             assert len([line for line in said(caplog, "auto commit failed: group=g: ") if code.name in line]) == 1
-            link.change.clear()
+            refusal.remove()
             async with asyncio.timeout(20):
                 while not said(caplog, "auto commit works again after "):
                     await consumer.poll(timeout=0.05)
             assert len(said(caplog, "the coordinator answers again after ")) == 1
-            here = TopicPartition("t", 0)
-            committed = (await consumer.committed([here]))[here]
-            assert committed is not None and committed.offset == 1
+            assert broker.group("g").committed == {TopicPartition("t", 0): 1}
