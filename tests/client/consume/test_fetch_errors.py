@@ -18,6 +18,7 @@ from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.net.earliest_timer import EarliestTimer
 from kohort.client.options import ConsumerOptions
+from kohort.testing import Broker
 from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.fetch import FetchResponse, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
@@ -30,9 +31,9 @@ FETCH, LIST_OFFSETS, METADATA = 1, 2, 3
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def consumer_at(link: Link, **options: Any) -> Consumer:
+def consumer_at(broker: Broker | Link, **options: Any) -> Consumer:
     quick: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 20, "retry_backoff_ms": 50}
-    return Consumer(bootstrap_servers=f"127.0.0.1:{link.port}", **{**quick, "retry_backoff_max_ms": 100, **options})
+    return Consumer(bootstrap_servers=f"127.0.0.1:{broker.port}", **{**quick, "retry_backoff_max_ms": 100, **options})
 
 
 def zero(change: Callable[[PartitionData], object]) -> Callable[[FetchResponse, str | None], None]:
@@ -47,11 +48,12 @@ def zero(change: Callable[[PartitionData], object]) -> Callable[[FetchResponse, 
     return changed
 
 
-def refuse(code: ErrorCode) -> Callable[[FetchResponse, str | None], None]:
-    def set_code(data: PartitionData) -> None:
-        data.error_code, data.records = code, None
-
-    return zero(set_code)
+@asynccontextmanager
+async def broker_with(records: int, partitions: int = 1) -> AsyncIterator[Broker]:
+    """A broker with the topic t."""
+    async with Broker(topics={"t": partitions}) as broker:
+        broker.topic("t").produce(*map(str, range(records)))
+        yield broker
 
 
 async def raised_by(consumer: Consumer) -> KafkaError:
@@ -65,11 +67,9 @@ async def raised_by(consumer: Consumer) -> KafkaError:
 
 
 async def test_a_damaged_batch_is_raised_by_every_poll_until_somebody_seeks_and_others_are_read() -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 2)
-        await fill(f"127.0.0.1:{link.port}", "t", 4, 2)
-        link.change[FETCH] = refuse(ErrorCode.CORRUPT_MESSAGE)
-        async with consumer_at(link) as consumer:
+    async with broker_with(4, partitions=2) as broker:
+        damage = broker.fault(keys="Fetch", partitions=0, error="CORRUPT_MESSAGE", count=-1)
+        async with consumer_at(broker) as consumer:
             consumer.assign([ZERO, ONE])
             for _ in range(2):
                 problem = await raised_by(consumer)
@@ -77,27 +77,20 @@ async def test_a_damaged_batch_is_raised_by_every_poll_until_somebody_seeks_and_
                 assert "t-0 at offset 0: the record batch fails its checksum" in str(problem)
                 assert "seek past the damaged batch to go on without it" in str(problem)
             assert consumer.positions()[ONE] == 2 or len(await take(consumer, 2)) == 2
-            del link.change[FETCH]
+            damage.remove()
             consumer.seek(ZERO, 1)
             assert [record.offset for record in await take(consumer, 1)] == [1]
 
 
 async def test_records_fetched_before_the_error_are_returned_first() -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 3)
-        async with consumer_at(link) as consumer:
-            consumer.assign([ZERO])
-            await eventually(lambda: consumer.lag(ZERO) == 3)
-            link.change[FETCH] = refuse(ErrorCode.CORRUPT_MESSAGE)
-            await fill(f"127.0.0.1:{link.port}", "t", 1)  # in a session only partitions with news are answered
-            await eventually(
-                lambda: consumer._partitions.fetcher._errors.has_pending_error(
-                    consumer._partitions.fetcher.states[ZERO]
-                )
-            )
-            assert [record.offset for record in await take(consumer, 3)] == [0, 1, 2]
-            assert (await raised_by(consumer)).code is ErrorCode.CORRUPT_MESSAGE
+    async with broker_with(3) as broker, consumer_at(broker) as consumer:
+        consumer.assign([ZERO])
+        await eventually(lambda: consumer.lag(ZERO) == 3)
+        broker.fault(keys="Fetch", error="CORRUPT_MESSAGE", count=-1)
+        fetcher = consumer._partitions.fetcher
+        await eventually(lambda: fetcher._errors.has_pending_error(fetcher.states[ZERO]))
+        assert [record.offset for record in await take(consumer, 3)] == [0, 1, 2]
+        assert (await raised_by(consumer)).code is ErrorCode.CORRUPT_MESSAGE
 
 
 async def test_an_answer_without_a_whole_batch_is_raised_instead_of_fetched_again_for_ever() -> None:
@@ -125,11 +118,9 @@ async def test_an_answer_without_a_whole_batch_is_raised_instead_of_fetched_agai
     ],
 )
 async def test_a_refused_partition_is_fetched_again_only_after_a_pause(code: ErrorCode, policy: str) -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 1)
-        link.change[FETCH] = refuse(code)
-        async with consumer_at(link, auto_offset_reset=policy) as consumer:
+    async with broker_with(1) as broker:
+        refusal = broker.fault(keys="Fetch", error=code.name, count=-1)
+        async with consumer_at(broker, auto_offset_reset=policy) as consumer:
             consumer.assign([ZERO])
             consumer.seek(ZERO, 0)
             deadline = asyncio.get_running_loop().time() + 1.0
@@ -138,26 +129,21 @@ async def test_a_refused_partition_is_fetched_again_only_after_a_pause(code: Err
                     await consumer.poll(timeout=0.05)
                 except KafkaError as problem:
                     assert problem.code is code
-        assert 2 < link.asked[FETCH] < 25
+        assert 2 < refusal.hits < 25
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
 async def test_a_broker_that_refuses_every_session_is_asked_again_after_a_pause_and_it_is_logged(
     code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def lost(answer: FetchResponse, client: str | None) -> None:
-        answer.error_code, answer.responses = code, []
-
     caplog.set_level(logging.WARNING, "kohort.client")
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 1)
-        link.change[FETCH] = lost
-        async with consumer_at(link) as consumer:
+    async with broker_with(1) as broker:
+        refusal = broker.fault(keys="Fetch", error=code.name, top_level=True, count=-1)
+        async with consumer_at(broker) as consumer:
             consumer.assign([ZERO])
             assert await consumer.poll(timeout=1.0) == []
-            assert 4 < link.asked[FETCH] < 50
-            del link.change[FETCH]
+            assert 4 < refusal.hits < 50
+            refusal.remove()
             assert len(await take(consumer, 1)) == 1
     began, ended = [record.getMessage() for record in caplog.records]
     assert began == f"not fetched: t-0: {code.sentence} ({code.name})"
@@ -189,20 +175,13 @@ async def test_an_answer_that_leaves_a_partition_out_is_logged_and_asked_for_aga
 
 
 async def test_partitions_that_fail_alike_are_one_line_and_their_end_another(caplog: pytest.LogCaptureFixture) -> None:
-    def moved(answer: FetchResponse, client: str | None) -> None:
-        for topic in answer.responses:
-            for partition in topic.partitions:
-                partition.error_code, partition.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
-
     caplog.set_level(logging.WARNING, "kohort.client")
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 8)
-        await fill(f"127.0.0.1:{link.port}", "t", 8, 8)
-        link.change[FETCH] = moved
-        async with consumer_at(link) as consumer:
+    async with broker_with(8, partitions=8) as broker:
+        moved = broker.fault(keys="Fetch", error="NOT_LEADER_OR_FOLLOWER", count=-1)
+        async with consumer_at(broker) as consumer:
             consumer.assign([TopicPartition("t", number) for number in range(8)])
-            await eventually(lambda: link.asked[FETCH] > 6)
-            del link.change[FETCH]
+            await moved.wait_async(hits=7)
+            moved.remove()
             await eventually(lambda: any("fetched again" in record.getMessage() for record in caplog.records))
     began = [record.getMessage() for record in caplog.records if record.getMessage().startswith("not fetched: ")]
     assert sum(line.count("t-") for line in began) <= 8 and len(began) <= 2  # two fetches at a broker
@@ -306,17 +285,14 @@ async def test_an_assigned_topic_without_a_name_is_logged_or_raised(
 async def test_a_cluster_that_wants_clients_to_bootstrap_again_and_again_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def refuse_all(answer: MetadataResponse, client: str | None) -> None:
-        answer.error_code, answer.topics, answer.brokers = ErrorCode.REBOOTSTRAP_REQUIRED, [], []
-
     caplog.set_level(logging.WARNING, "kohort.client")
-    async with linked_broker() as (_, link):
-        link.change[METADATA] = refuse_all
-        async with consumer_at(link) as consumer:
+    async with Broker() as broker:
+        refusal = broker.fault(keys="Metadata", error="REBOOTSTRAP_REQUIRED", top_level=True, count=-1)
+        async with consumer_at(broker) as consumer:
             consumer.assign([ZERO])
             with pytest.raises(KafkaError, match="REBOOTSTRAP_REQUIRED"):
                 await take(consumer, 1)
-            await eventually(lambda: link.asked[METADATA] > 10)
+            await refusal.wait_async(hits=11)
     lines = [record.getMessage() for record in caplog.records]
     assert len([line for line in lines if "asks this client to connect" in line]) == 1
     assert len(lines) == 2
@@ -349,20 +325,13 @@ async def test_a_partition_that_loses_its_leader_while_it_is_read_is_logged(capl
 
 
 async def test_a_topic_that_is_denied_while_it_is_read_is_raised() -> None:
-    def denied(answer: MetadataResponse, client: str | None) -> None:
-        for topic in answer.topics:
-            topic.error_code, topic.partitions = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
-
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 1)
-        async with consumer_at(link) as consumer:
-            consumer.assign([ZERO])
-            await take(consumer, 1)
-            link.change[METADATA] = denied
-            await consumer.partitions_for("t")
-            problem = await raised_by(consumer)
-            assert problem.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and "t-0" in str(problem)
+    async with broker_with(1) as broker, consumer_at(broker) as consumer:
+        consumer.assign([ZERO])
+        await take(consumer, 1)
+        broker.fault(keys="Metadata", error="TOPIC_AUTHORIZATION_FAILED", count=-1)
+        await consumer.partitions_for("t")
+        problem = await raised_by(consumer)
+        assert problem.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and "t-0" in str(problem)
 
 
 async def test_a_batch_of_an_unknown_format_raises_instead_of_being_fetched_forever() -> None:
@@ -386,22 +355,12 @@ def of_another_format(data: PartitionData) -> None:
 
 
 async def test_a_broker_that_wants_clients_to_bootstrap_again_is_heeded() -> None:
-    refusals = 0
-
-    def refuse_once(answer: MetadataResponse, client: str | None) -> None:
-        nonlocal refusals
-        if not refusals and answer.topics:
-            refusals += 1
-            answer.error_code, answer.topics, answer.brokers = ErrorCode.REBOOTSTRAP_REQUIRED, [], []
-
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 1)
-        link.change[METADATA] = refuse_once
-        async with consumer_at(link) as consumer:
+    async with broker_with(1) as broker:
+        refusal = broker.fault(keys="Metadata", error="REBOOTSTRAP_REQUIRED", top_level=True)
+        async with consumer_at(broker) as consumer:
             consumer.assign([ZERO])
             assert len(await take(consumer, 1)) == 1
-        assert refusals == 1
+        assert refusal.hits == 1
 
 
 # Each reaction on its own
@@ -584,11 +543,10 @@ async def test_a_partition_that_is_given_up_and_fails_again_later_is_logged_agai
 
 
 async def test_the_leader_of_a_rejected_partition_is_looked_up_again() -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-            await cluster.refresh(["t"])
-            here, asked = Reacting(cluster), link.asked[METADATA]
-            here.errors.refused({at(5): (ErrorCode.NOT_LEADER_OR_FOLLOWER, 5)})
-            await eventually(lambda: link.asked[METADATA] > asked)
-            here.later.cancel()
+    async with broker_with(0) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
+        await cluster.refresh(["t"])
+        asked = broker.fault(keys="Metadata", observe=True)
+        here = Reacting(cluster)
+        here.errors.refused({at(5): (ErrorCode.NOT_LEADER_OR_FOLLOWER, 5)})
+        await asked.wait_async()
+        here.later.cancel()
