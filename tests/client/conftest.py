@@ -6,11 +6,12 @@ import asyncio
 import itertools
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from kohort import Admin, NewTopic
+from kohort import Admin, NewTopic, testing
 from tests.interop.broker import Broker
 
 NewTopicName = Callable[..., Awaitable[str]]
@@ -67,6 +68,14 @@ async def nothing_is_left_running() -> AsyncIterator[None]:
     yield
     left = [repr(task) for task in asyncio.all_tasks() - before if task.get_name().startswith("kohort")]
     assert left == []
+
+
+@asynccontextmanager
+async def broker_with(records: int, partitions: int = 1) -> AsyncIterator[testing.Broker]:
+    """A broker with the topic t."""
+    async with testing.Broker(topics={"t": partitions}) as broker:
+        broker.topic("t").produce(*map(str, range(records)))
+        yield broker
 
 
 async def eventually(condition: Callable[[], bool], within: float = 20.0) -> None:

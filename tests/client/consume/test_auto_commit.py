@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from kohort import Admin, Consumer, TopicPartition, testing
 from kohort.client import CommitFailedError
 from kohort.testing import Invariant
-from tests.client.conftest import NewTopicName
+from tests.client.conftest import NewTopicName, broker_with
 from tests.client.consume.test_consumer import consumer_of, fill, take
 from tests.interop.broker import Broker
 from tests.interop.mixed.offsets_log import java_hash
@@ -63,14 +61,6 @@ async def test_a_position_that_the_application_set_back_is_committed_again(
         await polls_until_committed(consumer, here, 5)
 
 
-@asynccontextmanager
-async def five_records() -> AsyncIterator[testing.Broker]:
-    """A broker with five records in the topic t."""
-    async with testing.Broker(topics={"t": 1}) as broker:
-        broker.topic("t").produce(*map(str, range(5)))
-        yield broker
-
-
 def options_of(broker: testing.Broker, **options: Any) -> dict[str, Any]:
     given = {"group_id": "g", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
     return {"bootstrap_servers": broker.bootstrap_servers, **given, **options}
@@ -80,7 +70,7 @@ def options_of(broker: testing.Broker, **options: Any) -> dict[str, Any]:
 async def test_after_a_commit_whose_answer_was_lost_the_position_is_committed_again(manual_is_lost: bool) -> None:
     # The coordinator has the offset of the manual commit, whichever of the two answers did not arrive.
     here = TopicPartition("t", 0)
-    async with five_records() as broker:
+    async with broker_with(5) as broker:
         broker.allow(Invariant.FORWARD_COMMITS)
         options = options_of(broker, auto_commit_interval_ms=50, request_timeout_ms=2_000)
         async with Consumer("t", **options) as consumer:
@@ -132,7 +122,7 @@ async def test_closing_does_not_wait_for_a_topic_that_was_deleted(
 @pytest.mark.parametrize(("way", "goodbye"), [("classic", "LeaveGroup"), ("consumer", "ConsumerGroupHeartbeat")])
 async def test_closing_shares_its_time_between_the_last_commit_and_the_goodbye(way: str, goodbye: str) -> None:
     revoked: list[TopicPartition] = []
-    async with five_records() as broker:
+    async with broker_with(5) as broker:
         consumer = Consumer("t", group_protocol=way, on_revoked=revoked.extend, **options_of(broker))
         await take(consumer, 5)
         broker.fault(keys=["OffsetCommit", goodbye], hold=True, when="after", count=-1)
@@ -143,7 +133,7 @@ async def test_closing_shares_its_time_between_the_last_commit_and_the_goodbye(w
 
 
 async def test_a_callback_that_takes_longer_than_closing_may_take_is_waited_for_and_the_goodbye_is_sent() -> None:
-    async with five_records() as broker:
+    async with broker_with(5) as broker:
         goodbye = broker.fault(keys="LeaveGroup", observe=True, count=-1)
         went_on = asyncio.Event()
 
@@ -163,7 +153,7 @@ async def test_a_callback_that_takes_longer_than_closing_may_take_is_waited_for_
 
 async def test_a_commit_in_flight_when_the_partition_was_revoked_is_void_after_it_returns() -> None:
     here = TopicPartition("t", 0)
-    async with five_records() as broker:
+    async with broker_with(5) as broker:
         async with Consumer(**options_of(broker)) as consumer:
             consumer.assign([here])
             await take(consumer, 5)

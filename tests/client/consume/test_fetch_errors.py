@@ -23,7 +23,7 @@ from kohort.wire.batches import Record, encode_batch
 from kohort.wire.messages.fetch import FetchResponse, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
-from tests.client.conftest import eventually
+from tests.client.conftest import broker_with, eventually
 from tests.client.consume.test_consumer import fill, take
 from tests.client.link import Link, linked_broker
 
@@ -46,14 +46,6 @@ def zero(change: Callable[[PartitionData], object]) -> Callable[[FetchResponse, 
                     change(partition)
 
     return changed
-
-
-@asynccontextmanager
-async def broker_with(records: int, partitions: int = 1) -> AsyncIterator[Broker]:
-    """A broker with the topic t."""
-    async with Broker(topics={"t": partitions}) as broker:
-        broker.topic("t").produce(*map(str, range(records)))
-        yield broker
 
 
 async def raised_by(consumer: Consumer) -> KafkaError:

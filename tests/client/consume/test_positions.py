@@ -9,27 +9,26 @@ from typing import Any
 
 import pytest
 
-from kohort import Consumer, ErrorCode, Producer, TopicPartition
+from kohort import Consumer, Producer, TopicPartition
 from kohort.client.consume.partition import PartitionState
 from kohort.client.consume.position_lookups import PositionLookups
 from kohort.client.membership.committed import commit_outside
 from kohort.model import UUID
+from kohort.testing import Broker
 from kohort.wire.messages.metadata import MetadataResponse
-from kohort.wire.messages.offset_fetch import OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-from tests.client.conftest import eventually
+from tests.client.conftest import broker_with, eventually
 from tests.client.consume.test_consumer import fill, take
 from tests.client.link import Link, linked_broker
 from tests.interop.kafka import free_ports
-from tests.interop.kohort import kohort_to_kill
 
 FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, EPOCH_END = 1, 2, 3, 9, 23
 ZERO, ONE, MISSING = (TopicPartition("t", number) for number in (0, 1, 5))
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "retry_backoff_ms": 20, "retry_backoff_max_ms": 50}
 
 
-def consumer_at(link: Link, **options: Any) -> Consumer:
-    return Consumer(bootstrap_servers=f"127.0.0.1:{link.port}", **{**QUICK, "fetch_max_wait_ms": 20, **options})
+def consumer_at(broker: Broker | Link, **options: Any) -> Consumer:
+    return Consumer(bootstrap_servers=f"127.0.0.1:{broker.port}", **{**QUICK, "fetch_max_wait_ms": 20, **options})
 
 
 def new_leader_of_zero(answer: MetadataResponse, client: str | None) -> None:
@@ -41,23 +40,20 @@ def new_leader_of_zero(answer: MetadataResponse, client: str | None) -> None:
 
 async def test_a_partition_that_does_not_exist_does_not_stop_others_after_a_restart(tmp_path: Path) -> None:
     [port] = free_ports(1)
-    options = ("--listen", f"127.0.0.1:{port}", "--data", str(tmp_path), "--set", "num.partitions=2")
     async with Consumer(bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         consumer.assign([ZERO, MISSING])
-        with kohort_to_kill(*options) as broker:
-            await fill(broker.bootstrap, "t", 1)
+        async with Broker(data=tmp_path, port=port, topics={"t": 2}) as broker:
+            broker.topic("t").produce("0")
             assert len(await take(consumer, 1)) == 1
         # The new life of the broker leads in a later epoch, so that the position has to be checked.
-        with kohort_to_kill(*options) as broker:
-            await fill(broker.bootstrap, "t", 1)
+        async with Broker(data=tmp_path, port=port) as broker:
+            broker.topic("t").produce("0")
             assert [record.offset for record in await take(consumer, 1)] == [1]
 
 
 async def test_a_check_is_not_held_against_what_was_fetched_since_it_was_asked() -> None:
     # Records 4 and 5 are of epoch 1. That epoch 0 ends at 4 does not mean that they are lost.
-    async with linked_broker() as (broker, link), consumer_at(link) as consumer:
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 4)
+    async with broker_with(4) as broker, consumer_at(broker) as consumer:
         metadata = await consumer.cluster.refresh(["t"])
         state = PartitionState(ZERO)
         state.move(4, 0)
@@ -85,33 +81,23 @@ async def test_a_check_that_fails_does_not_hold_up_a_partition_without_a_positio
 
 
 async def test_one_partition_in_an_open_transaction_does_not_hold_up_the_others() -> None:
-    def unstable(answer: OffsetFetchResponse, client: str | None) -> None:
-        for partition in answer.groups[0].topics[0].partitions:
-            if partition.partition_index == 0:
-                partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 2)
-        await fill(f"127.0.0.1:{link.port}", "t", 4, 2)
-        link.change[OFFSET_FETCH] = unstable
-        async with consumer_at(link, group_id="g", enable_auto_commit=False) as consumer:
+    async with broker_with(4, partitions=2) as broker:
+        unstable = broker.fault(keys="OffsetFetch", partitions=0, error="UNSTABLE_OFFSET_COMMIT", count=-1)
+        async with consumer_at(broker, group_id="g", enable_auto_commit=False) as consumer:
             consumer.assign([ZERO, ONE])
             assert [record.partition for record in await take(consumer, 2)] == [1, 1]
-            del link.change[OFFSET_FETCH]
+            unstable.remove()
             assert [record.partition for record in await take(consumer, 2)] == [0, 0]
 
 
 async def test_a_position_that_is_not_found_is_logged_once_and_then_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "kohort.client")
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        link.change[LIST_OFFSETS] = lambda answer, _: setattr(
-            answer.topics[0].partitions[0], "error_code", ErrorCode.KAFKA_STORAGE_ERROR
-        )
-        async with consumer_at(link) as consumer:
+    async with broker_with(0) as broker:
+        broken = broker.fault(keys="ListOffsets", error="KAFKA_STORAGE_ERROR", count=-1)
+        async with consumer_at(broker) as consumer:
             consumer.assign([ZERO])
-            await eventually(lambda: link.asked[LIST_OFFSETS] > 5)
-            link.change.clear()
+            await broken.wait_async(hits=6)
+            broken.remove()
             assert await asyncio.wait_for(consumer.position(ZERO), 5) == 0
     began, ended = [record.getMessage() for record in caplog.records]
     assert began.startswith("no position yet: t-0: the broker could not write or read its log on disk; ")
@@ -153,20 +139,18 @@ async def test_a_granted_partition_waits_while_another_topic_has_its_name(caplog
     assert [text.split(":")[0] for text in said if "UNKNOWN_TOPIC_ID" in text] == ["no position yet", "not fetched"]
 
 
-@pytest.mark.parametrize("key", [LIST_OFFSETS, OFFSET_FETCH])
-async def test_a_seek_during_a_look_up_is_not_overwritten(key: int) -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 10)
-        link.held[key] = asyncio.Event()
-        group: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False} if key == OFFSET_FETCH else {}
-        async with consumer_at(link, **group) as consumer:
+@pytest.mark.parametrize("key", ["ListOffsets", "OffsetFetch"])
+async def test_a_seek_during_a_look_up_is_not_overwritten(key: str) -> None:
+    async with broker_with(10) as broker:
+        group: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False} if key == "OffsetFetch" else {}
+        async with consumer_at(broker, **group) as consumer:
             if group:
                 await commit_outside(consumer.cluster, "g", {ZERO: 7})
+            held = broker.fault(keys=key, hold=True)
             consumer.assign([ZERO])
-            await eventually(lambda: link.asked[key] == 1)
+            await held.wait_async()
             consumer.seek(ZERO, 3)
-            link.held[key].set()
+            held.release()
             assert (await take(consumer, 1))[0].offset == 3
             await consumer.partitions_for("t")  # answered on the look-up's connection, behind it
             assert await consumer.position(ZERO) == 10
@@ -175,18 +159,15 @@ async def test_a_seek_during_a_look_up_is_not_overwritten(key: int) -> None:
 @pytest.mark.parametrize("gives_up", [False, True])
 async def test_a_seek_right_after_a_reset_of_several_partitions_leaves_the_others_to_be_read(gives_up: bool) -> None:
     # The look-up of both is a task that has not begun when the reset of one of them is withdrawn.
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 2)
-        await fill(f"127.0.0.1:{link.port}", "t", 4, 2)
-        async with consumer_at(link) as consumer:
-            consumer.assign([ZERO, ONE])
-            assert len(await take(consumer, 4)) == 4
-            consumer.seek_to_beginning()
-            if gives_up:
-                consumer.assign([ONE])
-            else:
-                consumer.seek(ZERO, 2)
-            assert [(record.partition, record.offset) for record in await take(consumer, 2)] == [(1, 0), (1, 1)]
+    async with broker_with(4, partitions=2) as broker, consumer_at(broker) as consumer:
+        consumer.assign([ZERO, ONE])
+        assert len(await take(consumer, 4)) == 4
+        consumer.seek_to_beginning()
+        if gives_up:
+            consumer.assign([ONE])
+        else:
+            consumer.seek(ZERO, 2)
+        assert [(record.partition, record.offset) for record in await take(consumer, 2)] == [(1, 0), (1, 1)]
 
 
 async def test_a_seek_during_the_check_of_a_new_leader_is_not_overwritten() -> None:
