@@ -21,13 +21,10 @@ from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.member import CallbackKind, Event, OffsetAndMetadata
 from kohort.model import Millis
-from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.testing import Broker
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tests.client.conftest import eventually
-from tests.client.consume.test_consumer import fill
-from tests.client.link import Link, linked_broker
+from tests.client.conftest import broker_with, eventually
 
-FETCH, METADATA, OFFSET_COMMIT, JOIN_GROUP, LEAVE_GROUP = 1, 3, 8, 11, 13
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -189,14 +186,11 @@ async def test_a_callback_without_topics_is_refused(name: str) -> None:
 
 # At a broker
 
-QUICK = {"group_initial_rebalance_delay_ms": "0"}
 GIVEN: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 50}
 
 
-@asynccontextmanager
-async def subscribed(link: Link, *topics: str, **options: Any) -> AsyncIterator[Consumer]:
-    async with Consumer(*topics, bootstrap_servers=f"127.0.0.1:{link.port}", **{**GIVEN, **options}) as consumer:
-        yield consumer
+def subscribed(broker: Broker, *topics: str, **options: Any) -> Consumer:
+    return Consumer(*topics, bootstrap_servers=broker.bootstrap_servers, **{**GIVEN, **options})
 
 
 async def polled(consumer: Consumer, until: Callable[[], bool]) -> None:
@@ -206,67 +200,62 @@ async def polled(consumer: Consumer, until: Callable[[], bool]) -> None:
 
 
 async def test_committed_offsets_are_positions_and_are_fetched_from_while_on_assigned_runs() -> None:
-    async with linked_broker(**QUICK) as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 5)
-        async with subscribed(link, "t") as consumer:
+    async with broker_with(5) as broker:
+        async with subscribed(broker, "t") as consumer:
             await polled(consumer, lambda: consumer.positions() == {ZERO: 5})
             await consumer.commit({ZERO: 3})
             consumer.seek(ZERO, 3)
-        fetches = link.asked[FETCH]
+        fetch = broker.fault(keys="Fetch", observe=True)
         positions: list[dict[TopicPartition, int]] = []
 
         async def assigned(partitions: Partitions) -> None:
             positions.append(again.positions())
-            await eventually(lambda: link.asked[FETCH] > fetches)
+            await fetch.wait_async()
 
-        async with subscribed(link, "t", on_assigned=assigned) as again:
+        async with subscribed(broker, "t", on_assigned=assigned) as again:
             await polled(again, lambda: bool(positions))
         assert positions == [{ZERO: 3}]
 
 
 async def test_a_callback_commits_while_the_consumer_closes() -> None:
-    async with linked_broker(**QUICK) as (broker, link):
-        broker.topics.create("t", 1)
+    async with broker_with(7) as broker:
 
         async def revoked(partitions: Partitions) -> None:
             await consumer.commit({ZERO: 7})
 
         given: dict[str, Any] = {"enable_auto_commit": False, "on_revoked": revoked}
-        async with subscribed(link, "t", **given) as consumer:
-            await polled(consumer, lambda: bool(consumer.assignment))
-        async with subscribed(link) as other:
-            assert await other.committed([ZERO]) == {ZERO: OffsetAndMetadata(7)}
+        async with subscribed(broker, "t", **given) as consumer:
+            await polled(consumer, lambda: consumer.positions() == {ZERO: 7})
+        assert broker.group("g").committed == {ZERO: 7}
 
 
 async def test_closing_waits_for_an_automatic_commit_no_longer_than_its_timeout() -> None:
-    async with linked_broker(**QUICK) as (broker, link):
-        broker.topics.create("t", 1)
-        await fill(f"127.0.0.1:{link.port}", "t", 5)
-        async with subscribed(link, "t") as consumer:
+    async with broker_with(5) as broker:
+        async with subscribed(broker, "t") as consumer:
             await polled(consumer, lambda: consumer.positions() == {ZERO: 5})
-            link.held[OFFSET_COMMIT] = asyncio.Event()
+            broker.fault(keys="OffsetCommit", hold=True)
             async with asyncio.timeout(10):
                 await consumer.close(timeout=0.1)
 
 
 async def test_a_consumer_that_unsubscribed_has_left_and_may_subscribe_again() -> None:
-    async with linked_broker(**QUICK) as (broker, link):
-        broker.topics.create("t", 1)
+    async with broker_with(0) as broker:
         told: list[Partitions] = []
-        async with subscribed(link) as consumer:
+        goodbye = broker.fault(keys="LeaveGroup", observe=True, count=-1)
+        async with subscribed(broker) as consumer:
             consumer.subscribe(re.compile("t.*"))
             await polled(consumer, lambda: bool(consumer.assignment))
             before = consumer._group.driver
             await consumer.unsubscribe()
-            assert link.asked[LEAVE_GROUP] == 1
+            assert goodbye.hits == 1
             assert before is not None
             with pytest.raises(ClosedError):
                 await before.commit({}, 0)
-            requests: list[MetadataRequest] = []
-            link.watch[METADATA] = requests.append
+            requests: list[object] = []
+            broker.observe(lambda event: requests.append(getattr(event, "request", None)))
             await consumer.cluster.refresh(["t"])
-            assert all(request.topics is not None for request in requests)  # no pattern is subscribed
+            asked = [request for request in requests if isinstance(request, MetadataRequest)]
+            assert asked and all(request.topics is not None for request in asked)  # no pattern is subscribed
             assert (consumer.subscription, consumer.assignment) == (frozenset(), frozenset())
             consumer.subscribe(["t"], on_assigned=told.append)
             await eventually(lambda: consumer._group.rebalances.waiting)
@@ -275,26 +264,21 @@ async def test_a_consumer_that_unsubscribed_has_left_and_may_subscribe_again() -
 
 
 async def test_an_error_that_ends_the_membership_ends_the_poll_that_waits() -> None:
-    def refuse(answer: JoinGroupResponse, client: str | None) -> None:
-        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-
-    async with linked_broker(**QUICK) as (broker, link):
-        broker.topics.create("t", 1)
-        link.change[JOIN_GROUP] = refuse
-        async with subscribed(link, "t") as consumer, asyncio.timeout(20):
+    async with broker_with(0) as broker:
+        broker.fault(keys="JoinGroup", error="GROUP_AUTHORIZATION_FAILED", count=-1)
+        async with subscribed(broker, "t") as consumer, asyncio.timeout(20):
             with pytest.raises(KafkaError) as raised:
                 await consumer.poll(timeout=60)
             assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 async def test_members_with_a_pattern_look_for_new_topics_before_a_rebalance() -> None:
-    async with linked_broker(**QUICK) as (broker, link):
-        broker.topics.create("t", 1)
-        async with subscribed(link) as one:
+    async with broker_with(0) as broker:
+        async with subscribed(broker) as one:
             one.subscribe(re.compile("t.*"))
             await polled(one, lambda: bool(one.assignment))
-            broker.topics.create("t2", 1)
-            async with subscribed(link, "t") as other:
+            broker.create_topic("t2")
+            async with subscribed(broker, "t") as other:
                 found = asyncio.Event()
                 polling = asyncio.ensure_future(polled(other, found.is_set))
                 await polled(one, lambda: one.subscription == {"t", "t2"})
