@@ -25,8 +25,6 @@ class Link:
     broker_port: int = 0
     cut_at: dict[int, list[bool]] = field(default_factory=dict)
     """By api key, for each of its next requests: cut instead of it (False), or after the broker got it (True)."""
-    delay_s: float = 0.0
-    """How long answers take that come from now on."""
     change: dict[int, Callable[[Any, str | None], object]] = field(default_factory=dict)
     """By api key: what to do to each answer before the client of that id gets it."""
     watch: dict[int, Callable[[Any], object]] = field(default_factory=dict)
@@ -35,7 +33,6 @@ class Link:
     """By api key: the answers wait until this is set."""
     asked: Counter[int] = field(default_factory=Counter)
     """Requests that were seen, by api key."""
-    cuts: int = 0
     problem: Exception | None = None
     """What a function of the test raised."""
 
@@ -47,7 +44,6 @@ class Link:
         try:
             while await self._pass_request(reader, back, unanswered):
                 pass
-            self.cuts += 1
             writer.transport.abort()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -80,11 +76,8 @@ class Link:
     async def _pass_answers(
         self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, unanswered: deque[RequestHeader]
     ) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             frame = await _frame(there)
-            due_at = loop.time() + self.delay_s
-            await asyncio.sleep(due_at - loop.time())
             asked = unanswered.popleft()
             if (held := self.held.get(asked.api_key)) is not None:
                 await held.wait()
