@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kohort import NewTopic
-from kohort.blocking import Admin
 from kohort.compat.confluent import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -21,29 +18,24 @@ from kohort.compat.confluent import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
-from tests.interop.broker import Broker
+from kohort.testing import Topic, Workspace
 
 
 @pytest.fixture
-def topic(kohort_broker: Broker) -> str:
+def topic(kohort: Workspace) -> Topic:
     """A topic of two partitions with ten messages each."""
-    name = uuid.uuid4().hex
-    with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 2)])
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
-        for number in range(20):
-            producer.produce(name, str(number), partition=number % 2)
-    return name
+    topic = kohort.topic(partitions=2)
+    topic.produce(*map(str, range(20)))
+    return topic
 
 
 @pytest.fixture
-def options(kohort_broker: Broker) -> dict[str, Any]:
+def options(kohort: Workspace) -> dict[str, Any]:
     return {
-        "bootstrap.servers": kohort_broker.bootstrap,
-        "group.id": uuid.uuid4().hex,
+        "bootstrap.servers": kohort.bootstrap_servers,
+        "group.id": kohort.group(),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
     }
@@ -83,7 +75,9 @@ def test_offsets_set_in_on_assign_are_where_reading_starts(options: dict[str, An
         assert next(messages(consumer, 1)).offset() == 0
 
 
-def test_stored_offsets_are_committed_when_partitions_are_revoked(options: dict[str, Any], topic: str) -> None:
+def test_stored_offsets_are_committed_when_partitions_are_revoked(
+    options: dict[str, Any], topic: str, kohort: Workspace
+) -> None:
     given: list[TopicPartition] = []
     storing = {**options, "enable.auto.commit": True, "enable.auto.offset.store": False}
     with Consumer(storing) as consumer:
@@ -93,26 +87,25 @@ def test_stored_offsets_are_committed_when_partitions_are_revoked(options: dict[
                 consumer.store_offsets(message=message)
         stored = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
     assert [each.partition for each in given] == [0, 1]
-    with Consumer(options) as consumer:
-        committed = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
-    assert sum(max(0, each.offset) for each in committed) == 5
+    assert sum(kohort.group().committed.values()) == 5
     assert sum(max(0, each.offset) for each in stored) <= 5
 
 
-def test_stored_offsets_are_committed_while_no_message_arrives(options: dict[str, Any], topic: str) -> None:
+def test_stored_offsets_are_committed_while_no_message_arrives(
+    options: dict[str, Any], topic: str, kohort: Workspace
+) -> None:
     storing = {
         **options,
         "enable.auto.commit": True,
         "enable.auto.offset.store": False,
         "auto.commit.interval.ms": 100,
     }
-    with Consumer(storing) as consumer, Consumer(options) as other:
+    with Consumer(storing) as consumer:
         consumer.subscribe([topic])
         for message in messages(consumer, 20):
             consumer.store_offsets(message)
         consumer.poll(2)  # nothing more arrives
-        committed = other.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
-        assert [each.offset for each in committed] == [10, 10]
+        assert list(kohort.group().committed.values()) == [10, 10]
 
 
 def test_storing_offsets_needs_the_option_and_an_assignment(options: dict[str, Any], topic: str) -> None:
@@ -152,7 +145,7 @@ def test_an_asynchronous_commit_is_reported_by_poll(options: dict[str, Any], top
     assert (reported[0][0], reported[0][1][0].offset) == (None, 1)
 
 
-def test_each_end_of_a_partition_is_reported_once(options: dict[str, Any], topic: str, kohort_broker: Broker) -> None:
+def test_each_end_of_a_partition_is_reported_once(options: dict[str, Any], topic: Topic) -> None:
     with Consumer({**options, "enable.partition.eof": True}) as consumer:
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
         ends: list[tuple[int | None, int | None]] = []
@@ -167,8 +160,7 @@ def test_each_end_of_a_partition_is_reported_once(options: dict[str, Any], topic
                 ends.append((message.partition(), message.offset()))
         assert sorted(ends) == [(0, 10), (1, 10)]
         assert consumer.poll(0.3) is None
-        with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
-            producer.produce(topic, b"more", partition=0)
+        topic.produce("more", partition=0)
         assert next(messages(consumer, 1)).value() == b"more"
         again = consumer.poll(10)
         assert again is not None and (again.partition(), again.offset()) == (0, 11)
@@ -195,19 +187,16 @@ def test_a_position_that_the_partition_does_not_have_is_an_error_message_with_it
 
 
 def test_a_subscribed_topic_that_does_not_exist_is_an_error_until_it_does(
-    options: dict[str, Any], kohort_broker: Broker
+    options: dict[str, Any], kohort: Workspace
 ) -> None:
-    topic = uuid.uuid4().hex
+    topic = f"{kohort.prefix}topic"
     with Consumer({**options, "topic.metadata.refresh.interval.ms": 100}) as consumer:
         consumer.subscribe([topic])
         while (message := consumer.poll(0.1)) is None:
             pass
         assert message.error() == KafkaError.UNKNOWN_TOPIC_OR_PART and message.topic() == topic
         assert consumer.poll(0.3) is None
-        with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
-            admin.create_topics([NewTopic(topic, 1)])
-        with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
-            producer.produce(topic, b"first")
+        kohort.topic().produce("first")
         assert next(messages(consumer, 1)).value() == b"first"
 
 
@@ -226,7 +215,7 @@ def test_a_consumer_with_nothing_to_read_waits(options: dict[str, Any]) -> None:
 
 
 def test_a_member_that_is_slow_with_each_message_stays_in_its_group(
-    options: dict[str, Any], topic: str, kohort_broker: Broker
+    options: dict[str, Any], topic: str, kohort: Workspace
 ) -> None:
     lost: list[TopicPartition] = []
     slow = {**options, "max.poll.interval.ms": 1500, "session.timeout.ms": 6000}
@@ -237,9 +226,7 @@ def test_a_member_that_is_slow_with_each_message_stays_in_its_group(
         for message in messages(consumer, 10):
             offsets.append((message.partition(), message.offset()))
             time.sleep(0.3)
-        with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
-            [group] = admin.describe_groups([slow["group.id"]]).values()
-        assert [member.member_id for member in group.members] == [consumer.memberid()]
+        assert [member.member_id for member in kohort.group().members] == [consumer.memberid()]
         assert not lost and len(offsets) == len(set(offsets))
         for partition in (0, 1):
             of_partition = [offset for number, offset in offsets if number == partition]

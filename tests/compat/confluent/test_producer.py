@@ -6,34 +6,28 @@ import json
 import logging
 import threading
 import time
-import uuid
 from typing import Any
 
 import pytest
 
-from kohort import NewTopic
-from kohort.blocking import Admin
 from kohort.compat.confluent import KafkaError, KafkaException, Message, Producer
-from tests.interop.broker import Broker
+from kohort.testing import Workspace
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 300}
 
 
 @pytest.fixture
-def topic(kohort_broker: Broker) -> str:
-    name = uuid.uuid4().hex
-    with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 3)])
-    return name
+def topic(kohort: Workspace) -> str:
+    return kohort.topic(partitions=3)
 
 
-def test_callbacks_run_in_the_thread_that_polls(kohort_broker: Broker, topic: str) -> None:
+def test_callbacks_run_in_the_thread_that_polls(kohort: Workspace, topic: str) -> None:
     seen: list[tuple[str, KafkaError | None, bytes]] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         seen.append((threading.current_thread().name, error, message.value()))
 
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap, "on_delivery": delivered}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers, "on_delivery": delivered}) as producer:
         for number in range(30):
             producer.produce(topic, str(number), partition=number % 3)
         assert len(producer) == 30 and producer
@@ -46,9 +40,9 @@ def test_callbacks_run_in_the_thread_that_polls(kohort_broker: Broker, topic: st
             assert values == sorted(values)
 
 
-def test_a_callback_may_produce_and_flush_waits_for_that_too(kohort_broker: Broker, topic: str) -> None:
+def test_a_callback_may_produce_and_flush_waits_for_that_too(kohort: Workspace, topic: str) -> None:
     left = [3]
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
 
         def again(error: KafkaError | None, message: Message) -> None:
             if left[0]:
@@ -60,7 +54,7 @@ def test_a_callback_may_produce_and_flush_waits_for_that_too(kohort_broker: Brok
     assert left == [0]
 
 
-def test_a_callback_that_raises_leaves_the_others_for_the_next_call(kohort_broker: Broker, topic: str) -> None:
+def test_a_callback_that_raises_leaves_the_others_for_the_next_call(kohort: Workspace, topic: str) -> None:
     told: list[int | None] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -68,7 +62,7 @@ def test_a_callback_that_raises_leaves_the_others_for_the_next_call(kohort_broke
         if message.offset() == 2:
             raise ZeroDivisionError("of the application")
 
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
         for _ in range(6):
             producer.produce(topic, b"v", partition=0, callback=delivered)
         with pytest.raises(ZeroDivisionError):
@@ -77,14 +71,14 @@ def test_a_callback_that_raises_leaves_the_others_for_the_next_call(kohort_broke
     assert told == list(range(6))
 
 
-def test_threads_may_share_a_producer(kohort_broker: Broker, topic: str) -> None:
+def test_threads_may_share_a_producer(kohort: Workspace, topic: str) -> None:
     lock, offsets = threading.Lock(), []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         with lock:
             offsets.append((message.partition(), message.offset()))
 
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
 
         def send() -> None:
             for number in range(200):
@@ -100,8 +94,8 @@ def test_threads_may_share_a_producer(kohort_broker: Broker, topic: str) -> None
     assert len(offsets) == len(set(offsets)) == 800
 
 
-def test_a_full_queue_is_a_buffer_error_until_the_callbacks_are_called(kohort_broker: Broker, topic: str) -> None:
-    options = {"bootstrap.servers": kohort_broker.bootstrap, "queue.buffering.max.messages": 2}
+def test_a_full_queue_is_a_buffer_error_until_the_callbacks_are_called(kohort: Workspace, topic: str) -> None:
+    options = {"bootstrap.servers": kohort.bootstrap_servers, "queue.buffering.max.messages": 2}
     with Producer(options) as producer:
         for _ in range(2):
             producer.produce(topic, b"v", callback=lambda error, message: None)
@@ -112,8 +106,8 @@ def test_a_full_queue_is_a_buffer_error_until_the_callbacks_are_called(kohort_br
         producer.produce(topic, b"v")
 
 
-def test_messages_without_a_callback_leave_the_queue_without_a_poll(kohort_broker: Broker, topic: str) -> None:
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap, "queue.buffering.max.messages": 50}) as producer:
+def test_messages_without_a_callback_leave_the_queue_without_a_poll(kohort: Workspace, topic: str) -> None:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers, "queue.buffering.max.messages": 50}) as producer:
         sent = 0
         while sent < 200:
             try:
@@ -147,9 +141,9 @@ def test_error_cb_learns_that_no_broker_responds() -> None:
     assert problems and problems[0].code() == KafkaError._ALL_BROKERS_DOWN
 
 
-def test_only_failures_are_reported_if_asked(kohort_broker: Broker, topic: str) -> None:
+def test_only_failures_are_reported_if_asked(kohort: Workspace, topic: str) -> None:
     told: list[Message] = []
-    options = {"bootstrap.servers": kohort_broker.bootstrap, "delivery.report.only.error": True}
+    options = {"bootstrap.servers": kohort.bootstrap_servers, "delivery.report.only.error": True}
     with Producer(options) as producer:
         producer.produce(topic, b"v", callback=lambda error, message: told.append(message))
         assert producer.flush() == 0
@@ -162,8 +156,8 @@ def test_a_value_that_is_not_text_or_bytes_is_a_type_error(value: Any) -> None:
         producer.produce("t", value)
 
 
-def test_a_record_that_cannot_be_written_raises_at_once(kohort_broker: Broker, topic: str) -> None:
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+def test_a_record_that_cannot_be_written_raises_at_once(kohort: Workspace, topic: str) -> None:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
         with pytest.raises(KafkaException) as refused:
             producer.produce(topic, b"x" * 2_000_000)
         assert refused.value.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
@@ -178,14 +172,14 @@ def test_a_record_that_cannot_be_written_raises_at_once(kohort_broker: Broker, t
             producer.produce(topic, b"v", headers={"name": 5})  # type: ignore[dict-item]
 
 
-def test_a_batch_of_messages(kohort_broker: Broker, topic: str) -> None:
+def test_a_batch_of_messages(kohort: Workspace, topic: str) -> None:
     told: list[tuple[bytes, int | None]] = []
     messages: list[dict[str, Any]] = [
         {"value": "a", "key": "k", "partition": 2},
         {"value": "b", "timestamp": 5},
         {"value": "x" * 2_000_000},
     ]
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
         queued = producer.produce_batch(
             topic, messages, partition=1, on_delivery=lambda e, m: told.append((m.value(), m.partition()))
         )
@@ -194,10 +188,10 @@ def test_a_batch_of_messages(kohort_broker: Broker, topic: str) -> None:
     assert sorted(told) == [(b"a", 2), (b"b", 1)]
 
 
-def test_statistics_are_json(kohort_broker: Broker) -> None:
+def test_statistics_are_json(kohort: Workspace) -> None:
     documents: list[str] = []
     options = {
-        "bootstrap.servers": kohort_broker.bootstrap,
+        "bootstrap.servers": kohort.bootstrap_servers,
         "statistics.interval.ms": 20,
         "stats_cb": documents.append,
     }
@@ -207,8 +201,8 @@ def test_statistics_are_json(kohort_broker: Broker) -> None:
     assert json.loads(documents[0])["type"] == "producer"
 
 
-def test_what_is_left_out_says_so(kohort_broker: Broker) -> None:
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+def test_what_is_left_out_says_so(kohort: Workspace) -> None:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
         for call in (
             producer.init_transactions,
             producer.begin_transaction,
@@ -227,17 +221,15 @@ def test_what_is_left_out_says_so(kohort_broker: Broker) -> None:
     assert producer.close()
 
 
-def test_each_callback_gets_its_own_message(kohort_broker: Broker) -> None:
-    topic = uuid.uuid4().hex
-    with Admin(bootstrap_servers=kohort_broker.bootstrap) as admin:
-        admin.create_topics([NewTopic(topic, 2)])
+def test_each_callback_gets_its_own_message(kohort: Workspace) -> None:
+    topic = kohort.topic(partitions=2)
     told: dict[bytes, Message] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         assert error is None
         told[message.value()] = message
 
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
         for number in range(300):
             producer.produce(topic, b"%d" % number, b"key", partition=number % 2, on_delivery=delivered, timestamp=7)
             producer.produce(topic, b"silent", partition=number % 2)
