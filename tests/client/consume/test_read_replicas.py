@@ -19,8 +19,7 @@ from kohort.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from tests.client.conftest import eventually
-from tests.client.link import linked_broker
+from tests.client.conftest import broker_with
 
 METADATA = 3
 LEADER, FOLLOWER = 1, 7
@@ -143,12 +142,11 @@ async def test_a_partition_that_is_given_up_is_read_from_its_leader_when_it_is_b
 
 
 async def test_a_failed_follower_makes_the_client_refresh_metadata() -> None:
-    async with linked_broker() as (broker, link):
-        broker.topics.create("t", 1)
-        async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-            await cluster.refresh(["t"])
-            here, asked = Reading(cluster), link.asked[METADATA]
-            here.replicas.prefer(here.state, FOLLOWER)
-            assert link.asked[METADATA] == asked
-            here.replicas.give_up(here.state, "failed")
-            await eventually(lambda: link.asked[METADATA] > asked)
+    async with broker_with(0) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
+        await cluster.refresh(["t"])
+        asked = broker.fault(keys="Metadata", observe=True)
+        here = Reading(cluster)
+        here.replicas.prefer(here.state, FOLLOWER)
+        assert asked.hits == 0
+        here.replicas.give_up(here.state, "failed")
+        await asked.wait_async()

@@ -16,6 +16,7 @@ from kohort import (
     NewTopic,
     OffsetAndMetadata,
     TopicPartition,
+    testing,
 )
 from kohort.client.keywords import MembershipKeywords
 from kohort.client.membership.committed import commit_outside, committed_offsets
@@ -31,11 +32,12 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from tests.client.conftest import broker_with
 from tests.client.consume.test_consumer import fill
 from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 
-OFFSET_COMMIT, OFFSET_FETCH, HEARTBEAT = 8, 9, 68
+OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 BY_HAND: dict[str, Any] = {"allow_auto_create_topics": False}
 """Else whoever asks for the topic between its deletion and its creation makes it."""
 
@@ -154,27 +156,29 @@ async def test_a_topic_without_an_id_does_not_make_the_others_go_by_name() -> No
     assert sorted({str(partition) for partition in committed}) == sorted([str(by_id), str(by_name)])
 
 
+def hold_heartbeats(broker: testing.Broker) -> testing.FaultHandle:
+    """Let the coordinator's next answers take long."""
+    return broker.fault(keys="ConsumerGroupHeartbeat", hold=True, when="after", count=-1)
+
+
 async def test_a_member_does_not_read_the_next_topic_of_a_name_before_it_is_assigned() -> None:
     # It cannot commit these records, and the member that is assigned the new topic reads them again.
     here = TopicPartition("t", 0)
-    async with linked_broker() as (broker, link):
-        bootstrap = f"127.0.0.1:{link.port}"
-        before = broker.topics.create("t", 1)
-        await fill(bootstrap, "t", 2)
+    async with broker_with(2) as broker:
         options: dict[str, Any] = {"group_protocol": "consumer", "auto_offset_reset": "earliest", **BY_HAND}
-        async with Consumer("t", bootstrap_servers=bootstrap, group_id="g", retry_backoff_ms=10, **options) as consumer:
+        options |= {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g", "retry_backoff_ms": 10}
+        async with Consumer("t", **options) as consumer:
             assert await read(consumer, 2) == [b"0", b"1"]
-            link.held[HEARTBEAT] = asyncio.Event()  # the coordinator's next answers take long
-            broker.topics.delete(before)
-            after = broker.topics.create("t", 1)
-            await fill(bootstrap, "t", 3)
-            while consumer.cluster.metadata.topic_id("t") != after.topic_id:
+            slow = hold_heartbeats(broker)
+            after = broker.recreate_topic("t")
+            broker.topic("t").produce("0", "1", "2")
+            while consumer.cluster.metadata.topic_id("t") != after:
                 await consumer.cluster.refresh()
             assert await consumer.poll(timeout=0.5) == []
             assert consumer.assignment == frozenset({here})
             assert await consumer.position(here) == 2
             assert await consumer.committed([here]) == {here: None}
-            link.held.pop(HEARTBEAT).set()
+            slow.remove()
             assert await read(consumer, 3) == [b"0", b"1", b"2"]
             assert await consumer.poll(timeout=0.1) == []
             await consumer.commit()
@@ -183,36 +187,33 @@ async def test_a_member_does_not_read_the_next_topic_of_a_name_before_it_is_assi
 
 async def test_a_membership_tells_which_topic_of_a_name_it_was_assigned(protocol: dict[str, Any]) -> None:
     here = TopicPartition("t", 0)
-    async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-        before = broker.topics.create("t", 1)
+    async with broker_with(0) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
+        before = broker.topic("t").topic_id
         membership = await Membership.join(cluster, "g", "t", cast("MembershipKeywords", protocol))
         is_granted = "group_protocol" in protocol
-        assert membership.topic_id("t") == (before.topic_id if is_granted else None)
+        assert membership.topic_id("t") == (before if is_granted else None)
         assert membership.topic_id("u") is None
         await membership.commit({here: 5})
-        link.held[HEARTBEAT] = asyncio.Event()
-        broker.topics.delete(before)
-        after = broker.topics.create("t", 1)
-        while cluster.metadata.topic_id("t") != after.topic_id:
+        slow = hold_heartbeats(broker)
+        after = broker.recreate_topic("t")
+        while cluster.metadata.topic_id("t") != after:
             await cluster.refresh(["t"])
         if is_granted:
-            assert membership.topic_id("t") == before.topic_id
+            assert membership.topic_id("t") == before
             with pytest.raises(CommitFailedError):  # and not committed for the new topic
                 await membership.commit({here: 5}, timeout=5)
         assert await membership.committed([here]) == {here: None}
-        link.held.pop(HEARTBEAT).set()
+        slow.remove()
         await membership.leave()
 
 
 async def test_offsets_are_asked_for_by_the_id_of_the_topic_that_has_the_name_now() -> None:
     # The client looks this name up only now, so its metadata still has the ID of the topic before.
     here = TopicPartition("t", 0)
-    async with linked_broker() as (broker, link), Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-        before = broker.topics.create("t", 1)
+    async with broker_with(0) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
         await cluster.refresh(["t"])
-        broker.topics.delete(before)
-        broker.topics.create("t", 1)
-        async with Cluster.of(f"127.0.0.1:{link.port}") as other:
+        broker.recreate_topic("t")
+        async with Cluster.of(broker.bootstrap_servers) as other:
             await other.refresh(["t"])
             await commit_outside(other, "g", {here: 5})
         assert await committed_offsets(cluster, "g", [here]) == {here: OffsetAndMetadata(5)}

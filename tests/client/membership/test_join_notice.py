@@ -9,8 +9,8 @@ import pytest
 
 from kohort import Cluster, Membership
 from kohort.client import MembershipKeywords
-from tests.client.conftest import eventually
-from tests.client.link import linked_broker
+from kohort.testing import Broker
+from tests.client.conftest import broker_with, eventually
 
 MESSAGE = "group.initial.rebalance.delay.ms=0"
 
@@ -21,15 +21,14 @@ def notices(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 async def test_the_first_join_of_a_group_logs_why_it_waits(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kohort.client.membership")
-    async with linked_broker(group_initial_rebalance_delay_ms="60000") as (broker, link):
-        broker.topics.create("t", 1)
-        async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-            joining = asyncio.create_task(Membership.join(cluster, "g", ["t"]))
-            try:
-                await eventually(lambda: bool(notices(caplog)))
-            finally:
-                joining.cancel()
-                await asyncio.gather(joining, return_exceptions=True)
+    settings = {"group.initial.rebalance.delay.ms": "60000"}
+    async with Broker(settings=settings) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
+        joining = asyncio.create_task(Membership.join(cluster, "g", ["t"]))
+        try:
+            await eventually(lambda: bool(notices(caplog)))
+        finally:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
     [notice] = notices(caplog)
     assert notice.startswith("group g: waiting for other members to join.")
 
@@ -38,9 +37,7 @@ async def test_the_first_join_of_a_group_logs_why_it_waits(caplog: pytest.LogCap
 async def test_a_member_that_joins_at_once_logs_nothing(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kohort.client.membership")
     options: MembershipKeywords = {"group_protocol": protocol}
-    async with linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link):
-        broker.topics.create("t", 1)
-        async with Cluster.of(f"127.0.0.1:{link.port}") as cluster:
-            member = await Membership.join(cluster, "g", ["t"], options)
-            await member.leave()
+    async with broker_with(0) as broker, Cluster.of(broker.bootstrap_servers) as cluster:
+        member = await Membership.join(cluster, "g", ["t"], options)
+        await member.leave()
     assert notices(caplog) == []

@@ -15,13 +15,10 @@ import pytest
 from kohort import Admin, KafkaError, NewTopic, Producer, TopicPartition, blocking, testing
 from kohort.client import ClosedError, DeliveryFailedError, InvalidRecordError
 from kohort.errors import ConfigError, ErrorCode, KohortError
-from kohort.wire.messages.metadata import MetadataResponse
 from tests.client.conftest import NewTopicName, eventually
-from tests.client.link import linked_broker
 from tests.interop.broker import Broker
 
 LOGGER = "kohort.client.produce.failed_deliveries"
-_METADATA = 3
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -216,17 +213,11 @@ def test_without_its_topic_all_records_fail_together(any_broker: Broker, fresh: 
 
 async def test_a_topic_that_the_broker_does_not_know_is_the_reason_though_its_next_answer_is_late(fresh: str) -> None:
     options: dict[str, Any] = {"max_block_ms": 300, "allow_auto_create_topics": False, "retry_backoff_ms": 1}
-    async with linked_broker() as (_, link):
-
-        def hold(answer: MetadataResponse, _client: str | None) -> None:
-            if answer.topics:
-                link.held[_METADATA] = asyncio.Event()
-
-        link.change[_METADATA] = hold
-        async with Producer(bootstrap_servers=f"127.0.0.1:{link.port}", **options) as producer:
+    async with testing.Broker() as broker:
+        broker.fault(keys="Metadata", topic=fresh, hold=True, nth=2, count=-1)
+        async with Producer(bootstrap_servers=broker.bootstrap_servers, **options) as producer:
             with pytest.raises(KafkaError) as raised:
                 await producer.send(fresh, b"x")
-            link.held.clear()
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
