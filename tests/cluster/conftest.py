@@ -16,11 +16,12 @@ import pytest
 from kohort.log.cluster import ClusterImage
 from kohort.log.cluster.directory import read_image
 from kohort.log.postgres.cluster_state import read_image as read_from_database
+from tests.cli.conftest import run
 from tests.cluster.postgres import PostgresServer, postgres
 from tests.interop.kohort import kohort
 from tests.interop.process import ServerProcess, until
 
-__all__ = ["postgres"]
+__all__ = ["postgres", "run"]
 
 
 @dataclass(frozen=True, slots=True)

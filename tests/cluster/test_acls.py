@@ -9,6 +9,7 @@ import subprocess
 
 from kohort import Consumer
 from kohort.client import SubscriptionPattern
+from kohort.testing import Cluster
 from tests.cluster.conftest import StartCluster
 from tests.interop.kohort import kohort
 from tests.interop.process import until
@@ -39,12 +40,11 @@ def test_an_acl_is_known_to_all_brokers_and_survives_a_crash(start_cluster: Star
         assert topics_of_acls(cluster.address(2)) == ["orders"]
 
 
-async def test_a_change_of_acls_at_any_broker_reaches_the_expressions_of_members(start_cluster: StartCluster) -> None:
+async def test_a_change_of_acls_at_any_broker_reaches_the_expressions_of_members() -> None:
     # Everybody may do everything with a resource that has no ACL; one for alice takes the topic from all others.
-    settings = {"authorizer_class_name": AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
-    with start_cluster(**settings) as cluster:
-        brokers = [cluster.address(node_id) for node_id in (1, 2, 3)]
-        ran("topic", "create", "orders", "secrets", "--partitions", "1", "--bootstrap", brokers[0])
+    settings = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
+    async with Cluster(settings=settings, topics={"orders": 1, "secrets": 1}) as cluster:
+        brokers = cluster.bootstrap_servers.split(",")
         async with Consumer(bootstrap_servers=brokers[0], group_id="g", group_protocol="consumer") as consumer:
             consumer.subscribe(SubscriptionPattern("orders|secrets"))
 
