@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic as ConfluentTopic
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as KafkaPythonTopic
 
+from kohort.testing import Cluster
 from tests.cluster.conftest import StartCluster
 from tests.interop.kafka import run_tool
 from tests.interop.process import until
@@ -20,9 +21,9 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 TOOLS = "org.apache.kafka.tools"
 
 
-def test_clients_create_topics_with_three_replicas_that_are_in_sync(start_cluster: StartCluster) -> None:
-    with start_cluster() as cluster:
-        confluent = AdminClient({"bootstrap.servers": cluster.bootstrap})
+def test_clients_create_topics_with_three_replicas_that_are_in_sync() -> None:
+    with Cluster() as cluster:
+        confluent = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         confluent.create_topics([ConfluentTopic("one", 6, 3)])["one"].result(30)
         until(10.0, "the topic is there", lambda: "one" in confluent.list_topics(timeout=10).topics)
         partitions = confluent.list_topics("one", timeout=10).topics["one"].partitions.values()
@@ -31,7 +32,7 @@ def test_clients_create_topics_with_three_replicas_that_are_in_sync(start_cluste
         with pytest.raises(Exception, match="INVALID_REPLICATION_FACTOR"):
             confluent.create_topics([ConfluentTopic("four", 1, 4)])["four"].result(30)
 
-        kafka_python = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+        kafka_python = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
         kafka_python.create_topics([KafkaPythonTopic("two", 3, 3)])
         (described,) = kafka_python.describe_topics(["two"])
         assert all(sorted(partition["isr_nodes"]) == [1, 2, 3] for partition in described["partitions"])

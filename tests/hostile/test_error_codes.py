@@ -11,26 +11,26 @@ import pytest
 
 import kohort.broker
 import kohort.coordinator
+from kohort import testing
 from kohort.errors import ErrorCode
 from tests.hostile.error_codes import CASES, ELSEWHERE, LATER
 from tests.hostile.error_inputs import Case, World, codes
 from tests.interop.broker import Broker
 from tests.interop.conversation.stage import Stage
-from tests.interop.kohort import running_kohort
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = ("skip", "xfail", "mark.kafka", "mark.long")
 """Marks of tests that prove nothing in each run of the suite."""
 
 
-def stage_at(broker: Broker) -> Stage:
-    host, _, port = broker.bootstrap.rpartition(":")
+def stage_at(bootstrap: str) -> Stage:
+    host, _, port = bootstrap.rpartition(":")
     return Stage(f"errors-{uuid.uuid4().hex[:8]}", host, int(port))
 
 
 @pytest.fixture
 async def world(plain_broker: Broker) -> AsyncIterator[World]:
-    stage = stage_at(plain_broker)
+    stage = stage_at(plain_broker.bootstrap)
     yield await World.at(stage)
     stage.close()
 
@@ -48,10 +48,9 @@ async def test_the_input_gets_its_error_code_and_another_group_continues(
 
 
 async def test_a_join_of_a_full_group_gets_an_error() -> None:
-    with running_kohort(
-        group_heartbeat_hold_ms="0", group_max_size="2", group_initial_rebalance_delay_ms="0"
-    ) as broker:
-        world = await World.at(stage := stage_at(broker))
+    settings = {"group.heartbeat.hold.ms": "0", "group.max.size": "2"}
+    async with testing.Broker(settings=settings) as broker:
+        world = await World.at(stage := stage_at(broker.bootstrap_servers))
         await world.follower.heartbeat("is in")
         assert codes(await world.stranger.join("comes third")) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
         assert codes(await world.follower.heartbeat("goes on")) == set()
