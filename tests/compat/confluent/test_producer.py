@@ -253,9 +253,9 @@ def test_each_callback_gets_its_own_message(kohort: Workspace) -> None:
     assert (message.value(), message.offset(), message.latency() is not None) == ("changed", 6, True)
 
 
-def test_the_latency_is_in_seconds_from_produce_to_the_callback(kohort_broker: Broker, topic: str) -> None:
+def test_the_latency_is_in_seconds_from_produce_to_the_callback(kohort: Workspace, topic: str) -> None:
     told: list[float | None] = []
-    with Producer({"bootstrap.servers": kohort_broker.bootstrap}) as producer:
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
         producer.produce(topic, b"first", on_delivery=lambda error, message: None)
         producer.flush()
         began = time.perf_counter()
