@@ -1,19 +1,21 @@
-"""A member's link to its coordinator: each request gets one event, from a broker in the test's loop."""
+"""A member's link to its coordinator: each request gets one event."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import pytest
 
-from kohort import Cluster, ErrorCode
+from kohort import Cluster, ErrorCode, testing
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.member import CoordinatorFound, CoordinatorUnavailable, Event, RequestFailed, Responded, Send
+from kohort.testing import Broker, FaultHandle, Invariant
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -24,10 +26,9 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.client.link import Link, another_link, linked_broker
+from tests.client.link import linked_broker
 
-OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, API_VERSIONS = 8, 10, 11, 12, 13, 18
-CONSUMER_HEARTBEAT = 68
+JOIN_GROUP, API_VERSIONS, CONSUMER_HEARTBEAT = 11, 18, 68
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
 JOIN = JoinGroupRequest(
@@ -56,7 +57,6 @@ class Member:
     """The link under test, and the events that it causes."""
 
     cluster: Cluster
-    broker: Link
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     numbers: Any = field(default_factory=lambda: count(1))
 
@@ -88,24 +88,32 @@ class Member:
         assert isinstance(event, Responded)
         return getattr(event.response, "error_code", 0)
 
-    async def asked(self, key: int, times: int = 1) -> None:
-        """Wait until the broker has received this request that many times."""
-        async with asyncio.timeout(5):
-            while self.broker.asked[key] < times:  # noqa: ASYNC110  the link has no event for it
-                await asyncio.sleep(0.001)
 
-
-@pytest.fixture
-async def member() -> AsyncIterator[Member]:
-    async with (
-        linked_broker(group_initial_rebalance_delay_ms="0") as (broker, link),
-        Cluster.of(f"127.0.0.1:{link.port}") as cluster,
-    ):
-        broker.topics.create("t", 1)
-        made = Member(cluster, link)
+@asynccontextmanager
+async def member_at(bootstrap: str) -> AsyncIterator[Member]:
+    async with Cluster.of(bootstrap) as cluster:
+        made = Member(cluster)
         yield made
         await made.link.stop()
         await made.link.close()
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with Broker(topics={"t": 1}) as made:
+        made.allow(Invariant.GIVEN_EPOCHS)  # the member of these requests is none
+        yield made
+
+
+@pytest.fixture
+async def member(broker: Broker) -> AsyncIterator[Member]:
+    async with member_at(broker.bootstrap_servers) as made:
+        yield made
+
+
+def held(broker: Broker | testing.Cluster, key: str) -> FaultHandle:
+    """Hold the answers to requests of that kind."""
+    return broker.fault(keys=key, hold=True, when="after", count=-1)
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -127,12 +135,12 @@ async def test_without_a_connection_a_request_fails(member: Member) -> None:
     assert await member.ask(BEAT) == RequestFailed(2, ErrorCode.NETWORK_EXCEPTION)
 
 
-@pytest.mark.parametrize(("key", "message"), [(HEARTBEAT, BEAT), (OFFSET_COMMIT, commit("t"))])
+@pytest.mark.parametrize(("key", "message"), [("Heartbeat", BEAT), ("OffsetCommit", commit("t"))])
 async def test_a_request_that_breaks_off_fails_and_is_logged(
-    member: Member, key: int, message: Message, caplog: pytest.LogCaptureFixture
+    broker: Broker, member: Member, key: str, message: Message, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "kohort.client.membership")
-    member.broker.cut_at = {key: [False]}
+    broker.fault(keys=key, close=True)
     await member.find()
     assert await member.ask(message) == RequestFailed(1, ErrorCode.NETWORK_EXCEPTION)
     assert said(caplog) == ["no coordinator"]
@@ -142,11 +150,10 @@ async def test_a_request_that_breaks_off_fails_and_is_logged(
     assert said(caplog) == ["no coordinator", "the coordinator answers again"]
 
 
-async def test_a_coordinator_that_cannot_be_found_is_an_event(member: Member, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(answer: Any, client: str | None) -> None:
-        answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-
-    member.broker.change[FIND_COORDINATOR] = refuse
+async def test_a_coordinator_that_cannot_be_found_is_an_event(
+    broker: Broker, member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.fault(keys="FindCoordinator", error="GROUP_AUTHORIZATION_FAILED")
     assert await member.find() == CoordinatorUnavailable(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert said(caplog) == ["no coordinator"]
 
@@ -154,32 +161,32 @@ async def test_a_coordinator_that_cannot_be_found_is_an_event(member: Member, ca
 # Requests behind one that the broker holds
 
 
-async def test_a_request_behind_a_join_takes_another_connection(member: Member) -> None:
-    member.broker.held[JOIN_GROUP] = asyncio.Event()
+async def test_a_request_behind_a_join_takes_another_connection(broker: Broker, member: Member) -> None:
+    joins = held(broker, "JoinGroup")
     await member.find()
     joining = member.send(JOIN)
     assert await member.answered(LEAVE) == 0
     assert await member.answered(BEAT) == ErrorCode.UNKNOWN_MEMBER_ID
-    member.broker.held[JOIN_GROUP].set()
+    joins.remove()
     event = await member.next()
     assert isinstance(event, Responded) and event.request == joining
 
 
-async def test_other_requests_are_sent_one_behind_the_other(member: Member) -> None:
+async def test_other_requests_are_sent_one_behind_the_other(broker: Broker, member: Member) -> None:
     await member.find()
     await member.ask(JOIN)
     open_before = len(member.cluster.connections)
-    member.broker.held[HEARTBEAT] = asyncio.Event()
+    beats, goodbye = held(broker, "Heartbeat"), broker.fault(keys="LeaveGroup", observe=True)
     first, second = member.send(BEAT), member.send(LEAVE)
-    await member.asked(LEAVE_GROUP)
+    await goodbye.wait_async()
     assert len(member.cluster.connections) == open_before
-    member.broker.held[HEARTBEAT].set()
+    beats.remove()
     assert [getattr(await member.next(), "request", None) for _ in range(2)] == [first, second]
 
 
-async def test_a_request_beside_a_join_may_fail(member: Member) -> None:
-    member.broker.held[JOIN_GROUP] = asyncio.Event()
-    member.broker.cut_at = {LEAVE_GROUP: [False]}
+async def test_a_request_beside_a_join_may_fail(broker: Broker, member: Member) -> None:
+    held(broker, "JoinGroup")
+    broker.fault(keys="LeaveGroup", close=True)
     await member.find()
     member.send(JOIN)
     assert await member.ask(LEAVE) == RequestFailed(2, ErrorCode.NETWORK_EXCEPTION)
@@ -190,9 +197,7 @@ async def test_a_request_beside_a_join_may_fail(member: Member) -> None:
 
 @pytest.mark.parametrize("beside_a_join", [False, True])
 @pytest.mark.parametrize("speaks", [False, True])
-async def test_a_request_that_the_broker_does_not_support_fails(
-    member: Member, speaks: bool, beside_a_join: bool
-) -> None:
+async def test_a_request_that_the_broker_does_not_support_fails(speaks: bool, beside_a_join: bool) -> None:
     # A version without the field of a subscription by pattern is no better than none.
     def older(answer: Any, client: str | None) -> None:
         if not speaks:
@@ -201,58 +206,55 @@ async def test_a_request_that_the_broker_does_not_support_fails(
             if api.api_key == CONSUMER_HEARTBEAT:
                 api.max_version = 0
 
-    member.broker.change[API_VERSIONS] = older
-    member.broker.held[JOIN_GROUP] = asyncio.Event()
-    await member.find()
-    if beside_a_join:
-        member.send(JOIN)
-    number = member.send(ConsumerGroupHeartbeatRequest(group_id="g", subscribed_topic_regex="t.*"))
-    assert await member.next() == RequestFailed(number, ErrorCode.UNSUPPORTED_VERSION)
+    async with linked_broker() as (_, link), member_at(f"127.0.0.1:{link.port}") as member:
+        link.change[API_VERSIONS] = older
+        link.held[JOIN_GROUP] = asyncio.Event()
+        await member.find()
+        if beside_a_join:
+            member.send(JOIN)
+        number = member.send(ConsumerGroupHeartbeatRequest(group_id="g", subscribed_topic_regex="t.*"))
+        assert await member.next() == RequestFailed(number, ErrorCode.UNSUPPORTED_VERSION)
 
 
 # A coordinator that moves
 
 
-async def test_a_coordinator_found_at_the_same_broker_is_kept(member: Member) -> None:
-    member.broker.held[HEARTBEAT] = asyncio.Event()
+async def test_a_coordinator_found_at_the_same_broker_is_kept(broker: Broker, member: Member) -> None:
+    beats = held(broker, "Heartbeat")
     await member.find()
     beat = member.send(BEAT)
     assert await member.find() == CoordinatorFound()
-    member.broker.held[HEARTBEAT].set()
+    beats.remove()
     event = await member.next()
     assert isinstance(event, Responded) and event.request == beat
 
 
-async def test_unanswered_requests_fail_when_the_coordinator_moves(member: Member) -> None:
-    member.broker.held[HEARTBEAT] = asyncio.Event()
-    await member.find()
-    async with another_link(member.broker) as elsewhere:
-
-        def moved(answer: Any, client: str | None) -> None:
-            answer.coordinators[0].node_id, answer.coordinators[0].port = 77, elsewhere.port
-
+async def test_unanswered_requests_fail_when_the_coordinator_moves() -> None:
+    async with testing.Cluster(2) as brokers, member_at(brokers.bootstrap_servers) as member:
+        brokers.allow(Invariant.GIVEN_EPOCHS)
+        beats = held(brokers, "Heartbeat")
+        await member.find()
         beat = member.send(BEAT)
-        member.broker.change[FIND_COORDINATOR] = moved
+        await beats.wait_async()
+        brokers.move_coordinator("g")
         assert await member.find() == CoordinatorFound()
         assert await member.next() == RequestFailed(beat, ErrorCode.NETWORK_EXCEPTION)
+        beats.remove()
         assert await member.answered(BEAT) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert elsewhere.asked[HEARTBEAT] == 1
-        await member.link.close()
 
 
 # The end
 
 
-async def test_after_it_stops_nothing_happens_any_more(member: Member) -> None:
-    for key in (JOIN_GROUP, LEAVE_GROUP):
-        member.broker.held[key] = asyncio.Event()
+async def test_after_it_stops_nothing_happens_any_more(broker: Broker, member: Member) -> None:
+    _, goodbyes = held(broker, "JoinGroup"), held(broker, "LeaveGroup")
     await member.find()
     member.send(JOIN)
     member.send(LEAVE)  # beside the join
-    member.broker.held[FIND_COORDINATOR] = asyncio.Event()
+    searches = held(broker, "FindCoordinator")
     member.link.find()
-    await member.asked(FIND_COORDINATOR, 2)
-    await member.asked(LEAVE_GROUP)
+    await searches.wait_async()
+    await goodbyes.wait_async()
     await member.link.stop()
     running = {task.get_name() for task in asyncio.all_tasks()}
     assert not running & {"kohort-find g", "kohort-aside"}
@@ -260,8 +262,7 @@ async def test_after_it_stops_nothing_happens_any_more(member: Member) -> None:
     await member.link.close()
     await asyncio.sleep(0)
     assert len(member.cluster.connections) == open_before - 1
-    for held in member.broker.held.values():
-        held.set()
+    broker.clear_faults()
     await member.cluster.close()
     assert member.events.empty()
 
@@ -276,25 +277,21 @@ async def test_a_link_that_found_nothing_can_be_ended(member: Member) -> None:
 
 
 async def test_a_coordinator_that_cannot_work_is_logged_until_the_same_request_succeeds(
-    member: Member, caplog: pytest.LogCaptureFixture
+    broker: Broker, member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "kohort.client.membership")
-
-    def refuse(answer: Any, client: str | None) -> None:
-        answer.topics[0].partitions[0].error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
     await member.find()
-    member.broker.change[OFFSET_COMMIT] = refuse
+    refusal = broker.fault(keys="OffsetCommit", error="COORDINATOR_LOAD_IN_PROGRESS", count=-1)
     await member.ask(commit("t"))
     assert said(caplog) == ["no coordinator"]
     # A heartbeat that succeeds does not show that commits work.
     await member.ask(BEAT)
     assert said(caplog) == ["no coordinator"]
-    del member.broker.change[OFFSET_COMMIT]
+    refusal.remove()
     await member.ask(commit("t"))
     assert said(caplog) == ["no coordinator", "the coordinator answers again"]
     # From now on, a failure of the connection ends with any answer.
-    member.broker.cut_at = {HEARTBEAT: [False]}
+    broker.fault(keys="Heartbeat", close=True)
     await member.ask(BEAT)
     await member.find()
     await member.ask(BEAT)
@@ -302,14 +299,9 @@ async def test_a_coordinator_that_cannot_work_is_logged_until_the_same_request_s
 
 
 async def test_a_refused_heartbeat_is_logged_if_the_coordinator_cannot_work(
-    member: Member, caplog: pytest.LogCaptureFixture
+    broker: Broker, member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
-    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID]
-
-    def refuse(answer: Any, client: str | None) -> None:
-        answer.error_code = codes.pop(0)
-
-    member.broker.change[HEARTBEAT] = refuse
+    broker.fault(keys="Heartbeat", error="COORDINATOR_LOAD_IN_PROGRESS")
     await member.find()
     await member.ask(BEAT)
     assert said(caplog) == ["no coordinator"]
