@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kohort.member import OffsetAndMetadata
+from kohort.member import OffsetAndMetadata, Phase
 from kohort.model import UUID, TopicPartition
 from kohort.sim import Plan, Step, Violation, World
 from kohort.sim.checks.group_progress import GroupProgress
@@ -83,3 +85,40 @@ def test_records_are_repeated_only_where_a_commit_was_rejected_and_until_they_ar
     progress.durable("g", TOPIC, ORDERS, OffsetAndMetadata(10, "a#2"))
     with pytest.raises(Violation, match=r"S11: a processes .*orders.* again from 5"):
         progress.processed(member, TOPIC, ORDERS, 5, 10)
+
+
+@dataclass
+class Seen:
+    """A member as the observer sees it."""
+
+    name: str
+    settings: ApplicationSettings
+    membership: Any
+    seen: object = None
+
+    def owned_by_id(self) -> dict[tuple[UUID, int], TopicPartition]:
+        return {}
+
+
+def membership(name: str, generation: int, *owned: TopicPartition) -> SimpleNamespace:
+    return SimpleNamespace(state=Phase.STABLE, generation=generation, member_id=name, assignment=frozenset(owned))
+
+
+@pytest.mark.parametrize("other", ["classic", "consumer"])
+def test_a_classic_member_keeps_a_recreated_topic_by_its_name_while_another_owns_the_new_one(other: str) -> None:
+    classic = ApplicationSettings("g", ("orders",))
+    first = Seen("first", classic, membership("first", 6, ORDERS))
+    second = Seen("second", replace(classic, protocol=other), membership("second", 6))
+    progress = GroupProgress()
+    progress.peers = lambda: [first, second, Seen("third", replace(classic, protocol="consumer"), None)]
+    progress.id_of = lambda name: TOPIC
+    progress.owns(first)
+    progress.id_of = lambda name: UUID(int=2)  # the topic is deleted and recreated
+    first.membership = membership("first", 10, ORDERS)
+    second.membership = membership("second", 10, ORDERS)
+    progress.owns(first)
+    progress.id_of = lambda name: TOPIC  # as if it were still the same
+    first.membership = membership("first", 11, ORDERS)
+    second.membership = membership("second", 11, ORDERS)
+    with pytest.raises(Violation, match="S1: first and second both have"):
+        progress.owns(first)

@@ -58,6 +58,12 @@ class GroupProgress:
         self.id_of: Callable[[str], UUID | None] = lambda name: None
         """Function that returns the ID of the existing topic with a name; None if there is none."""
         self.written: defaultdict[Place, Written] = defaultdict(Written)
+        self._held_ids: dict[str, dict[TopicPartition, UUID | None]] = {}
+        """Topic ids of what each classic member has, at the time at which it got it, by application.
+
+        It knows names only, so it keeps a partition whose topic is deleted and recreated. In a group that
+        has members of both protocols, the owner of the new one does not wait for it, as in Kafka.
+        """
         self.covered: dict[Place, int] = {}
         """Offset up to which a group's members have processed everything from the start."""
         self.acknowledgements = 0
@@ -171,10 +177,15 @@ class GroupProgress:
         if application.seen == (membership.generation, mine):
             return
         application.seen = membership.generation, mine
+        before = self._held_ids.get(application.name, {})
+        held = {partition: before.get(partition, self.id_of(partition.topic)) for partition in mine}
+        self._held_ids[application.name] = held
         if (membership.generation or 0) <= self.lost_generations.get(application.settings.group, -1):
             return  # a generation that the disk lost is assigned again
-        for other in self.peers():
-            if other is application or other.settings.group != application.settings.group or other.membership is None:
+        group = [other for other in self.peers() if other.settings.group == application.settings.group]
+        is_mixed = any(other.settings.protocol != "classic" for other in group)
+        for other in group:
+            if other is application or other.membership is None:
                 continue
             if application.settings.instance is not None and application.settings.instance == other.settings.instance:
                 continue  # two processes with the same instance id: the older one will learn that it is fenced
@@ -182,6 +193,8 @@ class GroupProgress:
             counts = theirs.generation == membership.generation and theirs.member_id != membership.member_id
             if counts and self.counts(application.settings.group, theirs.member_id):
                 both = mine & (theirs.assignment - self._replaced(other))
+                if is_mixed:
+                    both = frozenset(each for each in both if held[each] == self.id_of(each.topic))
                 if both:
                     raise Violation(
                         "S1", f"{application.name} and {other.name} both have {sorted(both)} in {theirs.generation}"
