@@ -152,5 +152,5 @@ def test_a_wait_for_nothing_and_an_unknown_cause_are_refused() -> None:
 def test_a_group_is_its_id() -> None:
     with Broker() as broker:
         group = broker.group("g")
-        assert (group, f"{group}", repr(group), hash(group) == hash("g")) == ("g", "g", "Group('g')", True)
+        assert (group, f"{group}", repr(group), hash(group) == hash("g")) == ("g", "g", "'g'", True)
         assert isinstance(group, Group)

@@ -93,5 +93,5 @@ def test_records_without_a_key_go_to_the_partitions_in_turn() -> None:
 def test_a_topic_is_its_name() -> None:
     with Broker(topics={"orders": 2}) as broker:
         orders = broker.topic("orders")
-        assert (orders, orders.partitions, repr(orders)) == ("orders", 2, "Topic('orders')")
+        assert (orders, orders.partitions, repr(orders)) == ("orders", 2, "'orders'")
         assert type(pickle.loads(pickle.dumps(orders))) is str

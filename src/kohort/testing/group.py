@@ -88,9 +88,6 @@ class Group(str):
         group._seen = 0
         return group
 
-    def __repr__(self) -> str:
-        return f"Group({str(self)!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)  # in another process it is an id
 

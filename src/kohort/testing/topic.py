@@ -36,9 +36,6 @@ class Topic(str):
         topic._next = 0
         return topic
 
-    def __repr__(self) -> str:
-        return f"Topic({str(self)!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)  # in another process it is a name
 
