@@ -1,4 +1,4 @@
-"""Bugs of clients that read from a wrong position, or what is not theirs. Each test repeats what the client sent."""
+"""Bugs of clients that read from a wrong position, or read partitions of others. Each test repeats the requests."""
 
 from collections.abc import Callable
 

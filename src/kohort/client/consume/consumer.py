@@ -461,7 +461,7 @@ class Consumer:
         loses no records.
 
         - `max_records`: Largest number of records to return (default: max_poll_records).
-        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns without waiting.
         """
         while True:
             records = await self.poll_bytes(max_records, timeout)
@@ -486,7 +486,7 @@ class Consumer:
         default it returns all fetched records. Requires the extra `fast`.
 
         - `max_records`: Largest number of rows to return (default: 100,000).
-        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns without waiting.
         """
         batches = await self.poll_batches(max_records, timeout)
 
@@ -504,7 +504,7 @@ class Consumer:
         """Return records as Arrow batches of one partition each, with the columns of `poll_arrow`.
 
         - `max_records`: Largest number of rows to return (default: 100,000).
-        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns without waiting.
         """
         limit = _MAX_ROWS if max_records is None else record_count(max_records)
         loading = columns_loading("poll_arrow and poll_batches")
@@ -524,7 +524,7 @@ class Consumer:
         packages. By default it returns all fetched records.
 
         - `max_records`: Largest number of values to return (default: 100,000).
-        - `timeout`: Longest time to wait for records, in seconds; 0 returns what is there.
+        - `timeout`: Longest time to wait for records, in seconds; 0 returns without waiting.
         """
         limit = _MAX_ROWS if max_records is None else record_count(max_records)
         return await self._poll(lambda: self._partitions.take_values(limit), timeout)
