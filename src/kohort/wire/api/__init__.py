@@ -7,6 +7,7 @@ use it loads all messages. A program that sends a few requests imports only thos
 
 from kohort.wire.api.header import (
     API_VERSIONS,
+    RequestHeader,
     flexible_header,
     flexible_response,
     read_request_header,
@@ -19,6 +20,7 @@ from kohort.wire.api.table import APIS
 __all__ = [
     "APIS",
     "API_VERSIONS",
+    "RequestHeader",
     "flexible_header",
     "flexible_response",
     "read_request_header",

@@ -43,6 +43,10 @@ from kohort.wire.messages.describe_user_scram_credentials import (
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -64,6 +68,7 @@ from kohort.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDelete
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
+from kohort.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -133,6 +138,8 @@ _ALL = (
     _api(DescribeProducersRequest, DescribeProducersResponse),
     _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
+    _api(PushTelemetryRequest, PushTelemetryResponse),
     _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
     _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
 )

@@ -17,7 +17,7 @@ from kohort.wire.batches.batch import (
     read_header,
     stamp,
 )
-from kohort.wire.batches.compression import BatchError, Buffer, Codec, decompress
+from kohort.wire.batches.compression import BatchError, Buffer, Codec, InflatesTooLarge, decompress
 from kohort.wire.batches.record_reader import (
     MOST_OFFSET_DELTA,
     MOST_TIME,
@@ -46,6 +46,7 @@ __all__ = [
     "Buffer",
     "Codec",
     "Header",
+    "InflatesTooLarge",
     "Record",
     "batches",
     "check_batches",

@@ -44,6 +44,10 @@ class BatchError(KafkaError):
     """An invalid record batch. `code` is the error code for the response of a broker."""
 
 
+class InflatesTooLarge(BatchError):
+    """Data whose uncompressed size exceeds the limit."""
+
+
 def compress(codec: Codec, data: Buffer) -> Buffer:
     """Compress `data` at the default level of Kafka's clients."""
     match codec:
@@ -88,7 +92,7 @@ def decompress(codec: Codec, data: bytes, max_bytes: int = MAX_INFLATED_BYTES) -
 
 
 def _too_large(limit: int) -> BatchError:
-    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch decompresses to more than {limit} bytes, the limit")
+    return InflatesTooLarge(ErrorCode.CORRUPT_MESSAGE, f"the batch decompresses to more than {limit} bytes, the limit")
 
 
 def _inflate_into(module: object, data: bytes, limit: int) -> bytes:

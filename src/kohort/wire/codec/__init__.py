@@ -38,7 +38,7 @@ from kohort.wire.codec.schema import (
     since,
     struct,
 )
-from kohort.wire.codec.varint import DecodeError, EncodeError, skip_tags
+from kohort.wire.codec.varint import DecodeError, EncodeError, read_varint, skip_tags
 
 __all__ = [
     "NOT_ASKED",
@@ -71,6 +71,7 @@ __all__ = [
     "encode",
     "encoder",
     "message",
+    "read_varint",
     "since",
     "skip_tags",
     "struct",

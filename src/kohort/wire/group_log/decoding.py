@@ -78,7 +78,7 @@ def _decode(key_bytes: bytes | None, value_bytes: bytes | None) -> tuple[Message
     return key, None if key is None or value_bytes is None else decode_value(key, value_bytes)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1 << 16)
 def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
     """Decode the prefix of an offset key, before the partition. Return None if the key has other content."""
     whole = prefix + bytes(4)
