@@ -25,6 +25,7 @@ from kohort import (
     TopicPartition,
     blocking,
 )
+from kohort.new_clients import intercept_new_clients
 from tests.client.conftest import NewTopicName
 from tests.interop.broker import Broker
 
@@ -250,3 +251,101 @@ def test_javas_option_is_named_in_the_error() -> None:
 async def test_none_is_no_interceptor() -> None:
     async with Producer(bootstrap_servers="127.0.0.1:1", interceptors=None):  # type: ignore[arg-type]
         pass
+
+
+class Watching(ConsumerInterceptor):
+    """Notes what the application asks for, and the results of commits."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.results: list[tuple[dict[TopicPartition, int], str | None]] = []
+        self.values: list[Any] = []
+
+    def on_poll(self, most: int) -> None:
+        self.asked.append(most)
+
+    def on_consume(self, records: list[ConsumerRecord]) -> None:
+        self.values += [record.value for record in records]
+
+    def on_commit_done(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None, seconds: float
+    ) -> None:
+        assert seconds >= 0
+        shown = {partition: position.offset for partition, position in offsets.items()}
+        self.results.append((shown, None if error is None else type(error).__name__))
+
+
+async def test_an_interceptor_learns_of_polls_and_of_all_results_of_commits(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here, nowhere = TopicPartition(topic, 0), TopicPartition(f"{topic}-unknown", 0)
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        for value in (b"1", b"2"):
+            await producer.send(topic, value)
+    watching = Watching()
+    async with Consumer(
+        bootstrap_servers=any_broker.bootstrap,
+        group_id=fresh,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=7,
+        interceptors=[watching],
+    ) as consumer:
+        consumer.assign([here])
+        async with asyncio.timeout(20):
+            await anext(consumer)
+            assert watching.asked == [1]
+            await consumer.poll()
+            assert watching.asked == [1, 7]
+        await consumer.commit({here: 1})
+        with pytest.raises(KafkaError):
+            await consumer.commit({nowhere: 3})
+    assert watching.asked[-1] == 1  # the consumer closes
+    assert watching.results == [({here: 1}, None), ({nowhere: 3}, "CommitFailedError")]
+
+
+async def test_interceptors_can_be_added_to_a_client_that_exists(
+    any_broker: Broker, new_topic: NewTopicName, fresh: str
+) -> None:
+    topic = await new_topic()
+    here = TopicPartition(topic, 0)
+    traced, watching = Traced(), Watching()
+    async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        await producer.send(topic, b"1")
+        producer.intercept(lambda options: traced)
+        assert producer.interceptors == (traced,)
+        await producer.send(topic, b"2")
+    assert [value for value, _, _ in traced.results] == [b"2"]
+    async with Consumer(
+        bootstrap_servers=any_broker.bootstrap, group_id=fresh, auto_offset_reset="earliest", enable_auto_commit=False
+    ) as consumer:
+        consumer.assign([here])
+        async with asyncio.timeout(20):
+            assert (await anext(consumer)).value == b"1"
+            consumer.intercept(lambda options: watching)
+            assert (await anext(consumer)).value == b"2"
+        await consumer.commit()
+    assert watching.values == [b"2"]
+    assert watching.results == [({here: 2}, None)]
+
+
+def test_new_clients_get_interceptors_of_the_process(any_broker: Broker) -> None:
+    made: list[Watching] = []
+
+    def make(options: Any) -> Watching:
+        assert options.client_id == "mine"
+        made.append(Watching())
+        return made[-1]
+
+    stop = intercept_new_clients(ConsumerInterceptor, make)
+    try:
+        with blocking.Consumer(bootstrap_servers=any_broker.bootstrap, client_id="mine") as consumer:
+            assert consumer.interceptors == tuple(made)
+        with blocking.Producer(bootstrap_servers=any_broker.bootstrap, client_id="mine") as producer:
+            assert producer.interceptors == ()
+    finally:
+        stop()
+    with blocking.Consumer(bootstrap_servers=any_broker.bootstrap) as consumer:
+        assert consumer.interceptors == ()
+    assert len(made) == 1

@@ -28,6 +28,8 @@ class ConfigKind(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
+    """Subscriptions to metrics that clients push (KIP-714)."""
     GROUP = 32
 
 

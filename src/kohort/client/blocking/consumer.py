@@ -16,6 +16,7 @@ from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, Pa
 from kohort.client.failures import ClosedError, ConcurrentUseError
 from kohort.client.keywords import ConsumerKeywords
 from kohort.client.metrics import MetricName, MetricValue
+from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata, Phase
@@ -126,6 +127,7 @@ class Consumer(BlockingClient):
 
     def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[ConsumerRecord]:
         """See `kohort.Consumer.poll`. Deserializers run in the calling thread."""
+        self._consumer.note_asked(max_records)
         while True:
             records = self._pump(self._consumer.poll_bytes(max_records, timeout))
             try:
@@ -159,6 +161,7 @@ class Consumer(BlockingClient):
 
     def _next_record(self) -> ConsumerRecord:
         self._check_process()
+        self._consumer.note_asked()
         unread = self._consumer.next_unread
         while True:
             try:
@@ -244,6 +247,16 @@ class Consumer(BlockingClient):
         self._check_process()
         return self._consumer.paused
 
+    @property
+    def interceptors(self) -> tuple[Any, ...]:
+        """Interceptors, in the order in which they are called."""
+        return self._consumer.interceptors
+
+    def intercept(self, make: Callable[[ConsumerOptions], Any]) -> None:
+        """See `kohort.Consumer.intercept`."""
+        self._do(lambda: self._consumer.intercept(make))
+        self._buffered = self._consumer.buffered
+
     def metrics(self) -> dict[MetricName, MetricValue]:
         """See `kohort.Consumer.metrics`. Any thread may call it."""
         if self._stopped:
@@ -324,6 +337,7 @@ class Consumer(BlockingClient):
 
     def _close_now(self, timeout: float, *, commit: bool = True) -> None:
         self._close_asked = False
+        self._consumer.note_asked()  # in the thread that processed the records
         try:
             self._pump(self._consumer.close(timeout=timeout, commit=commit))
         finally:

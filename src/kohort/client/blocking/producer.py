@@ -11,6 +11,7 @@ from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
 from kohort.client.failures import BufferFullError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.metrics import MetricName, MetricValue
+from kohort.client.options import ProducerOptions
 from kohort.client.produce import (
     RECORD_OVERHEAD,
     Batch,
@@ -149,7 +150,8 @@ class Producer(BlockingClient):
 
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         read = producer_options(options)
-        self._interception = SendInterception(read.interceptors) or None
+        self._options = read
+        self._interception = SendInterception(read.interceptors, read) or None
         super().__init__("kohort-producer")
         try:
             self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False, threads=BlockingDelivery)))
@@ -235,6 +237,17 @@ class Producer(BlockingClient):
     def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count."""
         return self._call(self._core.partitions_for(topic))
+
+    @property
+    def interceptors(self) -> tuple[Any, ...]:
+        """Interceptors, in the order in which they are called."""
+        return () if self._interception is None else self._interception.interceptors
+
+    def intercept(self, make: Callable[[ProducerOptions], Any]) -> None:
+        """See `kohort.Producer.intercept`."""
+        interception = self._interception or SendInterception(())
+        interception.add([make(self._options)])
+        self._interception = interception
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """See `kohort.Producer.metrics`."""

@@ -26,8 +26,8 @@ class Commits:
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, positions: Callable[[], Positions]) -> None:
         self.driver: MemberDriver | None = None
-        self.on_commit: Callable[[Positions], None] | None = None
-        """Function that learns of each successful commit."""
+        self.on_result: Callable[[Positions, Exception | None, float], None] | None = None
+        """Function that learns of the result of each commit, and of its duration in seconds."""
         self.metrics = GroupMetrics(options.sampling)
         self.timeout = options.request_timeout_ms / 1000
         """Timeout of an automatic commit, in seconds."""
@@ -63,14 +63,19 @@ class Commits:
         if timeout is not None:
             milliseconds = int(seconds("timeout", timeout) * 1000)
         began = self._loop.time()
-        if self.driver is not None:
-            await self.driver.commit(wanted, milliseconds)
-        elif self._options.group_id:
-            await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
+        try:
+            if self.driver is not None:
+                await self.driver.commit(wanted, milliseconds)
+            elif self._options.group_id:
+                await commit_outside(self._cluster, self._options.group_id, wanted, milliseconds)
+        except Exception as problem:
+            if self.on_result is not None:
+                self.on_result(wanted, problem, self._loop.time() - began)
+            raise
         now = self._loop.time()
         self.metrics.commits.add((now - began) * 1000, now)
-        if self.on_commit is not None:
-            self.on_commit(wanted)
+        if self.on_result is not None:
+            self.on_result(wanted, None, now - began)
         for partition, position in wanted.items():
             if self._started.get(partition) is this_commit:
                 self.last[partition] = position

@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kohort.client.arguments import partition_of, record_count, seconds
 from kohort.client.consume.acceleration import columns_loading
@@ -94,7 +94,7 @@ class Consumer:
         check_callbacks(topics, on_assigned, on_revoked, on_lost)
         self._options = ConsumerOptions.read(options)
         self.deserialization = Deserialization(self._options.key_deserializer, self._options.value_deserializer)
-        self.interception = ConsumeInterception(self._options.interceptors)
+        self.interception = ConsumeInterception(self._options.interceptors, self._options)
         self.cluster = Cluster(self._options)
         """Client's view of the cluster, for inspection."""
         self._loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class Consumer:
         """Records that interceptors made of the last one of an iteration."""
         self._commits = self._new_commits()
         if self.interception:
-            self._commits.on_commit = self.interception.on_commit
+            self._commits.on_result = self.interception.committed
         self._group = GroupSubscription(self.cluster, self._options, self._partitions, self._commits, self._news.set)
         self._poller = Poller(
             self._options, self._group, self._commits, self._news, self._raise_errors, self._close_if_requested
@@ -463,12 +463,23 @@ class Consumer:
         - `max_records`: Largest number of records to return (default: max_poll_records).
         - `timeout`: Longest time to wait for records, in seconds; 0 returns without waiting.
         """
+        self.note_asked(max_records)
         while True:
             records = await self.poll_bytes(max_records, timeout)
             try:
                 return self.interception.on_consume(self.deserialization.of_all(records, self.put_back))
             except LoadRequired as needed:
                 await asyncio.to_thread(needed.load)
+
+    @property
+    def unread(self) -> UnreadRecords:
+        """Records that may be taken before deserializers and interceptors see them."""
+        return self._partitions.unread
+
+    def note_asked(self, max_records: int | None = 1) -> None:
+        """Report to interceptors that the application asks for records, or closes the consumer."""
+        if self.interception:
+            self.interception.on_poll(self._options.max_poll_records if max_records is None else max_records)
 
     async def poll_bytes(self, max_records: int | None, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
         """Poll for records with keys and values as bytes."""
@@ -546,6 +557,7 @@ class Consumer:
         return await self._next_record()
 
     async def _next_record(self) -> ConsumerRecord:
+        self.note_asked()
         while True:
             try:
                 if (record := self.next_unread()) is not None:
@@ -585,6 +597,22 @@ class Consumer:
                 return record
             self._intercepted.extend(self.interception.on_consume([record]))
         return self._intercepted.popleft()
+
+    # -- interceptors
+
+    @property
+    def interceptors(self) -> tuple[Any, ...]:
+        """Interceptors, in the order in which they are called."""
+        return self.interception.interceptors
+
+    def intercept(self, make: Callable[[ConsumerOptions], Any]) -> None:
+        """Add an interceptor after the others.
+
+        - `make`: Function that returns the interceptor for the options of this consumer.
+        """
+        self.interception.add([make(self._options)])
+        self._commits.on_result = self.interception.committed
+        self.buffered = UnreadRecords()
 
     # -- metrics
 
@@ -639,6 +667,7 @@ class Consumer:
         if self._group.rebalances.inside:
             self.close_after_callback()
             return
+        self.note_asked()
         self._closed = True
         self._commits.automatic &= commit
         self._news.set()

@@ -5,6 +5,7 @@ from typing import Any
 
 from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.interception import Interception
+from kohort.client.options import ConsumerOptions
 from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 
@@ -14,6 +15,13 @@ class ConsumerInterceptor:
 
     An exception is logged, and the consumer continues as if the interceptor had not been called.
     """
+
+    def on_poll(self, most: int) -> None:
+        """Learn that the application asks for records, so it is done with those that it received before.
+
+        Runs at the beginning of `poll`, of each step of an iteration and of `close`. `most` is the
+        largest number of records that the application may receive; 1 in an iteration and in `close`.
+        """
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord] | None:
         """Return the records that the application receives instead, or None to leave them as they are.
@@ -30,6 +38,11 @@ class ConsumerInterceptor:
         Runs in the event loop, in `kohort.blocking` in the consumer's thread: it must not block.
         """
 
+    def on_commit_done(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None, seconds: float
+    ) -> None:
+        """Learn that a commit has succeeded or failed, and how long it took. Runs where `on_commit` does."""
+
     def close(self) -> None:
         """Learn that the consumer is closed."""
 
@@ -37,17 +50,26 @@ class ConsumerInterceptor:
 class ConsumeInterception(Interception):
     """Interceptors of one consumer."""
 
-    def __init__(self, given: Sequence[Any] | None) -> None:
-        super().__init__(given, ConsumerInterceptor)
+    def __init__(self, given: Sequence[Any] | None, options: ConsumerOptions | None = None) -> None:
+        super().__init__(given, ConsumerInterceptor, options)
+
+    def on_poll(self, most: int) -> None:
+        """Report that the application asks for records."""
+        if self.interceptors:
+            self.tell("on_poll", most)
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         """Return the records that the application receives."""
         return self.changed("on_consume", records, _check) if records else records
 
-    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Report a successful commit."""
+    def committed(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None, seconds: float
+    ) -> None:
+        """Report the result of a commit."""
         shown = {partition: position._replace(topic_id=None) for partition, position in offsets.items()}
-        self.tell("on_commit", shown)
+        if error is None:
+            self.tell("on_commit", shown)
+        self.tell("on_commit_done", shown, error, seconds)
 
 
 def _check(made: object) -> None:

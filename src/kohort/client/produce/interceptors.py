@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kohort.client.interception import Interception
+from kohort.client.options import ProducerOptions
 from kohort.client.produce.batches import Delivery, RecordMetadata
 from kohort.model import Millis
 from kohort.wire.batches import Header
@@ -48,8 +49,8 @@ class ProducerInterceptor:
 class SendInterception(Interception):
     """Interceptors of one producer."""
 
-    def __init__(self, given: Sequence[Any] | None) -> None:
-        super().__init__(given, ProducerInterceptor)
+    def __init__(self, given: Sequence[Any] | None, options: ProducerOptions | None = None) -> None:
+        super().__init__(given, ProducerInterceptor, options)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record to send."""

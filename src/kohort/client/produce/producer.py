@@ -99,7 +99,8 @@ class Producer:
         - `options`: Options such as bootstrap_servers.
         """
         read = producer_options(options)
-        self._interception = SendInterception(read.interceptors) or None
+        self._options = read
+        self._interception = SendInterception(read.interceptors, read) or None
         self._core = core = ProducerCore(read)
         self.cluster: Cluster = core.cluster
         """Client's view of the cluster, for inspection."""
@@ -121,6 +122,20 @@ class Producer:
         if core is not None and not core.closed:
             warn_unclosed(self)
             finish_abandoned(core)
+
+    @property
+    def interceptors(self) -> tuple[Any, ...]:
+        """Interceptors, in the order in which they are called."""
+        return () if self._interception is None else self._interception.interceptors
+
+    def intercept(self, make: Callable[[ProducerOptions], Any]) -> None:
+        """Add an interceptor after the others.
+
+        - `make`: Function that returns the interceptor for the options of this producer.
+        """
+        interception = self._interception or SendInterception(())
+        interception.add([make(self._options)])
+        self._interception = interception
 
     # -- sending
 

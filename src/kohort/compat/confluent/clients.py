@@ -49,6 +49,7 @@ class OneRecordConsumer(Consumer):
         self._delivered = delivered
         self._noted: ConsumerRecord | None = None
         super().__init__(**options)
+        self._buffered = self._consumer.unread  # the adapter itself calls interceptors
 
     @property
     def closed(self) -> bool:
@@ -109,6 +110,19 @@ class OneRecordConsumer(Consumer):
     def _read_ahead(self, timeout_s: float) -> None:
         self._pump(self._consumer.read_ahead(timeout_s))
         self.poll_at = time.monotonic() + _POLL_EVERY_S
+
+    @property
+    def intercepts(self) -> bool:
+        """Whether there are interceptors, which the adapter calls by `asked` and `seen`."""
+        return bool(self._consumer.interception)
+
+    def asked(self, most: int) -> None:
+        """Report to interceptors that the application asks for records."""
+        self._consumer.note_asked(most)
+
+    def seen(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        """Return what interceptors make of the records that the application receives."""
+        return self._consumer.interception.on_consume(records)
 
     def ends_reached(self) -> dict[TopicPartition, int]:
         """Return the positions of the partitions that have no further records as of the last fetch."""

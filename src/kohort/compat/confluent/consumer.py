@@ -60,6 +60,7 @@ class Consumer(ClusterClient):
         self._statistics = Statistics(self._configuration, self._adjust_statistics)
         with raising():
             self._client = OneRecordConsumer(self._delivered, **self._configuration.kohort, **self._statistics.options)
+        self._intercepts = self._client.intercepts
         self._messages: Iterator[Message] = iter(())
         """Messages that are here."""
         self._offsets = OffsetStore(self._client, self._configuration)
@@ -195,6 +196,16 @@ class Consumer(ClusterClient):
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """Return the next message, error or event, or None after `timeout` seconds. Call the callbacks meanwhile."""
+        if self._intercepts:
+            self._client.asked(1)
+            message = self._poll(timeout)
+            return None if message is None else next(iter(self._intercepted([message])), None)
+        if time.monotonic() < self._client.poll_at:
+            for ready in self._messages:
+                return ready
+        return self._poll(timeout)
+
+    def _poll(self, timeout: float | None) -> Message | None:
         if time.monotonic() < self._client.poll_at:
             for ready in self._messages:
                 return ready
@@ -212,14 +223,22 @@ class Consumer(ClusterClient):
         if not 0 <= num_messages <= _MOST_AT_ONCE:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         deadline = None if timeout is None or timeout < 0 else time.monotonic() + timeout
+        if self._intercepts:
+            self._client.asked(num_messages)
         messages: list[Message] = []
         while len(messages) < num_messages:
             left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-            if (message := self.poll(left)) is None:
+            if (message := self._poll(left)) is None:
                 break
             messages.append(message)
             messages += islice(self._messages, num_messages - len(messages))
-        return messages
+        return self._intercepted(messages) if self._intercepts else messages
+
+    def _intercepted(self, messages: list[Message]) -> list[Message]:
+        """Pass messages to the interceptors, except for errors and events."""
+        records = [message.record for message in messages if isinstance(message, ConsumedMessage)]
+        others = [message for message in messages if not isinstance(message, ConsumedMessage)]
+        return [*map(ConsumedMessage, self._client.seen(records)), *others]
 
     def _next(self, wait_s: float) -> Message | None:
         self._serve()

@@ -232,6 +232,11 @@ class ConsumedMessage(LazyMessage):
     def __init__(self, record: ConsumerRecord) -> None:
         self._origin = record
 
+    @property
+    def record(self) -> ConsumerRecord:
+        """Record that was consumed."""
+        return self._origin
+
     def topic(self) -> str | None:
         return self._origin.topic
 
