@@ -3,9 +3,12 @@
 from typing import NamedTuple
 from uuid import UUID
 
-__all__ = ["NO_TOPIC_ID", "UUID", "Millis", "TopicPartition"]
+__all__ = ["NO_TOPIC_ID", "NO_UUID", "UUID", "Millis", "TopicPartition"]
 
-NO_TOPIC_ID = UUID(int=0)
+NO_UUID = UUID(int=0)
+"""Value of an absent ID on the wire."""
+
+NO_TOPIC_ID = NO_UUID
 """Value of an absent topic ID on the wire."""
 
 Millis = int

@@ -32,7 +32,15 @@ from kohort.analytics.stores import Store
 from kohort.analytics.tables import JOURNALED, REBALANCES, RUNS, THROUGHPUT, ArrowView, Step
 from kohort.analytics.timelines import LAG_DDL
 from kohort.errors import ConfigError
-from kohort.recorder import JOURNAL_TOPIC
+from kohort.recorder import (
+    BURST_MS,
+    EPISODE_MS,
+    JOURNAL_TOPIC,
+    LEAST_REBALANCES,
+    LEAST_RETURNS,
+    REBALANCES_PER_RESTART,
+    RETURN_MS,
+)
 from pyspark_kohort.net import BlockingCluster
 
 if TYPE_CHECKING:
@@ -50,16 +58,18 @@ class Settings:
 
     window_ms: int = MINUTE_MS
     """Window of commit rates and lag: one row per partition, group and window with commits."""
-    return_ms: int = 10 * MINUTE_MS
+    return_ms: int = RETURN_MS
     """Maximum time between leaving and coming back for which a member counts as returned."""
-    episode_ms: int = 60 * MINUTE_MS
+    episode_ms: int = EPISODE_MS
     """Maximum time between two returns of one episode."""
-    least_returns: int = 3
+    least_returns: int = LEAST_RETURNS
     """Minimum number of returns in an episode for which a member counts as flapping."""
-    burst_ms: int = 5 * MINUTE_MS
+    burst_ms: int = BURST_MS
     """Maximum time between two rebalances of one burst."""
-    least_rebalances: int = 5
+    least_rebalances: int = LEAST_REBALANCES
     """Minimum number of rebalances in a burst for which a group counts as thrashing."""
+    per_restart: int = REBALANCES_PER_RESTART
+    """Number of rebalances that the restart of one member causes."""
 
     def as_text(self) -> dict[str, str]:
         return {name: str(getattr(self, name)) for name in self.__slots__}

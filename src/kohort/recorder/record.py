@@ -57,12 +57,18 @@ class PartitionChange:
     This is the time at which its JoinGroup arrived without the partition (with none, if the group
     is eager), or at which it was removed from the group. A crashed member stopped earlier: after
     its last heartbeat, which is at most its session timeout before this time. In a cooperative
-    group, the time may lie in an earlier rebalance.
+    group, the time may lie in an earlier rebalance. For an observer of the log, it is an estimate.
     """
     assigned_at: Millis | None = None
     """Time the assignment that gives the partition to `owner` reached the coordinator."""
     first_read_at: Millis | None = None
-    """Time of the owner's first fetch; None if the record was written before it."""
+    """Time of the owner's first fetch; None if the record was written before it.
+
+    For an observer of the log, it is an estimate between the assignment and the owner's first
+    commit; None if nothing is committed within a minute, or if no record waited for the owner.
+    """
+    dark_error_ms: int | None = None
+    """Largest error of `dark_ms` in milliseconds if it is estimated from commits; None if the broker saw the times."""
 
     @property
     def dark_ms(self) -> int | None:
@@ -143,6 +149,8 @@ class RebalanceRecord:
     partitions: tuple[PartitionChange, ...] = ()
     """Partitions whose owner changed or that became dark. Undisturbed partitions are not listed."""
 
+    polled: bool = False
+    """Whether it compares two descriptions of the group, so that it may merge several rebalances."""
     refused_members: tuple[RefusedMember, ...] = ()
     """Members that were refused at `ended_at`. `generation` is 0 in this case, because no generation results."""
 
@@ -205,7 +213,9 @@ class RebalanceRecord:
         value = _plain(self)
         for name in ("triggers", "gone", "before", "after", "weighed", "refused", "refused_members"):
             value[name] = [_plain(item) for item in value[name]]
-        value["partitions"] = [_plain(change) | {"dark_ms": change.dark_ms} for change in self.partitions]
+        value["partitions"] = [_of_partition(change) for change in self.partitions]
+        if not self.polled:
+            del value["polled"]
         value["wall_ms"] = self.wall_ms
         value["cause"] = self.cause
         value["came"] = [member.member_id for member in self.came]
@@ -240,6 +250,13 @@ def _plain(value: "DataclassInstance") -> dict[str, Any]:
     too long.
     """
     return {name: getattr(value, name) for name in type(value).__slots__}  # type: ignore[attr-defined]
+
+
+def _of_partition(change: PartitionChange) -> dict[str, Any]:
+    value = _plain(change) | {"dark_ms": change.dark_ms}
+    if change.dark_error_ms is None:
+        del value["dark_error_ms"]  # the journal of a broker never has it
+    return value
 
 
 def _made(kind: type[Made], value: Mapping[str, Any]) -> Made:

@@ -110,6 +110,6 @@ VIEWS: dict[str, str | ArrowView] = {
             SELECT *, lag(at) OVER (PARTITION BY group_id ORDER BY position) AS before FROM rebalances
             WHERE cause <> 'cooperative follow-up'))
         GROUP BY group_id, burst
-        HAVING count(*) >= {least_rebalances} AND count(*) > 2 * max(members) + 1""",
+        HAVING count(*) >= {least_rebalances} AND count(*) > {per_restart} * max(members) + 1""",
 }
 """Views by name, in order; those with an underscore are intermediate."""

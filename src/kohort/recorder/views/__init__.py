@@ -3,8 +3,18 @@
 The recorder itself does not import the modules that they need.
 """
 
-from kohort.recorder.views.member_labels import labels
+from kohort.recorder.views.member_labels import label_of, labels, seconds
 from kohort.recorder.views.picture import draw
 from kohort.recorder.views.printing import headline, partitions_table, rebalances_table, summary, weighed_table
 
-__all__ = ["draw", "headline", "labels", "partitions_table", "rebalances_table", "summary", "weighed_table"]
+__all__ = [
+    "draw",
+    "headline",
+    "label_of",
+    "labels",
+    "partitions_table",
+    "rebalances_table",
+    "seconds",
+    "summary",
+    "weighed_table",
+]
