@@ -115,9 +115,10 @@ def _fetch(mvn: str, directory: Path) -> None:
         Path(work, "jars").rename(directory)
 
 
-def java(main: str, *arguments: str, options: Sequence[str] = QUICK_START) -> list[str]:
-    """Return the command line that runs a main class from Kafka's jars."""
-    return ["java", *options, "-cp", f"{jars()}/*", main, *arguments]
+def java(main: str, *arguments: str, options: Sequence[str] = QUICK_START, classes: Path | None = None) -> list[str]:
+    """Return the command line that runs a main class from Kafka's jars, and from a directory of more classes."""
+    path = f"{jars()}/*" if classes is None else f"{jars()}/*{os.pathsep}{classes}"
+    return ["java", *options, "-cp", path, main, *arguments]
 
 
 def free_ports(count: int) -> list[int]:
@@ -146,11 +147,17 @@ class ApacheKafka:
 
 
 @contextlib.contextmanager
-def running_kafka(config: Mapping[str, str] | None = None, jvm: Sequence[str] = QUICK_START) -> Iterator[ApacheKafka]:
-    """Run Apache Kafka on a free port of 127.0.0.1 in a temporary directory; remove both at the end."""
+def running_kafka(
+    config: Mapping[str, str] | None = None, jvm: Sequence[str] = QUICK_START, plugins: Path | None = None
+) -> Iterator[ApacheKafka]:
+    """Run Apache Kafka on a free port of 127.0.0.1 in a temporary directory; remove both at the end.
+
+    `plugins` is a directory of compiled classes that the configuration names.
+    """
     with tempfile.TemporaryDirectory(prefix="apache-kafka-") as directory:
         port, controller_port = free_ports(2)
-        with _node(Path(directory), _properties(Path(directory), port, controller_port, config or {}), jvm) as kafka:
+        settings = _properties(Path(directory), port, controller_port, config or {})
+        with _node(Path(directory), settings, jvm, plugins=plugins) as kafka:
             yield kafka
 
 
@@ -186,6 +193,7 @@ def _node(
     jvm: Sequence[str],
     cluster_id: str | None = None,
     role: str = "--standalone",
+    plugins: Path | None = None,
 ) -> Iterator[ApacheKafka]:
     home.mkdir(exist_ok=True)
     properties = home / "server.properties"
@@ -196,6 +204,7 @@ def _node(
             "kafka.Kafka",
             str(properties),
             options=(*jvm, "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"),
+            classes=plugins,
         ),
         cwd=home,
     )
