@@ -319,6 +319,10 @@ ELSEWHERE: Mapping[E, str] = {
     E.KAFKA_STORAGE_ERROR: "tests/broker/logs/test_full_disk.py::test_a_full_disk_is_an_error_and_nothing_changes",
     E.FENCED_LEADER_EPOCH: "tests/broker/apis/test_offset_for_leader_epoch.py::"
     "test_a_client_with_an_older_leader_epoch_is_fenced",
+    # These, a broker that receives metrics.
+    E.THROTTLING_QUOTA_EXCEEDED: "tests/broker/telemetry/test_receiver.py::test_a_closed_connection_frees_its_instance",
+    E.TELEMETRY_TOO_LARGE: "tests/broker/telemetry/test_receiver.py::test_a_push_that_is_too_large_unpacked_is_refused",
+    E.UNKNOWN_SUBSCRIPTION_ID: "tests/broker/telemetry/test_receiver.py::test_another_subscription_is_unknown",
     # This, a subscription of more than a mebibyte.
     E.UNKNOWN_SERVER_ERROR: "tests/broker/groups/test_refused_members.py::test_a_subscription_that_is_too_large",
     # These, fetches that follow each other.

@@ -74,7 +74,7 @@ def reprs() -> Iterator[str]:
     """What each object of ours shows of itself."""
     gc.collect()
     for found in gc.get_objects():
-        if type(found).__module__.startswith("kohort") and not isinstance(found, type):
+        if str(type(found).__module__).startswith("kohort") and not isinstance(found, type):
             try:
                 yield f"{type(found).__module__}.{type(found).__name__}: {found!r}"
             except (AttributeError, ReferenceError):  # not complete yet, or gone

@@ -6,7 +6,7 @@
 
 from kohort.broker.clock import Clock
 from kohort.broker.config import read_settings
-from kohort.broker.main import log_to_stderr, run, run_cluster
+from kohort.broker.main import announce_ready, log_to_stderr, run, run_cluster, stop_on_signals
 from kohort.broker.offline import stored_credentials
 from kohort.broker.server import Broker, BrokerOptions
 
@@ -14,9 +14,11 @@ __all__ = [
     "Broker",
     "BrokerOptions",
     "Clock",
+    "announce_ready",
     "log_to_stderr",
     "read_settings",
     "run",
     "run_cluster",
+    "stop_on_signals",
     "stored_credentials",
 ]

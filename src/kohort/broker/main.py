@@ -8,32 +8,51 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
 from kohort import interruption
 from kohort.broker.cluster import BrokerProcesses, ClusterOptions
+from kohort.broker.config import WATCH_LISTENER
+from kohort.broker.metrics import BrokerMetrics, MetricsEndpoint
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
 
+Beside = Callable[[str, str], AbstractAsyncContextManager[object]]
+"""Returns what runs beside a broker, from its address for clients and that of the listener of `--web`."""
 
-def run(options: BrokerOptions) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code. Raise KohortError if the broker cannot start or go on."""
+
+def run(options: BrokerOptions, beside: Beside | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code. Raise KohortError if the broker cannot start or go on.
+
+    `beside` runs while the broker does.
+    """
     log_to_stderr()
     try:
-        return uvloop.run(_serve(options))
+        return uvloop.run(_serve(options, beside))
     except OSError as error:
         raise KohortError(_failure(options, error)) from error
 
 
-async def _serve(options: BrokerOptions) -> int:
+async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
     broker = Broker(options)
+    broker.metrics = None if options.metrics is None else BrokerMetrics()
     stop = asyncio.Event()
     # Until the broker answers requests, a kill breaks no promise, so a signal does not wait for a large log's recovery.
     for number in interruption.SIGNALS:
         signal.signal(number, lambda number, _: interruption.end_at_once(number))
     await broker.start()
-    _stop_on_signals(stop)
+    endpoint = None
+    try:
+        if broker.metrics is not None and options.metrics is not None:
+            endpoint = MetricsEndpoint(broker.metrics)
+            await endpoint.start(options.metrics.host, options.metrics.port)
+    except KohortError:
+        await broker.stop()
+        raise
+    stop_on_signals(stop)
     # Objects made at start-up live as long as the process, so collections need not examine them again. Requests make no
     # cycles, but they make thousands of objects that live until the next sync; with the default thresholds the
     # collector would examine those over and over.
@@ -41,27 +60,35 @@ async def _serve(options: BrokerOptions) -> int:
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
     try:
-        _announce(broker.address)
+        announce_ready(broker.address)
     except KohortError:
+        if endpoint is not None:
+            await endpoint.close()
         await broker.stop()
         raise
-    ends = [asyncio.create_task(event.wait()) for event in (stop, broker.over)]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for end in ends:
-        end.cancel()
+    async with nullcontext() if beside is None else beside(broker.address, str(broker.endpoints[WATCH_LISTENER])):
+        ends = [asyncio.create_task(event.wait()) for event in (stop, broker.over)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+    if endpoint is not None:
+        await endpoint.close()
     await broker.stop()
     return 0 if stop.is_set() else 1
 
 
-def run_cluster(options: ClusterOptions) -> int:
-    """Run a cluster until SIGTERM or SIGINT; return the exit code. Raise KohortError if a broker cannot start."""
+def run_cluster(options: ClusterOptions, beside: Beside | None = None) -> int:
+    """Run a cluster until SIGTERM or SIGINT; return the exit code. Raise KohortError if a broker cannot start.
+
+    `beside` runs in this process while the cluster does.
+    """
     log_to_stderr()
-    return asyncio.run(_serve_cluster(options))
+    return asyncio.run(_serve_cluster(options, beside))
 
 
-async def _serve_cluster(options: ClusterOptions) -> int:
+async def _serve_cluster(options: ClusterOptions, beside: Beside | None) -> int:
     stop = asyncio.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     stopped = asyncio.create_task(stop.wait())
     cluster = BrokerProcesses(options)
     started = asyncio.create_task(cluster.start())
@@ -70,10 +97,11 @@ async def _serve_cluster(options: ClusterOptions) -> int:
         if not started.done():
             return 0
         started.result()
-        _announce(cluster.bootstrap)
-        over = asyncio.create_task(cluster.over.wait())
-        await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
-        over.cancel()
+        announce_ready(cluster.bootstrap)
+        async with nullcontext() if beside is None else beside(cluster.bootstrap, cluster.addresses_at(WATCH_LISTENER)):
+            over = asyncio.create_task(cluster.over.wait())
+            await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
+            over.cancel()
         return 0 if stop.is_set() else 1
     finally:
         for task in (stopped, started):
@@ -103,7 +131,7 @@ class OneLine(logging.Formatter):
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
+def stop_on_signals(stop: asyncio.Event) -> None:
     """Set `stop` on the first SIGINT or SIGTERM; end the process at once on the second. Data on disk survives both."""
 
     def told(number: int) -> None:
@@ -115,7 +143,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(number, told, number)
 
 
-def _announce(addresses: str) -> None:
+def announce_ready(addresses: str) -> None:
     """Write `ready HOST:PORT,...` to standard output. Raise KohortError if nothing can read it."""
     if sys.stdout is None:  # closed by the parent process, which does not need the line
         return

@@ -14,16 +14,18 @@ from uuid import UUID, uuid4
 
 from kohort.assignor.server import find_server_assignors
 from kohort.broker.access import AccessControl
-from kohort.broker.apis import SERVED, Dispatch
+from kohort.broker.apis import SERVED, TELEMETRY, Dispatch
 from kohort.broker.clock import Clock
 from kohort.broker.cluster import new_leadership, open_store
 from kohort.broker.config import (
     DEFAULT_NAME,
+    WATCH_LISTENER,
     Address,
     BrokerConfig,
     DynamicConfig,
     GroupConfigs,
     Source,
+    Subscriptions,
     group_config,
     is_local_name,
     machine_name,
@@ -37,9 +39,11 @@ from kohort.broker.fetch import FetchSessions, FollowerReads, NewPartitions, Wai
 from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnections, PartitionLoads, Timers, TopicsImage
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
-from kohort.broker.net import ClientConnection, Served, Sockets
+from kohort.broker.metrics import BrokerMetrics
+from kohort.broker.net import Call, ClientConnection, Served, Sockets
 from kohort.broker.quotas import ClientQuotas
 from kohort.broker.security import ListenerSecurity, ScramCredentials
+from kohort.broker.telemetry import TelemetryReceiver
 from kohort.coordinator import GroupShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import AllConfigs, LogStore, PartitionLog, Topic
@@ -68,6 +72,8 @@ class BrokerOptions:
     cluster_id: str | None = None
     """Cluster ID that the store must have; None accepts any."""
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # some are secrets
+    metrics: Address | None = None
+    """Address on which the process serves the broker's metrics; None if it measures nothing."""
 
 
 class Broker:
@@ -75,6 +81,8 @@ class Broker:
 
     served: Served = SERVED
     """The requests that this broker announces. It serves no others. Change it only before `start`."""
+    metrics: BrokerMetrics | None = None
+    """Measures the broker if it is set before `start`."""
     # A test kit replaces these by types that also report what they do.
     sockets_type: type[Sockets] = Sockets
     coordinator_type: type[GroupCoordinator] = GroupCoordinator
@@ -92,11 +100,15 @@ class Broker:
         """The time of the broker's timers, and real time; see `kohort.broker.clock`."""
         self.dynamic_config = DynamicConfig(options.settings)
         self._follow_config()
+        if not self.config.flag("telemetry.receiver.enable"):
+            self.served = [entry for entry in self.served if entry[0] not in TELEMETRY]
         self.node_id = options.node_id
         self._resource_names = {Source.ALL_BROKERS: "", Source.BROKER: str(options.node_id)}
         """The names under which the store keeps run-time changes: Kafka's names of these config resources."""
         self.listeners = read_listeners(self.config, options.host, options.port)
-        self.inter_broker = read_inter_broker(self.config, self.listeners)
+        # Other brokers have no use for the listener of --web, which has one user.
+        shared = [listener for listener in self.listeners if listener.name != WATCH_LISTENER]
+        self.inter_broker = read_inter_broker(self.config, shared)
         self.endpoints: dict[str, Address] = {}
         """The address that clients of each listener receive, by the listener's name."""
         self.rack = self.config.text("broker.rack") or None
@@ -140,6 +152,7 @@ class Broker:
             self.scram_credentials = ScramCredentials(self.store)
             self.client_quotas = ClientQuotas(self.store, self.config, self.wall)
             self.group_configs = GroupConfigs(self.store, self.config)
+            self.subscriptions = Subscriptions(self.store)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
                 self._create_offsets_topic({"segment.bytes": str(self.config.number("offsets.topic.segment.bytes"))})
@@ -160,6 +173,7 @@ class Broker:
             if self.access_control is not None:
                 self.access_control.on_change = self.groups.acls_changed
             self.member_connections = MemberConnections(self)
+            self.client_telemetry = TelemetryReceiver(self)
             self.sockets = self.sockets_type(self, self.new_dispatch())
             await self._listen(loop)
         except BaseException:
@@ -177,6 +191,9 @@ class Broker:
         self.retention = Retention(self)
         self.loads = PartitionLoads(self)
         self.cleaner = Cleaner(self)
+        if self.metrics is not None:
+            self.writer.synced = self.metrics.synced
+            self.metrics.start(self)
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen, and determine the advertised addresses."""
@@ -219,12 +236,15 @@ class Broker:
         if self._stopped:
             return
         self._stopped = True
+        if self.metrics is not None:
+            self.metrics.close()
         self.sockets.stop_listening()
         self._close_listeners()
         self.retention.close()
         await self.loads.close()
         await self.cleaner.close()
         self.journal.close()
+        self.client_telemetry.close()
         self.waiting_fetches.expire_all()
         self.groups.resign()
         await self.writer.drain()
@@ -307,7 +327,7 @@ class Broker:
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         """Return the function that handles every received frame."""
-        return Dispatch(self).handle
+        return Dispatch(self, Call if self.metrics is None else self.metrics.requests.new_call).handle
 
     def new_group_shard(self, partition: int) -> GroupShard:
         """Return an empty shard for the partition, with this broker's settings."""
@@ -372,6 +392,8 @@ class Broker:
             self._restore_config()
             self.store.change_defaults(store_defaults(self.config))
         self.group_configs.follow(self.config)
+        if self.subscriptions.changed(before, now):
+            self.subscriptions.follow()
         for group_id in self.group_configs.changed(before, now):
             self.groups.shard(group_id).settings_changed(group_id)
 

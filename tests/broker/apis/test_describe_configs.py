@@ -170,7 +170,7 @@ async def test_a_group_has_what_it_sets_over_what_the_broker_gives_to_all(peer: 
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (GROUP, "", ErrorCode.INVALID_REQUEST),
         (LOGGER, "1", ErrorCode.INVALID_REQUEST),
-        (METRICS, "m", ErrorCode.INVALID_REQUEST),
+        (METRICS, "", ErrorCode.INVALID_REQUEST),
         (99, "what", ErrorCode.INVALID_REQUEST),
         (0, "", ErrorCode.INVALID_REQUEST),
     ],

@@ -56,7 +56,15 @@ GUARDS: Mapping[ApiKey, Guard] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_guards.describe_topic_partitions,
 }
 
-OPEN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+OPEN = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+    }
+)
 """APIs that any client may use."""
 
 

@@ -4,6 +4,6 @@
 """
 
 from kohort.broker.apis.dispatch import Dispatch
-from kohort.broker.apis.routes import SERVED, Routes
+from kohort.broker.apis.routes import SERVED, TELEMETRY, Routes
 
-__all__ = ["SERVED", "Dispatch", "Routes"]
+__all__ = ["SERVED", "TELEMETRY", "Dispatch", "Routes"]

@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs and AlterConfigs: change configs of topics, groups and this broker (KIP-133, KIP-339).
+"""IncrementalAlterConfigs and AlterConfigs: change configs of topics, groups, client metrics and this broker.
+
+See KIP-133 and KIP-339.
 
 Changes are durable when the answer is sent. A resource is changed completely or not at all.
 """
@@ -15,8 +17,10 @@ from kohort.broker.config import (
     DynamicConfig,
     GroupConfigs,
     Source,
+    Subscriptions,
     check_group_configs,
     group_entries,
+    subscription,
     topic_entries,
 )
 from kohort.broker.logs import DiskErrors, Leadership, Topics, is_legal_name
@@ -42,6 +46,7 @@ class Dependencies(Protocol):
     leadership: Leadership
     dynamic_config: DynamicConfig
     node_id: int
+    subscriptions: Subscriptions
     topics: Topics
 
     def change_config(self, source: Source, configs: Mapping[str, str]) -> None: ...
@@ -74,7 +79,7 @@ class _Change:
             elif operation not in (_APPEND, _SUBTRACT):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Operation {operation} is unknown.")
             elif entry.name not in lists:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{entry.name} is not a list: set its whole value.")
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{entry.name} can only be set as a whole.")
             elif operation == _APPEND:
                 changed[entry.name] = lists[entry.name].with_parts(text)
             else:
@@ -159,8 +164,10 @@ def _alter(broker: Dependencies, change: _Change, validate_only: bool) -> None:
             _alter_broker(broker, change, validate_only)
         case ResourceType.GROUP:
             _alter_group(broker, change, validate_only)
+        case ResourceType.CLIENT_METRICS:
+            _alter_client_metrics(broker, change, validate_only)
         case _:
-            detail = "Only the configs of topics, brokers and groups can be altered."
+            detail = "Only the configs of topics, brokers, groups and client metrics can be altered."
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
 
 
@@ -205,3 +212,13 @@ def _alter_group(broker: Dependencies, change: _Change, validate_only: bool) -> 
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if not validate_only:
         broker.change_group_configs(change.name, configs)
+
+
+def _alter_client_metrics(broker: Dependencies, change: _Change, validate_only: bool) -> None:
+    if not change.name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Specify a client metrics subscription: its name is empty.")
+    now = broker.subscriptions.of(change.name)
+    configs = change.apply(now, ())  # as in Kafka, its lists can only be set as a whole
+    subscription(configs)  # raises KafkaError if they are invalid
+    if not validate_only:
+        broker.subscriptions.change(change.name, configs)

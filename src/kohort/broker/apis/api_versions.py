@@ -27,6 +27,7 @@ def handle(broker: Dependencies, call: Call, request: ApiVersionsRequest) -> Non
             call.reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
         call.connection.client = ClientKind.of(request.client_software_name, request.client_software_version)
+        call.connection.software = request.client_software_name, request.client_software_version
     call.reply(served(broker))
 
 

@@ -1,10 +1,19 @@
-"""DescribeConfigs: the configs of topics, groups and this broker, and the source of each value (KIP-226)."""
+"""DescribeConfigs: the configs of topics, groups, client metrics and this broker, and their sources (KIP-226)."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType, check_broker_name
-from kohort.broker.config import Address, ConfigEntry, DynamicConfig, GroupConfigs, group_entries, topic_entries
+from kohort.broker.config import (
+    Address,
+    ConfigEntry,
+    DynamicConfig,
+    GroupConfigs,
+    Subscriptions,
+    client_metrics_entries,
+    group_entries,
+    topic_entries,
+)
 from kohort.broker.logs import Topics, is_legal_name
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode, KafkaError
@@ -25,6 +34,7 @@ class Dependencies(Protocol):
     dynamic_config: DynamicConfig
     log_directory: str
     node_id: int
+    subscriptions: Subscriptions
     topics: Topics
 
     @property
@@ -93,8 +103,15 @@ def _group(broker: Dependencies, name: str) -> list[ConfigEntry]:
     return group_entries(broker.group_configs.of(name), broker.dynamic_config)
 
 
+def _client_metrics(broker: Dependencies, name: str) -> list[ConfigEntry]:
+    """Describe a client metrics subscription; one that does not exist has the defaults."""
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The name of a client metrics subscription must not be empty.")
+    return client_metrics_entries(broker.subscriptions.of(name))
+
+
 def _unsupported(broker: Dependencies, name: str) -> list[ConfigEntry]:
-    raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker has configs of topics, brokers and groups only.")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker's loggers have no configs.")
 
 
 _describers: dict[ResourceType, Callable[[Dependencies, str], list[ConfigEntry]]] = {
@@ -102,7 +119,7 @@ _describers: dict[ResourceType, Callable[[Dependencies, str], list[ConfigEntry]]
     ResourceType.BROKER: _broker,
     ResourceType.GROUP: _group,
     ResourceType.BROKER_LOGGER: _unsupported,
-    ResourceType.CLIENT_METRICS: _unsupported,
+    ResourceType.CLIENT_METRICS: _client_metrics,
 }
 
 

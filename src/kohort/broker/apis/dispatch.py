@@ -40,12 +40,13 @@ _head = struct.Struct(">hhih").unpack_from
 class Dispatch:
     """The dispatcher of one broker."""
 
-    def __init__(self, broker: Dependencies) -> None:
+    def __init__(self, broker: Dependencies, new_call: NewCall = Call) -> None:
+        """Create it. `new_call` may measure the calls; without that, a broker does no more for a request."""
         self._broker = broker
         self._routes = Routes(broker.served)
         self._used = self._routes.used
-        self._new_call: NewCall = Call
-        """A test kit replaces it, so that a broker without one does no more for a request."""
+        self._new_call = new_call
+        """A test kit replaces it."""
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
         """Handle one request until it is complete or must wait. Raise BadFrame or DecodeError."""

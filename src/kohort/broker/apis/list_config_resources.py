@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kohort.broker.apis.resources import ResourceType
-from kohort.broker.config import GroupConfigs
+from kohort.broker.config import GroupConfigs, Subscriptions
 from kohort.broker.logs import Topics
 from kohort.broker.net import Call
 from kohort.errors import ErrorCode
@@ -19,11 +19,12 @@ class Dependencies(Protocol):
 
     group_configs: GroupConfigs
     node_id: int
+    subscriptions: Subscriptions
     topics: Topics
 
 
 def handle(broker: Dependencies, call: Call, request: ListConfigResourcesRequest) -> None:
-    """List resources of the given types, or of all; v0 lists only metrics subscriptions, which have no configs here."""
+    """List resources of the given types, or of all; v0 lists only client metrics subscriptions."""
     known = set(ResourceType)
     wanted = set(request.resource_types) if call.version >= 1 else {ResourceType.CLIENT_METRICS}
     if not wanted <= known:
@@ -40,5 +41,10 @@ def handle(broker: Dependencies, call: Call, request: ListConfigResourcesRequest
     if ResourceType.GROUP in wanted:
         resources += [
             ConfigResource(resource_name=name, resource_type=ResourceType.GROUP) for name in broker.group_configs.all()
+        ]
+    if ResourceType.CLIENT_METRICS in wanted:
+        resources += [
+            ConfigResource(resource_name=name, resource_type=ResourceType.CLIENT_METRICS)
+            for name in broker.subscriptions.all()
         ]
     call.reply(ListConfigResourcesResponse(config_resources=resources))

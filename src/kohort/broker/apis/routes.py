@@ -32,6 +32,7 @@ from kohort.broker.apis import (
     reassignments,
     sasl,
     scram_credentials,
+    telemetry,
 )
 from kohort.broker.net import Call, Route, Served
 from kohort.wire.api import APIS, flexible_header, flexible_response
@@ -68,6 +69,7 @@ class Dependencies(
     reassignments.Dependencies,
     sasl.Dependencies,
     scram_credentials.Dependencies,
+    telemetry.Dependencies,
     Protocol,
 ):
     """The parts of the broker that all handlers together use."""
@@ -118,10 +120,15 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (scram_credentials.alter, 0),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (consumer_groups.heartbeat, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (consumer_groups.describe, 1),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (telemetry.ask, 0),
+    ApiKey.PUSH_TELEMETRY: (telemetry.push, 0),
     ApiKey.LIST_CONFIG_RESOURCES: (list_config_resources.handle, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (describe_topic_partitions.handle, 0),
 }
 """Handler and highest served version of each API key."""
+
+TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""API keys that a broker serves only if it receives telemetry (KIP-714)."""
 
 _HEARTBEATS = {ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT}
 

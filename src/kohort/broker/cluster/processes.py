@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kohort.broker.config import DEFAULT_NAME
+from kohort.broker.config import DEFAULT_NAME, address_text
 from kohort.child_processes import starting_child
 from kohort.errors import KohortError
 from kohort.log.cluster import ClusterImage, Node, read_image
@@ -44,6 +44,8 @@ class ClusterOptions:
     """Connection string of a database that the brokers share instead of `data`."""
     advertise: Sequence[str] = ()
     """Advertised addresses of each broker, in the form of `listen`; if empty, the addresses on which they listen."""
+    metrics: Sequence[str] = ()
+    """Address of each broker's metrics; as many as there are brokers, or none."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class BrokerProcesses:
     brokers: list[_Broker] = field(init=False)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last broker has exited and none is restarted."""
+    _nodes: Mapping[int, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.brokers = [_Broker(number + 1, listen) for number, listen in enumerate(self.options.listen)]
@@ -71,6 +74,11 @@ class BrokerProcesses:
     def bootstrap(self) -> str:
         """Addresses of the brokers: HOST:PORT,HOST:PORT,..."""
         return ",".join(broker.address for broker in self.brokers)
+
+    def addresses_at(self, listener: str) -> str:
+        """Return the addresses of a listener on all brokers that have it: HOST:PORT,HOST:PORT,..."""
+        found = [node.at(listener) for _, node in sorted(self._nodes.items())]
+        return ",".join(address_text(each.host, each.port) for each in found if each is not None)
 
     async def __aenter__(self) -> "BrokerProcesses":
         await self.start()
@@ -128,6 +136,8 @@ class BrokerProcesses:
         command += ["--listen", broker.listen, "--node-id", str(broker.node_id)]
         if options.cluster_id is not None:
             command += ["--cluster-id", options.cluster_id]
+        if options.metrics:
+            command += ["--metrics", options.metrics[broker.node_id - 1]]
         settings = dict(options.settings)
         if options.advertise:
             settings["advertised.listeners"] = options.advertise[broker.node_id - 1]
@@ -164,6 +174,7 @@ class BrokerProcesses:
             if len(image.nodes) == len(self.brokers) and image.settled:
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
+        self._nodes = image.nodes
         if not self.options.advertise:  # then the image has the brokers' ports, which they keep when they restart
             for broker in self.brokers:
                 broker.listen = _with_ports(broker.listen, image.nodes[broker.node_id])

@@ -12,6 +12,14 @@ from kohort.broker.config.advertised_listeners import (
     split_address,
 )
 from kohort.broker.config.broker_config import BrokerConfig, is_sensitive, read_settings
+from kohort.broker.config.client_metrics import (
+    CLIENT_METRICS_SETTINGS,
+    DEFAULT_INTERVAL_MS,
+    Subscription,
+    Subscriptions,
+    client_metrics_entries,
+    subscription,
+)
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.entries import ConfigEntry, Source
 from kohort.broker.config.groups import GroupConfigs, check_group_configs, group_config, group_entries
@@ -22,11 +30,21 @@ from kohort.broker.config.security import STANDARD_AUTHORIZER
 from kohort.broker.config.setting import Setting
 from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
 from kohort.broker.config.unused_security import warn_of_unused_security
+from kohort.broker.config.watch_listener import (
+    WATCH_ADDRESS,
+    WATCH_LISTENER,
+    WatchLogin,
+    read_watch_login,
+)
 from kohort.broker.config.without_effect import warn_of_idle_settings
 
 __all__ = [
+    "CLIENT_METRICS_SETTINGS",
+    "DEFAULT_INTERVAL_MS",
     "DEFAULT_NAME",
     "STANDARD_AUTHORIZER",
+    "WATCH_ADDRESS",
+    "WATCH_LISTENER",
     "Address",
     "BrokerConfig",
     "ConfigEntry",
@@ -36,10 +54,14 @@ __all__ = [
     "Listener",
     "Setting",
     "Source",
+    "Subscription",
+    "Subscriptions",
+    "WatchLogin",
     "address_text",
     "check_group_configs",
     "check_listener",
     "check_topic_configs",
+    "client_metrics_entries",
     "group_config",
     "group_entries",
     "is_local_name",
@@ -49,9 +71,11 @@ __all__ = [
     "read_inter_broker",
     "read_listeners",
     "read_settings",
+    "read_watch_login",
     "setting_reference",
     "split_address",
     "store_defaults",
+    "subscription",
     "topic_entries",
     "warn_of_idle_settings",
     "warn_of_unused_security",

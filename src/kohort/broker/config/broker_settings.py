@@ -388,6 +388,21 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             kafka=ABSENT,
         ),
     },
+    "Client telemetry": {
+        "telemetry.max.bytes": Setting(
+            1_048_576,
+            "Maximum size of the metrics that a client pushes at once, in bytes, before and after decompression.",
+            1,
+            INT32,
+            kafka="the size before decompression only",
+        ),
+        "telemetry.receiver.enable": Setting(
+            False,
+            "Whether clients may push their metrics to this broker (KIP-714, docs/watch.md). If not, it does not"
+            " announce the requests.",
+            kafka=ABSENT,
+        ),
+    },
     "Security": SECURITY,
 }
 """Settings that have an effect, by section of docs/configuration.md."""

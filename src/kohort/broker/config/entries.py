@@ -19,6 +19,7 @@ class Source(IntEnum):
     """Changed at run time, as the default of all brokers."""
     STARTED_WITH = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     GROUP = 8
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.broker.config.broker_settings import SECTIONS, SETTINGS
+from kohort.broker.config.client_metrics import CLIENT_METRICS_SETTINGS
 from kohort.broker.config.groups import BROKER_NAMES as GROUP_DEFAULTS
 from kohort.broker.config.groups import GROUP_SETTINGS
 from kohort.broker.config.setting import Setting
@@ -27,6 +28,8 @@ class SettingReference(NamedTuple):
     topic: Sequence[ReferenceRow]
     """Topic configs that have an effect."""
     group: Sequence[ReferenceRow]
+    client_metrics: Mapping[str, Setting]
+    """Configs of client metrics subscriptions."""
     without_effect: Sequence[ReferenceRow]
 
 
@@ -44,6 +47,7 @@ def setting_reference() -> SettingReference:
             ReferenceRow(name, GROUP_DEFAULTS.get(name, ""), setting)
             for name, setting in sorted(GROUP_SETTINGS.items())
         ],
+        client_metrics=CLIENT_METRICS_SETTINGS,
         without_effect=[
             *(ReferenceRow(topic_names.get(name, ""), name, setting) for name, setting in sorted(IDLE.items())),
             *(ReferenceRow(name, "", setting) for name, setting in sorted(IDLE_OF_TOPICS.items())),

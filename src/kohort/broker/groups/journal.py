@@ -5,10 +5,9 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from kohort.broker.logs import Leadership, Topics, Writer
+from kohort.broker.logs import Leadership, Topics, Writer, partition_to_append
 from kohort.errors import KafkaError
 from kohort.group_events import GroupEvent, MemberRefused
-from kohort.log import PartitionLog, Topic
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
 from kohort.wire.batches import Codec, Record, encode_batch
@@ -94,7 +93,7 @@ class BrokerJournal:
         if not records:
             return
         try:
-            partition = self._partition()
+            partition = partition_to_append(self._broker, JOURNAL_TOPIC)
             if partition is None:
                 self._keep(records)
             else:
@@ -102,23 +101,6 @@ class BrokerJournal:
                 self._broker.writer.current()
         except (OSError, KafkaError) as error:  # the group that raised the event must go on
             log.error("the journal of rebalances cannot be written: %s", error)
-
-    def _partition(self) -> PartitionLog | None:
-        """Return a partition that this broker leads; readers of the journal read all partitions.
-
-        A broker that leads none, and is not about to be given one, adds partitions; the cluster gives them to the
-        brokers that lead the fewest.
-        """
-        topics, leadership, node_id = self._broker.topics, self._broker.leadership, self._broker.node_id
-        topic = topics.named(JOURNAL_TOPIC) or topics.create(JOURNAL_TOPIC, len(leadership.nodes))
-        found = _first_log(topics, topic)
-        if found is not None:
-            return found
-        leaders = [leadership.leader(topic, index) for index in range(topic.partitions)]
-        if node_id in {leader.following for leader in leaders}:
-            return None
-        without = {node.node_id for node in leadership.nodes} - {leader.node_id for leader in leaders}
-        return _first_log(topics, topics.grow(topic, topic.partitions + len(without))) if node_id in without else None
 
     def _keep(self, records: list[RebalanceRecord]) -> None:
         """Keep the newest records until this broker leads a partition."""
@@ -137,11 +119,6 @@ def _warn_of(event: MemberRefused) -> None:
         event.code,
         event.reason,
     )
-
-
-def _first_log(topics: Topics, topic: Topic) -> PartitionLog | None:
-    led = (topics.log(topic, index) for index in range(topic.partitions))
-    return next((found for found in led if found is not None), None)
 
 
 def _encoded(records: Sequence[RebalanceRecord], now: Millis) -> bytearray:

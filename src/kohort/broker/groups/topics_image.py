@@ -12,6 +12,7 @@ from kohort.coordinator import MetadataImage, Topic
 from kohort.log import Topic as LogTopic
 from kohort.model import UUID, Millis
 from kohort.recorder import JOURNAL_TOPIC
+from kohort.telemetry import TELEMETRY_TOPIC
 
 
 class Dependencies(Protocol):
@@ -51,8 +52,9 @@ class TopicsImage:
 
     def _made(self, after_version: int) -> MetadataImage:
         # The version is stored with the topics that a group resolved at it, so it must rise over restarts, too.
-        # Kafka has no journal of rebalances, so a member that subscribes to every topic does not expect to read one.
-        return MetadataImage(self._topics(), max(after_version + 1, self._broker.now()), hidden=(JOURNAL_TOPIC,))
+        # Kafka has no such topics, so a member that subscribes to every topic does not expect to read them.
+        hidden = (JOURNAL_TOPIC, TELEMETRY_TOPIC)
+        return MetadataImage(self._topics(), max(after_version + 1, self._broker.now()), hidden)
 
     def _topics(self) -> Iterator[Topic]:
         """Yield all topics. An unchanged topic is the same object as before, which has already computed its hash."""

@@ -3,6 +3,7 @@
 from kohort.broker.logs.disk_errors import DiskErrors
 from kohort.broker.logs.group_commit import GroupCommit, Writer
 from kohort.broker.logs.leadership import Leadership, SingleBroker
+from kohort.broker.logs.own_partition import partition_to_append
 from kohort.broker.logs.topic_rules import TopicRules
 from kohort.broker.logs.topics import INTERNAL_TOPICS, Topics, is_legal_name
 
@@ -16,4 +17,5 @@ __all__ = [
     "Topics",
     "Writer",
     "is_legal_name",
+    "partition_to_append",
 ]

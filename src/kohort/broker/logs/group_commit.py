@@ -11,7 +11,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, count
+from time import perf_counter
 
 from kohort.log import LogStore, PartitionLog, Pending
 
@@ -69,6 +71,8 @@ class Writer:
         self._before_take: list[Callable[[], None]] = []
         self._running: asyncio.Future[None] | None = None
         self._scheduled = False
+        self.synced: Callable[[float], None] | None = None
+        """Called after each sync with the value that `perf_counter` had at its start; None measures nothing."""
 
     def current(self) -> GroupCommit:
         """Return the commit that an append made now belongs to, and schedule it."""
@@ -130,6 +134,8 @@ class Writer:
         else:  # even if nothing waits for these appends, a commit makes the writer take the remaining parts
             self._divided = commit = commit or GroupCommit(self._numbers)
         self._running = self._loop.run_in_executor(self._thread, self._store.sync, pending)
+        if self.synced is not None:
+            self._running.add_done_callback(partial(_measured, self.synced, perf_counter()))
         self._running.add_done_callback(lambda future: self._finished(future, first, commit, pending))
 
     def _call_before_take(self) -> None:
@@ -163,3 +169,7 @@ class Writer:
         self._store.fail(pending, error)
         GroupCommit.finish(commits, failed=True)
         GroupCommit.finish(behind, failed=True)
+
+
+def _measured(synced: Callable[[float], None], started: float, _future: "asyncio.Future[None]") -> None:
+    synced(started)

@@ -11,12 +11,18 @@ from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log import LogStore, PartitionLog, Topic, TopicExists
 from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Placement, TooFewBrokers
 from kohort.recorder import JOURNAL_TOPIC
+from kohort.telemetry import TELEMETRY_TOPIC
 
-INTERNAL_TOPICS: Mapping[str, str] = {OFFSETS_TOPIC: "compact", JOURNAL_TOPIC: "delete"}
+INTERNAL_TOPICS: Mapping[str, str] = {OFFSETS_TOPIC: "compact", JOURNAL_TOPIC: "delete", TELEMETRY_TOPIC: "delete"}
 """The topics that only brokers write, each with the cleanup.policy that it must have.
 
 `delete` would expire the offsets of groups, and `compact` would keep only the last rebalance of each group.
 """
+
+_SHORT_LIVED: Mapping[str, Mapping[str, str]] = {
+    TELEMETRY_TOPIC: {"retention.ms": "3600000", "segment.ms": "900000"},
+}
+"""Configs with which internal topics are created if nothing else is asked for."""
 
 _MOST_PARTITIONS = 100_000
 
@@ -105,7 +111,7 @@ class Topics:
         if not 1 <= partitions <= _MOST_PARTITIONS:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has between 1 and {_MOST_PARTITIONS} partitions")
         if name in INTERNAL_TOPICS:
-            configs = {"cleanup.policy": INTERNAL_TOPICS[name], **configs}
+            configs = {"cleanup.policy": INTERNAL_TOPICS[name], **_SHORT_LIVED.get(name, {}), **configs}
         _check_configs(configs)
         _check_cleanup_policy(name, configs)
         return Topic(self._fresh_id(), name, partitions, dict(configs))

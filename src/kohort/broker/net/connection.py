@@ -26,6 +26,8 @@ _READ_SIZE = 1 << 16  # a larger read buffer costs an mmap and its page faults p
 _MOST_HELD = 1 << 20  # bytes of large answers that may wait here before reading pauses
 FEW_MEMBERS = 16
 _HELD_ANSWERS = "answers behind one that is not ready"
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+"""What Kafka says of a client that does not name its library."""
 _SLOW_READER, _SLOW_READER_OF_FILES = "slow reader", "slow reader of files"
 _UNREAD = {_SLOW_READER, _SLOW_READER_OF_FILES}
 _QUOTA = "quota exceeded"
@@ -108,6 +110,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.client_id = ""
         self.client_id_bytes = b""
         self.client = ClientKind.OTHER
+        self.software = UNKNOWN_SOFTWARE
+        """Name and version of the client's library (KIP-511)."""
         self.held_heartbeat: PendingAnswer | None = None
         """The last heartbeat, which may be held until there is news; see `Dispatch._release`."""
         self.members: dict[str, str] = {}

@@ -51,6 +51,9 @@ class Dependencies(Protocol):
     @property
     def member_connections(self) -> ConnectionLoss: ...
 
+    @property
+    def client_telemetry(self) -> ConnectionLoss: ...
+
 
 _SWEEP_EVERY_S = 1.0
 """Shortest interval between sweeps; a frame that is never completed is found at most this late."""
@@ -206,6 +209,7 @@ class Sockets:
         self._mid_frame.pop(connection, None)
         if connection.members and not self._closing:
             self._broker.member_connections.lost(connection)
+        self._broker.client_telemetry.lost(connection)
         self._throttled.pop(connection, None)
 
     # Throttling

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from kohort.broker.config import Listener
+from kohort.broker.config import WATCH_LISTENER, Listener, read_watch_login
 from kohort.broker.net import ClientConnection, ListenerTls
 from kohort.broker.security.authentication import Authentication
 from kohort.broker.security.mechanisms import Credentials, Mechanisms
+from kohort.broker.security.watch_user import WatchUser
 from kohort.errors import ConfigError
 from kohort.model import Millis
 from kohort.security import PrincipalRules, PrincipalRulesError, subject_text
@@ -37,6 +38,10 @@ class ListenerSecurity:
         config = listener.config
         self.tls = ListenerTls(listener, time) if listener.protocol.tls else None
         self._tokens = _bearer_tokens(listener, now)
+        login = read_watch_login(config) if listener.name == WATCH_LISTENER else None
+        if login is not None:
+            user = WatchUser(login, (fresh_id(), fresh_id()))
+            credentials = lambda: user  # noqa: E731
         validate = None if self._tokens is None else self._tokens.validate
         self._mechanisms = Mechanisms(listener, credentials, fresh_id, validate) if listener.protocol.sasl else None
         try:
