@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
-from kohort.watch import LogReader, WatchedGroup, Watcher
+from kohort.watch import EndOffsets, LogReader, WatchedGroup, Watcher
 from kohort.wire.codec import Message
 from kohort.wire.group_log import encode_key, encode_value
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
@@ -52,6 +52,7 @@ class Log:
     reader: LogReader = field(default_factory=LogReader)
     watcher: Watcher = field(default_factory=Watcher)
     offset: int = 0
+    ends: dict[TopicPartition, EndOffsets] = field(default_factory=dict)
 
     @property
     def group(self) -> WatchedGroup:
@@ -60,26 +61,32 @@ class Log:
     def raw(self, at: Millis, key: bytes | None, value: bytes | None) -> list[RebalanceRecord]:
         record = Written(3, self.offset, at, key, value)
         self.offset += 1
-        return self.watcher.apply(self.reader.read([record]))
+        return self.watcher.apply(self.reader.read([record]), self.ends)
 
     def write(self, at: Millis, key: Message, value: Message | None) -> list[RebalanceRecord]:
         return self.raw(at, encode_key(key), None if value is None else encode_value(value))
 
-    def commit(self, at: Millis, partition: int, offset: int | None, topic_id: UUID = ORDERS) -> None:
+    def commit(self, at: Millis, partition: int, offset: int | None, topic_id: UUID = ORDERS) -> list[RebalanceRecord]:
         value = None if offset is None else OffsetCommitValue(offset=offset, commit_timestamp=at, topic_id=topic_id)
-        assert not self.write(at, OffsetCommitKey(group="g", topic="orders", partition=partition), value)
+        return self.write(at, OffsetCommitKey(group="g", topic="orders", partition=partition), value)
 
     # -- classic
 
     def generation(
-        self, at: Millis, number: int, protocol: str | None = "range", topic: str = "orders", **members: tuple[int, ...]
+        self,
+        at: Millis,
+        number: int,
+        protocol: str | None = "range",
+        topic: str = "orders",
+        kept: dict[str, tuple[int, ...]] | None = None,
+        **members: tuple[int, ...],
     ) -> list[RebalanceRecord]:
         value = GroupMetadataValue(
             protocol_type="consumer",
             generation=number,
             protocol=protocol if members else None,
             leader=next(iter(members), None),
-            members=[_classic(name, topic, assigned) for name, assigned in members.items()],
+            members=[_classic(name, topic, assigned, (kept or {}).get(name, ())) for name, assigned in members.items()],
         )
         return self.write(at, GroupMetadataKey(group="g"), value)
 
@@ -103,6 +110,9 @@ class Log:
     def member_deleted(self, at: Millis, name: str) -> list[RebalanceRecord]:
         assert not self.write(at, ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=name), None)
         return self.write(at, ConsumerGroupMemberMetadataKey(group_id="g", member_id=name), None)
+
+    def consumer_deleted(self, at: Millis) -> list[RebalanceRecord]:
+        return self.write(at, ConsumerGroupMetadataKey(group_id="g"), None)
 
     def epoch(self, at: Millis, epoch: int, metadata_hash: int = 1) -> list[RebalanceRecord]:
         value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
@@ -137,12 +147,12 @@ def _partitions(numbers: tuple[int, ...]) -> list[TopicPartitions]:
     return [TopicPartitions(topic_id=ORDERS, partitions=list(numbers))] if numbers else []
 
 
-def _classic(name: str, topic: str, assigned: tuple[int, ...]) -> MemberMetadata:
+def _classic(name: str, topic: str, assigned: tuple[int, ...], kept: tuple[int, ...]) -> MemberMetadata:
     return MemberMetadata(
         member_id=name,
         client_id=name,
         client_host=f"/10.0.0.{ord(name)}",
         session_timeout=45_000,
-        subscription=encode_subscription(Subscription([topic])),
+        subscription=encode_subscription(Subscription([topic], owned_partitions=sorted(orders(*kept)))),
         assignment=encode_assignment(Assignment(sorted(orders(*assigned)))),
     )

@@ -138,3 +138,36 @@ def test_a_week_of_samples_takes_few_points() -> None:
         lag = table.lag((now - age) // 15, now)
         assert lag is not None and lag.method is LagMethod.INTERPOLATED
         assert abs(lag.seconds - age / 1000) <= max(30, RELATIVE_ERROR * age / 1000)
+
+
+def test_a_record_that_was_sampled_and_then_deleted_is_no_longer_the_first_unread_one() -> None:
+    table = EndOffsets()
+    for at, end in ((1_000, 4), (2_000, 5), (300_000, 5), (301_000, 6)):
+        table.add(at, end)
+    table.keep(4)
+    lag = table.lag(4, 50_000)
+    assert lag is not None and abs(lag.seconds - 48) <= 1
+    assert not table.must_check(4, 50_000)
+    assert table.must_check(4, 400_000)
+    table.checked(4, None, 400_000)  # it may not be read
+    assert table.lag(4, 400_000) == Lag(2, 398.0, LagMethod.INTERPOLATED)
+    assert not table.must_check(4, 401_000)
+    table.checked(4, EndPoint(300_500, 5), 460_000)
+    assert table.lag(4, 460_000) == Lag(2, 159.5, LagMethod.TIMESTAMPS)
+    assert table.must_check(4, 520_000)
+
+
+def test_what_is_kept_of_an_offset_survives_thinning_and_ends_with_the_log() -> None:
+    table = EndOffsets()
+    for at in range(0, 10_000_000, 1_000):
+        table.add(at, at // 100)
+        if at == 3_000:
+            table.keep(25)
+    exact = table.lag(25, 10_000_000)
+    assert exact is not None and abs(exact.seconds - (10_000 - 2.55)) <= 1
+    table.keep_only({25})
+    assert table.lag(25, 10_000_000) == exact
+    table.add(10_001_000, 10)
+    table.add(10_002_000, 30)
+    after = table.lag(25, 10_002_000)
+    assert after is not None and after.seconds <= 1

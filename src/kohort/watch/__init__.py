@@ -2,33 +2,63 @@
 
 `LogReader` reads records as changes, `Watcher` keeps the groups and makes the recorder's records of
 their rebalances, and `EndOffsets` turns end offsets over time into lag in seconds. All of them are
-pure; `ClusterSource` feeds them from a running cluster.
+pure. `Watching` feeds them from a running cluster, through `Live`, which every sink reads.
 """
 
 from kohort.watch.changes import Change
-from kohort.watch.group import Commit, GroupFound, WatchedGroup, WatchedMember
+from kohort.watch.commits import Commit
+from kohort.watch.group import GroupFound, WatchedGroup, WatchedMember
 from kohort.watch.lag import EndOffsets, EndPoint, Lag, LagMethod
+from kohort.watch.live import (
+    EndsSampled,
+    GroupsChanged,
+    Live,
+    LiveEvent,
+    ProblemFound,
+    Rebalanced,
+    Sink,
+    SourceChanged,
+    SourceKind,
+    SourceState,
+)
 from kohort.watch.reader import LogReader, ReadCounts, unnamed_topics
 from kohort.watch.snapshot import PartitionProgress, Snapshot
-from kohort.watch.source import OFFSETS_TOPIC, ClusterSource
+from kohort.watch.source import OFFSETS_TOPIC, Watching
+from kohort.watch.trace_endpoint import traces_endpoint
 from kohort.watch.watcher import Watcher
+from kohort.watch.waterfall import MemberSteps, Step, StepName, waterfall
 
 __all__ = [
     "OFFSETS_TOPIC",
     "Change",
-    "ClusterSource",
     "Commit",
     "EndOffsets",
     "EndPoint",
+    "EndsSampled",
     "GroupFound",
+    "GroupsChanged",
     "Lag",
     "LagMethod",
+    "Live",
+    "LiveEvent",
     "LogReader",
+    "MemberSteps",
     "PartitionProgress",
+    "ProblemFound",
     "ReadCounts",
+    "Rebalanced",
+    "Sink",
     "Snapshot",
+    "SourceChanged",
+    "SourceKind",
+    "SourceState",
+    "Step",
+    "StepName",
     "WatchedGroup",
     "WatchedMember",
     "Watcher",
+    "Watching",
+    "traces_endpoint",
     "unnamed_topics",
+    "waterfall",
 ]

@@ -20,6 +20,8 @@ class GenerationMember:
     facts: MemberFacts
     topics: frozenset[str]
     assigned: frozenset[TopicPartition]
+    kept: frozenset[TopicPartition] = frozenset()
+    """Partitions that it went on to process as it joined; none if its assignor is eager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ class Committed:
     at: Millis
     partition: TopicPartition
     offset: int
+    after_gap: bool = False
+    """Whether commits of the partition before this one were left out."""
 
 
 @dataclass(frozen=True, slots=True)

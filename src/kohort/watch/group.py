@@ -1,8 +1,8 @@
 """State of one group as its log tells it, and the records of its rebalances. Pure.
 
 The recorder of Kohort's broker makes the records, from the events that the log proves. Facts that
-no record of `__consumer_offsets` has are left out: when a classic group's rebalance began and when
-its members stopped, which request was the cause, and first reads.
+no record of `__consumer_offsets` has are left out: when a classic group's rebalance began, and which
+request was the cause. Commits bound when members stopped and when they read first.
 """
 
 from collections import deque
@@ -20,7 +20,6 @@ from kohort.group_events import (
     MemberFacts,
     MemberGone,
     MemberMoved,
-    RebalanceStarted,
 )
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import Journal, RebalanceRecord
@@ -37,6 +36,12 @@ from kohort.watch.changes import (
     MemberWritten,
     TargetComputed,
 )
+from kohort.watch.commits import Commit
+from kohort.watch.darkness import MOST_PENDING, Darkness, is_same
+from kohort.watch.generations import MOST_TRIGGERS, Before, LastGeneration, events_of
+from kohort.watch.lag import EndOffsets
+
+NO_ENDS: Mapping[TopicPartition, EndOffsets] = {}
 
 MOST_REBALANCES = 1_000
 """Number of rebalances that are kept for each group."""
@@ -45,7 +50,6 @@ _AWAY = -2
 """Member epoch of a static member that left and may return (KIP-848)."""
 _FIRST_EPOCHS = 2
 """Highest group epoch that the first member of a new group raises: 1 or 2, depending on the broker."""
-_MOST_TRIGGERS = 20
 
 
 @dataclass(slots=True)
@@ -63,14 +67,10 @@ class WatchedMember:
     """Partitions that it processes, as far as their topics have names."""
     held: frozenset[IdPartition] | None = None
     """The same by topic ID, in a consumer group; None if no record has told it yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Committed offset, and the time of the commit; None if it is not in the part of the log that was read."""
-
-    offset: int
-    at: Millis | None
+    revoking_since: Millis | None = None
+    """Time from which it owes a revocation; None if it owes none."""
+    slowest_revocation_ms: Millis | None = None
+    """Longest time that it took to give up partitions; None if it gave up none, and in a classic group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,17 @@ class GroupFound:
     protocol_type: str | None
     members: tuple[WatchedMember, ...]
     commits: Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class _Former:
+    """Group before its deletion. It goes on with the other protocol if that is written at the same time."""
+
+    at: Millis
+    type: str
+    generation: int
+    protocol: str | None
+    members: dict[str, WatchedMember]
 
 
 @dataclass(slots=True)
@@ -107,6 +118,12 @@ class WatchedGroup:
     described_state: str | None = None
     """State that an admin API reported, until the next change in the log."""
     _journal: Journal = field(default_factory=lambda: Journal(wait_ms=0))
+    _darkness: Darkness = field(default_factory=Darkness)
+    _unowned: dict[TopicPartition, Millis] = field(default_factory=dict)
+    """Time at which each partition lost its owner, if it has none."""
+    _taken: dict[TopicPartition, str] = field(default_factory=dict)
+    """Last owner of each partition that a cooperative assignor took from it in the last generation."""
+    _former: _Former | None = None
     _complete: bool = False
     """Whether all members are known: the history begins before the group, or an admin API described it."""
     _moving: bool = False
@@ -119,6 +136,11 @@ class WatchedGroup:
     def exists(self) -> bool:
         """Whether anything of the group is left."""
         return self.type is not None or bool(self.commits)
+
+    @property
+    def deleted_at(self) -> Millis | None:
+        """Time of its deletion; None if it was not deleted, or goes on with the other protocol."""
+        return None if self._former is None else self._former.at
 
     @property
     def state(self) -> str:
@@ -137,6 +159,29 @@ class WatchedGroup:
     def owners(self) -> dict[TopicPartition, str]:
         """Member ID of each partition's owner."""
         return {partition: member.facts.member_id for member in self.members.values() for partition in member.owned}
+
+    @property
+    def dark_now(self) -> dict[TopicPartition, Millis]:
+        """Partitions that are known to have no owner, with the time since when.
+
+        None are dark in a group without members, because nobody waits for it.
+        """
+        if not self.members:
+            return {}
+        topics = {topic for member in self.members.values() for topic in member.topics}
+        matches_more = any(member.expression for member in self.members.values())
+        return {
+            partition: since for partition, since in self._unowned.items() if matches_more or partition.topic in topics
+        }
+
+    @property
+    def waits(self) -> bool:
+        """Whether more may become known of a record that was returned already."""
+        return self._darkness.waits
+
+    def is_pending(self, record: RebalanceRecord) -> bool:
+        """Return whether more may become known of this record."""
+        return self._darkness.is_pending(record)
 
     @property
     def _settled(self) -> bool:
@@ -173,17 +218,32 @@ class WatchedGroup:
                 self.commits[partition] = Commit(offset, None)
         self.described_state, self._complete = group.state, True
 
-    def apply(self, change: GroupChange, names: Mapping[UUID, str]) -> list[RebalanceRecord]:
-        """Apply a change, and return the records of the rebalances that it completes, oldest first."""
+    def apply(
+        self,
+        change: GroupChange,
+        names: Mapping[UUID, str],
+        ends: Mapping[TopicPartition, EndOffsets] = NO_ENDS,
+    ) -> list[RebalanceRecord]:
+        """Apply a change, and return the records of the rebalances that it completes, oldest first.
+
+        A record of which more is known by now is returned again: it replaces the earlier one with the
+        same generation and the same `ended_at`, here and in `rebalances`.
+
+        - `names`: Names of topics by ID.
+        - `ends`: End offsets over time, if they are sampled. They show which partitions stand still.
+        """
+        if self._darkness.waits:
+            overdue = self.expire(change.at)
+            if overdue:
+                return [*overdue, *self.apply(change, names, ends)]
         match change:
             case Committed():
-                self.commits[change.partition] = Commit(change.offset, change.at)
-                return []
+                return self._commit(change, ends.get(change.partition))
             case CommitDeleted():
                 self.commits.pop(change.partition, None)
                 return []
         self.described_state = None
-        records: list[RebalanceRecord]
+        records: list[RebalanceRecord] = []
         match change:
             case GenerationWritten():
                 records = self._generation(change)
@@ -202,74 +262,117 @@ class WatchedGroup:
                 records = self._assignment(change, names)
             case _:
                 assert_never(change)
-        self.rebalances += records
+        return self._keep(records)
+
+    def expire(self, now: Millis) -> list[RebalanceRecord]:
+        """Stop to wait for first commits after a minute, and return the records of which more is known by now.
+
+        `now` is the time up to which the log has been read, which is earlier than the present while
+        history is read. A group without changes in its log needs this call.
+        """
+        return self._keep(self._darkness.expire(now)) if self._darkness.waits else []
+
+    def _commit(self, change: Committed, ends: EndOffsets | None) -> list[RebalanceRecord]:
+        before = self.commits.get(change.partition)
+        self.commits[change.partition], amended = self._darkness.committed(
+            change.partition, before, change.offset, change.at, ends, after_gap=change.after_gap
+        )
+        return [] if amended is None else self._keep([amended])
+
+    def _keep(self, records: list[RebalanceRecord]) -> list[RebalanceRecord]:
+        """Store records in `rebalances`, in place of those that they amend."""
+        for record in records:
+            newest = range(len(self.rebalances) - 1, max(-1, len(self.rebalances) - 3 * MOST_PENDING), -1)
+            place = next((at for at in newest if is_same(self.rebalances[at], record)), None)
+            if place is None:
+                self.rebalances.append(record)
+            else:
+                self.rebalances[place] = record
         return records
 
     # -- classic groups
 
     def _generation(self, change: GenerationWritten) -> list[RebalanceRecord]:
+        resumed = self.type is None and self._resume("classic", change.at)
         known = self.type == "classic"
         before, after = self.members, {member.facts.member_id: member for member in change.members}
         again = known and change.generation == self.epoch
+        if resumed and again and after.keys() < before.keys():
+            # The rebalance without the members that left is still to come, and shows them as gone.
+            self.protocol, self.protocol_type, self.leader_id = change.protocol, change.protocol_type, change.leader_id
+            return []
         created = not known and change.generation == 0 and not after
-        events = [] if again and before.keys() == after.keys() else self._of_generation(change, known, again)
+        events = [] if again and before.keys() == after.keys() else events_of(change, self._last if known else None)
+        taken = self._taken_by(change, known)
+        lost = self.owners.keys() - {partition for member in change.members for partition in member.assigned}
         self.type, self.epoch, self._complete = "classic", change.generation, True
         self.protocol, self.protocol_type, self.leader_id = change.protocol, change.protocol_type, change.leader_id
         self.members = {
             member_id: WatchedMember(member.facts, member.topics, owned=member.assigned)
             for member_id, member in after.items()
         }
+        self._unowned |= dict.fromkeys(lost, change.at)
+        for partition in self.owners:
+            self._unowned.pop(partition, None)
         records = self._observe(events, change.at)
-        return [] if created else [_without_guesses(record) for record in records]
-
-    def _of_generation(self, change: GenerationWritten, known: bool, again: bool) -> list[GroupEvent]:
-        """Return the events that lead to this generation, without their unknown times."""
-        before = self.members
-        after = {member.facts.member_id for member in change.members}
-        gone = [member.facts for member in before.values() if member.facts.member_id not in after]
-        why = Cause.STATIC_MEMBER_RETURNED if again else Cause.MEMBER_GONE
-        events: list[GroupEvent] = []
         if not again:
-            events += [
-                RebalanceStarted(self.group_id, change.generation, cause, member_id, None, change.protocol)
-                for cause, member_id in self._reasons_of(change, known)
-            ]
-        events += [MemberGone(self.group_id, facts, why, None) for facts in gone]
-        members = tuple(member.facts for member in change.members)
-        assignment = {member.facts.member_id: member.assigned for member in change.members}
-        made = AssignmentMade(
-            self.group_id, change.generation, change.protocol, change.leader_id or "", members, assignment
-        )
-        return [*events, made]
+            self._taken = taken
+            for partition in taken:
+                self._darkness.told(partition, change.at)
+        return [] if created else records
 
-    def _reasons_of(self, change: GenerationWritten, known: bool) -> list[tuple[Cause, str | None]]:
-        """Return what differs from the last generation, at least `UNKNOWN`."""
-        before, after = self.members, {member.facts.member_id: member for member in change.members}
-        unknown: list[tuple[Cause, str | None]] = [(Cause.UNKNOWN, None)]
-        if not known:
-            return [(Cause.FIRST_MEMBER, next(iter(after)))] if change.generation == 1 and after else unknown
-        gone = [(Cause.MEMBER_GONE, member_id) for member_id in before if member_id not in after]
-        cause = Cause.MEMBER_JOINED if before else Cause.FIRST_MEMBER
-        came = [(cause, member_id) for member_id in after if member_id not in before]
-        if gone or came:
-            return [*gone[:_MOST_TRIGGERS], *came[:_MOST_TRIGGERS]]
-        subscribed = [member_id for member_id, member in after.items() if member.topics != before[member_id].topics]
-        if subscribed:
-            return [(Cause.SUBSCRIPTION_CHANGED, member_id) for member_id in subscribed[:_MOST_TRIGGERS]]
-        return [(Cause.ASSIGNOR_CHANGED, None)] if change.protocol != self.protocol else unknown
+    @property
+    def _last(self) -> LastGeneration:
+        members = {
+            member_id: Before(member.facts, member.topics, member.owned) for member_id, member in self.members.items()
+        }
+        return LastGeneration(self.epoch, self.protocol, members, self._taken, self._unowned.keys())
+
+    def _taken_by(self, change: GenerationWritten, known: bool) -> dict[TopicPartition, str]:
+        """Return the partitions that the generation takes from members that stay, and gives to none yet."""
+        given = {partition for member in change.members for partition in member.assigned}
+        stay = {member.facts.member_id: member.kept for member in change.members} if known else {}
+        return {
+            partition: member_id
+            for member_id, kept in stay.items()
+            if member_id in self.members
+            for partition in (self.members[member_id].owned & kept) - given
+        }
 
     def _deleted(self, change: GroupDeleted) -> list[RebalanceRecord]:
-        if change.type == self.type:
-            self.type = self.epoch = self.target_epoch = self.protocol = self.leader_id = None
-            self.members = {}
-            self._journal = Journal(wait_ms=0)
-            self._complete = self._moving = False
-            self._reasons = []
+        if change.type != self.type:
+            return []
+        former = self._former
+        gone = former.members if former is not None and former.at == change.at else {}
+        self._former = _Former(change.at, change.type, self.epoch or 0, self.protocol, gone | self.members)
+        self.type = self.epoch = self.target_epoch = self.protocol = self.leader_id = None
+        self.members, self._unowned, self._taken = {}, {}, {}
+        self._journal = Journal(wait_ms=0)
+        self._darkness = Darkness(self._darkness.usual)
+        self._complete = self._moving = False
+        self._reasons = []
         return []
+
+    def _resume(self, type_: str, at: Millis) -> bool:
+        """Go on with the members of the other protocol, if the group was deleted at this time to change to this one."""
+        former, self._former = self._former, None
+        if former is None or former.at != at or former.type == type_:
+            return False
+        facts = tuple(member.facts for member in former.members.values())
+        owned = {member_id: member.owned for member_id, member in former.members.items()}
+        self.members = {
+            member_id: WatchedMember(member.facts, member.topics, member.expression, owned=member.owned)
+            for member_id, member in former.members.items()
+        }
+        self._seed(AssignmentMade(self.group_id, former.generation, former.protocol, "", facts, owned), at)
+        self.type, self.epoch, self.protocol, self._complete = type_, former.generation, former.protocol, True
+        return True
 
     # -- consumer groups
 
     def _epoch(self, change: EpochRaised) -> list[RebalanceRecord]:
+        if self.type is None:
+            self._resume("consumer", change.at)
         last, self.type = self.epoch if self.type == "consumer" else None, "consumer"
         reasons, self._reasons = self._reasons, []
         hashes, self._metadata_hash = (self._metadata_hash, change.metadata_hash), change.metadata_hash
@@ -288,12 +391,14 @@ class WatchedGroup:
         self._moving = True
         events: list[GroupEvent] = [
             GroupEpochBumped(self.group_id, change.epoch, cause, member_id or None, None)
-            for cause, member_id in (reasons or [(Cause.UNKNOWN, "")])[:_MOST_TRIGGERS]
+            for cause, member_id in (reasons or [(Cause.UNKNOWN, "")])[:MOST_TRIGGERS]
         ]
         records = self._observe(events, change.at)
         return records + (self._settle(change.at) if not self.members else [])
 
     def _member(self, change: MemberWritten) -> list[RebalanceRecord]:
+        if self.type is None:
+            self._resume("consumer", change.at)
         self.type = self.type or "consumer"
         member_id = change.facts.member_id
         old = self.members.get(member_id)
@@ -312,6 +417,10 @@ class WatchedGroup:
         member = self.members.pop(change.member_id, None)
         if member is None:
             return []
+        self._unowned |= dict.fromkeys(member.owned, change.at)
+        if self._former is None or self._former.at != change.at:
+            self._former = _Former(change.at, "consumer", self.epoch or 0, self.protocol, {})
+        self._former.members[change.member_id] = member  # the group may change to the classic protocol
         away = member.epoch == _AWAY
         cause = Cause.STATIC_MEMBER_RETURNED if away else Cause.MEMBER_GONE
         self._reasons.append((cause, change.member_id))
@@ -324,8 +433,9 @@ class WatchedGroup:
             member = self.members[change.member_id] = WatchedMember(MemberFacts(change.member_id, "", ""))
         events = self._steps(change, member, names)
         member.epoch, member.stable = change.epoch, change.stable
-        member.held = change.assigned | change.revoking
+        member.held, owned = change.assigned | change.revoking, member.owned
         member.owned = _named(member.held, names)
+        self._time_revocation(member, owned & member.owned, _named(change.revoking, names), change.at)
         return self._observe(events, change.at) + self._settle(change.at)
 
     def _steps(self, change: AssignmentWritten, member: WatchedMember, names: Mapping[UUID, str]) -> list[GroupEvent]:
@@ -346,8 +456,29 @@ class WatchedGroup:
         gave_up, took = old - assigned - revoking, assigned - old
         if gave_up or took or revoking:
             self._moving = True
+            self._unowned |= dict.fromkeys(gave_up, change.at)
+            for partition in took:
+                since = self._unowned.pop(partition, None)
+                if since is not None:
+                    self._darkness.took(partition, self.commits.get(partition), unowned=since, at=change.at)
             events.append(MemberMoved(self.group_id, member.facts, change.epoch, revoking, gave_up, took))
         return events
+
+    def _time_revocation(
+        self,
+        member: WatchedMember,
+        kept: frozenset[TopicPartition],
+        revoking: frozenset[TopicPartition],
+        at: Millis,
+    ) -> None:
+        for partition in kept - revoking:
+            self._darkness.kept(partition)
+        for partition in revoking:
+            self._darkness.told(partition, at)
+        if member.revoking_since is not None:
+            took = max(0, at - member.revoking_since)
+            member.slowest_revocation_ms = max(took, member.slowest_revocation_ms or 0)
+        member.revoking_since = (member.revoking_since or at) if revoking else None
 
     def _settle(self, at: Millis) -> list[RebalanceRecord]:
         """Complete the rebalance if every member has reached its target."""
@@ -362,11 +493,16 @@ class WatchedGroup:
 
     def _observe(self, events: Iterable[GroupEvent], at: Millis) -> list[RebalanceRecord]:
         records = [record for event in events for record in self._journal.observe(event, at)]
-        # Nobody sees first reads in the log, so no record waits for them.
-        return [_without_unknown(record) for record in records + self._journal.expire(at)]
+        records += self._journal.expire(at)  # it is not told of first reads
+        return [
+            dated
+            for record in records
+            for dated in self._darkness.dated(_without_unknown(record, self.type), self.commits)
+        ]
 
     def _seed(self, event: GroupEvent, at: Millis) -> None:
-        self._observe([event], at)
+        self._journal.observe(event, at)
+        self._journal.expire(at)
 
 
 def _named(partitions: Iterable[IdPartition], names: Mapping[UUID, str]) -> frozenset[TopicPartition]:
@@ -374,12 +510,7 @@ def _named(partitions: Iterable[IdPartition], names: Mapping[UUID, str]) -> froz
     return frozenset(TopicPartition(names[topic_id], number) for topic_id, number in partitions if topic_id in names)
 
 
-def _without_unknown(record: RebalanceRecord) -> RebalanceRecord:
+def _without_unknown(record: RebalanceRecord, type_: str | None) -> RebalanceRecord:
+    """Leave out what the log does not tell: the records of a classic group only have the result."""
     triggers = tuple(trigger for trigger in record.triggers if trigger.cause != Cause.UNKNOWN.value)
-    return replace(record, triggers=triggers)
-
-
-def _without_guesses(record: RebalanceRecord) -> RebalanceRecord:
-    """Leave out the times that the records of a classic group do not have: they only tell the result."""
-    partitions = tuple(replace(change, revoked_at=None) for change in record.partitions)
-    return replace(record, started_at=None, partitions=partitions)
+    return replace(record, triggers=triggers, started_at=None if type_ == "classic" else record.started_at)

@@ -5,7 +5,8 @@ the committed offset. It is interpolated in a table of (time, end offset).
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from operator import attrgetter
 
@@ -13,6 +14,11 @@ from kohort.model import Millis
 
 RELATIVE_ERROR = 1 / 8
 """Error of an age that thinning may add, relative to the age. About 150 points then reach back a week."""
+
+_CHECK_MS = 60_000
+"""Age of an unread record from which it is checked whether it still exists, and the interval of the checks."""
+_MOST_OFFSETS = 256
+"""Number of single offsets that are kept for each partition: one for each group that lags there."""
 
 
 class LagMethod(Enum):
@@ -45,6 +51,16 @@ class EndPoint:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Time at which a partition's end passed an offset."""
+
+    at: float
+    method: LagMethod
+    checked_at: Millis = 0
+    """Time at which the record was read; 0 if it was not."""
+
+
 @dataclass(slots=True)
 class EndOffsets:
     """Table of one partition's end offsets over time, oldest first.
@@ -59,11 +75,18 @@ class EndOffsets:
     _reaches_start: bool = False
     """Whether the oldest point is the first record of the log."""
     _thin_at: int = 32
+    _passed: dict[int, Passed] = field(default_factory=dict)
+    """What is known of single offsets, however much of the table is thinned."""
 
     @property
     def end(self) -> int | None:
         """Newest end offset; None if no point is known."""
         return self.points[-1].end if self.points else None
+
+    @property
+    def start(self) -> int | None:
+        """Offset of the log's first record when it was asked for; None if the table does not reach it."""
+        return self.points[0].end if self._reaches_start and self.points else None
 
     def add(self, at: Millis, end: int) -> None:
         """Add a point. A time before the last point counts as that of the last point.
@@ -74,8 +97,10 @@ class EndOffsets:
         points = self.points
         if points and at < points[-1].at:
             at = points[-1].at  # clocks are set back; an order that cannot be is no better
-        while points and points[-1].end > end:
-            points.pop()
+        if points and points[-1].end > end:
+            self._passed.clear()
+            while points and points[-1].end > end:
+                points.pop()
         if len(points) > 1 and points[-1].end == points[-2].end == end:
             points.pop()  # the end stood still, so its first and last time say all
         points.append(EndPoint(at, end))
@@ -93,15 +118,60 @@ class EndOffsets:
         end = self.points[-1].end
         if committed >= end:
             return Lag(0, 0.0, LagMethod.CAUGHT_UP)
+        passed = self._passed.get(committed) or self._estimate(committed)
+        return Lag(end - committed, _seconds(now - passed.at), passed.method)
+
+    def _estimate(self, committed: int) -> Passed:
         above = bisect_right(self.points, committed, key=attrgetter("end"))
         if above == 0:
-            return Lag(end - committed, _seconds(now - self.points[0].at), LagMethod.AT_LEAST)
+            return Passed(self.points[0].at, LagMethod.AT_LEAST)
         before, after = self.points[above - 1], self.points[above]
         share = (committed + 1 - before.end) / (after.end - before.end)
         arrived = before.at + share * (after.at - before.at)
         asked = self._asked_from is not None and before.at < self._asked_from
-        method = LagMethod.TIMESTAMPS if asked else LagMethod.INTERPOLATED
-        return Lag(end - committed, _seconds(now - arrived), method)
+        return Passed(arrived, LagMethod.TIMESTAMPS if asked else LagMethod.INTERPOLATED)
+
+    # -- single offsets
+
+    def keep(self, committed: int) -> None:
+        """Keep the time at which the end passed this offset: thinning makes the table less exact."""
+        if self.points and committed < self.points[-1].end and committed not in self._passed:
+            self._set(committed, self._estimate(committed))
+
+    def keep_only(self, committed: Set[int]) -> None:
+        """Forget what is kept of all other offsets."""
+        for offset in self._passed.keys() - committed:
+            del self._passed[offset]
+
+    def must_check(self, committed: int, now: Millis) -> bool:
+        """Return whether the first unread record must be read, because the one at the offset may be deleted by now.
+
+        Compaction and retention delete records that a group has not read. Pass the answer to `checked`.
+        """
+        passed = self._passed.get(committed)
+        return passed is not None and now - passed.at >= _CHECK_MS and now - passed.checked_at >= _CHECK_MS
+
+    def checked(self, committed: int, found: EndPoint | None, now: Millis) -> None:
+        """Take the first unread record; None if it cannot be read."""
+        passed = self._passed.get(committed)
+        if passed is not None and found is None:
+            self._set(committed, replace(passed, checked_at=now))
+        elif found is not None:
+            self._set(committed, Passed(float(found.at), LagMethod.TIMESTAMPS, now))
+
+    def _set(self, committed: int, passed: Passed) -> None:
+        self._passed.pop(committed, None)
+        self._passed[committed] = passed
+        if len(self._passed) > _MOST_OFFSETS:
+            del self._passed[next(iter(self._passed))]
+
+    # -- questions to the broker
+
+    def arrived(self, offset: int) -> tuple[Millis | None, Millis | None]:
+        """Return the bounds of the time at which the record at this offset arrived; None where the table has none."""
+        above = bisect_right(self.points, offset, key=attrgetter("end"))
+        earliest = self.points[above - 1].at if above else None
+        return earliest, self.points[above].at if above < len(self.points) else None
 
     def next_time(self, committed: int, within_ms: Millis = 500) -> Millis | None:
         """Return the time for which to ask the broker (ListOffsets), to know this lag within `within_ms`.
@@ -109,7 +179,7 @@ class EndOffsets:
         Returns None if the table suffices, or if the log no longer has the first unread record. Pass
         the answer to `insert`, and ask again: about twenty answers make a table where there was none.
         """
-        if not self.points or committed >= self.points[-1].end:
+        if not self.points or committed >= self.points[-1].end or committed in self._passed:
             return None
         above = bisect_right(self.points, committed, key=attrgetter("end"))
         if above == 0:

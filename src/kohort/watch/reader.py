@@ -4,7 +4,7 @@ Records that this version cannot read are counted and left out: any program with
 to the topic, and any newer broker, can add some.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -27,7 +27,7 @@ from kohort.watch.changes import (
 )
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.group_log import decode_group_records
-from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.messages.consumer_protocol import Subscription, decode_assignment, decode_subscription
 from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -89,6 +89,8 @@ class LogReader:
 
     def __init__(self) -> None:
         self.counts = ReadCounts()
+        self.gaps: Set[tuple[int, int]] = frozenset()
+        """Partition and offset of the commits before which others were left out."""
         self._record: LogRecord | None = None
         """Record that is being decoded."""
 
@@ -135,8 +137,10 @@ class LogReader:
 
     def _classic_member(self, member: MemberMetadata) -> GenerationMember:
         try:
-            topics = frozenset(decode_subscription(member.subscription).topics if member.subscription else ())
-            return GenerationMember(_facts(member), topics, frozenset(decode_assignment(member.assignment).partitions))
+            subscription = decode_subscription(member.subscription) if member.subscription else Subscription()
+            assigned = frozenset(decode_assignment(member.assignment).partitions)
+            kept = frozenset(subscription.owned_partitions)
+            return GenerationMember(_facts(member), frozenset(subscription.topics), assigned, kept)
         except DecodeError:
             self.counts.unreadable_members += 1
             return _member_without_protocol(member)
@@ -208,9 +212,10 @@ class LogReader:
         topic_id: UUID = getattr(value, "topic_id", NO_TOPIC_ID)
         if topic_id != NO_TOPIC_ID:
             yield TopicNamed(topic_id, key.topic)
-        yield Committed(
-            key.group, value.commit_timestamp if value.commit_timestamp >= 0 else at, partition, value.offset
-        )
+        assert self._record is not None
+        after_gap = bool(self.gaps) and (self._record.partition, self._record.offset) in self.gaps
+        time = value.commit_timestamp if value.commit_timestamp >= 0 else at
+        yield Committed(key.group, time, partition, value.offset, after_gap)
 
 
 def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID]:

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from kohort import Consumer, ErrorCode, Producer, TopicPartition
-from kohort.recorder import PartitionChange, RebalanceRecord
+from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord
 from kohort.testing import Broker, Invariant, Workspace
-from kohort.watch import ClusterSource, LagMethod, Snapshot
+from kohort.watch import LagMethod, Live, Snapshot, SourceKind, Watching
+from kohort.watch.source import clock
 
 HOUR_MS = 3_600_000
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 async def look(servers: str, history_ms: int = HOUR_MS) -> Snapshot:
-    async with ClusterSource({"bootstrap_servers": servers}, history_ms=history_ms) as source:
-        if history_ms:
-            await source.catch_up()
-        await source.describe()
-        await source.take_ends()
-        await source.date_lags()
-        return source.snapshot()
+    async with Watching({"bootstrap_servers": servers}, history_ms=history_ms) as watching:
+        await watching.caught_up()
+        return watching.live.snapshot(clock())
+
+
+async def told(
+    live: Live, group: str, rebalances: int, last: Callable[[RebalanceRecord], bool] = lambda record: True
+) -> list[RebalanceRecord]:
+    """The records of the group's rebalances, once there are so many and the last one is as wanted."""
+    told = asyncio.Event()
+    stop = live.subscribe(lambda event, now: told.set())
+    try:
+        while (
+            group not in live.groups
+            or len(live.groups[group].rebalances) < rebalances
+            or not last(live.groups[group].rebalances[-1])
+        ):
+            told.clear()
+            await told.wait()
+        return list(live.groups[group].rebalances)
+    finally:
+        stop()
 
 
 @contextlib.asynccontextmanager
@@ -89,14 +105,38 @@ async def test_each_rebalance_of_the_brokers_journal_is_found_in_its_log(kohort:
     await group.wait_async(state="Empty")
     journal = [record for record in group.rebalances if record.is_rebalance]
     found: list[RebalanceRecord] = []
-    while len(found) < len(journal):  # a reader sees a record only when it is durable
-        snapshot = await look(servers)
-        found = list(snapshot.watcher.groups[group].rebalances)
+    with kohort.fault(keys="Metadata", topic=JOURNAL_TOPIC, count=-1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        while len(found) < len(journal):  # a reader sees a record only when it is durable
+            snapshot = await look(servers)
+            found = list(snapshot.watcher.groups[group].rebalances)
     assert [story(record) for record in found] == [story(record) for record in journal]
     assert found[0].cause == "first member"
     assert found[1].triggers[0].cause == "member joined"
     assert [trigger.cause for trigger in found[-1].gone] == ["member left or expired"]
     assert snapshot.counts.unreadable == snapshot.counts.foreign == 0
+
+
+@PROTOCOLS
+async def test_the_brokers_journal_tells_causes_and_dark_times(kohort: Workspace, protocol: str) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching:
+        live = watching.live
+        async with polling(servers, topic, group, "a", protocol):
+            await group.wait_async(state="Stable", owns={"a": 2})
+            async with polling(servers, topic, group, "b", protocol):
+                await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
+            await group.wait_async(state="Stable", owns={"a": 2})
+        await group.wait_async(state="Empty")
+        await told(live, group, 4, lambda record: bool(record.gone) and record.cause == "member left")
+    assert live.sources[SourceKind.JOURNAL].state == "following"
+    by_generation = {record.generation: record for record in group.rebalances if record.is_rebalance}
+    for record in live.groups[group].rebalances:
+        known = by_generation[record.generation]
+        assert (record.triggers, record.gone, record.started_at) == (known.triggers, known.gone, known.started_at)
+        assert {str(change): change.dark_ms for change in record.partitions} == {
+            str(change): change.dark_ms for change in known.partitions
+        }
 
 
 @PROTOCOLS
@@ -127,41 +167,30 @@ async def test_lag_is_counted_and_dated(kohort: Workspace, protocol: str) -> Non
 async def test_a_start_at_the_end_follows_what_happens_next(kohort: Workspace) -> None:
     topic, group = kohort.topic("orders", partitions=2), kohort.group()
     servers = kohort.bootstrap_servers
-    async with (
-        polling(servers, topic, group, "a", "classic"),
-        ClusterSource({"bootstrap_servers": servers}, history_ms=0) as source,
-    ):
+    async with polling(servers, topic, group, "a", "classic"):
         await group.wait_async(state="Stable", owns={"a": 2})
-        await source.catch_up()
-        await source.describe()
-        watched = source.watcher.groups[group]
-        assert (watched.state, len(watched.owners), list(watched.rebalances)) == ("Stable", 2, [])
-        async with polling(servers, topic, group, "b", "classic"):
-            await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
-            records: list[RebalanceRecord] = []
-            while not records:  # a reader sees a record only when it is durable
-                records = [record for record in await source.catch_up() if record.group_id == group]
-        assert [(record.cause, len(record.moved)) for record in records] == [("member joined", 1)]
+        async with Watching({"bootstrap_servers": servers}, history_ms=0) as watching:
+            await watching.caught_up()
+            watched = watching.live.groups[group]
+            assert (watched.state, len(watched.owners), list(watched.rebalances)) == ("Stable", 2, [])
+            async with polling(servers, topic, group, "b", "classic"):
+                await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
+                [record, *_] = await told(watching.live, group, 1)
+                assert (record.cause, len(record.moved)) == ("member joined", 1)
 
 
 async def test_the_log_is_followed_to_a_new_leader(kohort_cluster: Workspace) -> None:
     topic, group = kohort_cluster.topic("orders", partitions=2), kohort_cluster.group()
     servers = kohort_cluster.bootstrap_servers
     async with (
-        ClusterSource({"bootstrap_servers": servers}, history_ms=HOUR_MS) as source,
+        Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching,
         polling(servers, topic, group, "a", "consumer"),
     ):
-        found: list[RebalanceRecord] = []
-
-        async def until(rebalances: int) -> None:
-            while len(found) < rebalances:
-                found.extend(record for record in await source.catch_up() if record.group_id == group)
-
         await group.wait_async(state="Stable", owns={"a": 2})
-        await until(1)
+        await told(watching.live, group, 1)
         await asyncio.to_thread(kohort_cluster.broker.move_coordinator, group)
         async with polling(servers, topic, group, "b", "consumer"):
-            await until(2)
+            found = await told(watching.live, group, 2)
     assert [(record.cause, len(record.moved)) for record in found] == [("first member", 0), ("member joined", 1)]
 
 
@@ -188,7 +217,7 @@ async def test_what_may_not_be_described_is_reported_and_left_out(kohort: Worksp
     assert readable.lag is not None and readable.lag.records == 1
     assert (forbidden.committed, forbidden.end, forbidden.lag) == (0, None, None)
     [problem] = snapshot.problems
-    assert problem.startswith(f"The ends of topic {secret} cannot be read: ")
+    assert problem == f"The ends of topic {secret} cannot be read: they need the ACL Describe on the topic."
     with kohort.fault(keys="DescribeGroups", group=group, count=-1, error=ErrorCode.GROUP_AUTHORIZATION_FAILED):
         snapshot = await look(kohort.bootstrap_servers)
     assert any(problem.startswith(f"Group {group} cannot be described: ") for problem in snapshot.problems)

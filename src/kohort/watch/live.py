@@ -1,0 +1,234 @@
+"""The groups of a cluster as they are now, and what happened to them. Pure: time is an argument.
+
+`Live` takes what the sources report and hands it to the sinks: the page, the metrics, the traces and
+the webhooks. Every source reports here, and every sink reads here, so a sink does not know where a
+fact is from.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from kohort.model import Millis, TopicPartition
+from kohort.recorder import RebalanceRecord
+from kohort.telemetry import ClientTelemetry
+from kohort.watch.changes import Change, TopicNamed
+from kohort.watch.group import GroupFound, WatchedGroup
+from kohort.watch.lag import EndOffsets
+from kohort.watch.reader import ReadCounts
+from kohort.watch.snapshot import Snapshot
+from kohort.watch.telemetry import ClientReports
+from kohort.watch.watcher import Watcher
+
+_MOST_AMENDED = 50
+"""Number of rebalances of one group that may be reported again."""
+_SAME_MS = 30_000
+"""Largest difference between two times of the same rebalance, by different observers."""
+
+
+class SourceKind(Enum):
+    """Kind of a source, with what it cannot know."""
+
+    LOG = "log"
+    """`__consumer_offsets` as a stream."""
+    ADMIN = "admin"
+    """Admin APIs, asked periodically."""
+    JOURNAL = "journal"
+    """The journal of Kohort's brokers, as a stream."""
+    TELEMETRY = "telemetry"
+    """Metrics that clients push to the broker (KIP-714)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """State of one source."""
+
+    kind: SourceKind
+    state: str
+    """`loading`, `following`, `forbidden`, `failed` or `off`."""
+    since: Millis
+    detail: str | None = None
+    """What is wrong and what to do, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """A rebalance that was found, or of which more is known by now.
+
+    Then its record replaces that of the same generation with the same end.
+    """
+
+    record: RebalanceRecord
+    again: bool
+    """Whether a record of this rebalance was reported before."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsChanged:
+    """Groups whose state, members, assignments or offsets changed. Deleted groups are no longer in `Live.groups`."""
+
+    group_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EndsSampled:
+    """New end offsets, so lags changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanged:
+    """A source changed its state."""
+
+    source: SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemFound:
+    """Something that cannot be read or known, as a sentence; reported once."""
+
+    text: str
+
+
+LiveEvent = Rebalanced | GroupsChanged | EndsSampled | SourceChanged | ProblemFound
+Sink = Callable[[LiveEvent, Millis], None]
+"""Takes an event and its time. It must not raise and not block."""
+
+
+@dataclass(slots=True)
+class Live:
+    """State of all groups, for sources to change and for sinks to read."""
+
+    watcher: Watcher = field(default_factory=Watcher)
+    ends: dict[TopicPartition, EndOffsets] = field(default_factory=dict)
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    history_from: Millis | None = None
+    """Time from which rebalances are known; None if they are known only from now on."""
+    sources: dict[SourceKind, SourceState] = field(default_factory=dict)
+    problems: dict[str, None] = field(default_factory=dict)
+    """What could not be read or known, in the order of its discovery."""
+    reports: ClientReports = field(default_factory=ClientReports)
+    _sinks: list[Sink] = field(default_factory=list)
+    _reported: dict[str, deque[tuple[int, Millis]]] = field(default_factory=dict)
+    """Generations and ends of the rebalances that were reported last, by group."""
+
+    @property
+    def groups(self) -> Mapping[str, WatchedGroup]:
+        """Groups by ID."""
+        return self.watcher.groups
+
+    @property
+    def telemetry(self) -> Mapping[str, ClientTelemetry]:
+        """What the clients of members reported last, by member ID."""
+        return self.reports.members
+
+    def client_reported(self, telemetry: ClientTelemetry, now: Millis) -> None:
+        """Take what a client pushed about itself. It counts if the client is a member of a known group."""
+        if telemetry.expires_at <= now:
+            return
+        group_id = self.reports.report(telemetry, self.groups)
+        if group_id is not None:
+            self._report(GroupsChanged(frozenset((group_id,))), now)
+
+    def expire_reports(self, now: Millis) -> None:
+        """Forget what clients reported that push no more."""
+        self.reports.expire(now)
+
+    def subscribe(self, sink: Sink) -> Callable[[], None]:
+        """Report each later event to a sink, until the returned function is called."""
+        self._sinks.append(sink)
+        return lambda: self._sinks.remove(sink)
+
+    def apply(self, changes: Iterable[Change], now: Millis, *, polled: bool = False) -> None:
+        """Take changes that a log reports, those of one group in the order of its log.
+
+        - `polled`: Whether no log reported them: they are differences between two descriptions.
+        """
+        changes = list(changes)
+        records = self.watcher.apply(changes, self.ends)
+        touched = frozenset(change.group_id for change in changes if not isinstance(change, TopicNamed))
+        if touched:
+            self._report(GroupsChanged(touched), now)
+        if polled:
+            records = [replace(record, polled=True) for record in records]
+            for record in records:
+                self._put(record)
+        self.rebalanced(records, now)
+
+    def in_state(self, group_id: str, state: str, now: Millis) -> None:
+        """Take the state that an admin API reports, until the next change of the group."""
+        group = self.groups.get(group_id)
+        if group is not None and group.state != state:
+            group.described_state = state
+            self._report(GroupsChanged(frozenset((group_id,))), now)
+
+    def _put(self, record: RebalanceRecord) -> bool:
+        """Store a record in place of the one of the same rebalance. Returns whether there was one."""
+        group = self.groups.get(record.group_id)
+        kept = () if group is None else group.rebalances
+        for place in range(len(kept) - 1, -1, -1):
+            old = kept[place]
+            if old.generation == record.generation and abs(old.ended_at - record.ended_at) <= _SAME_MS:
+                kept[place] = record  # type: ignore[index]
+                return True
+        return False
+
+    def found(self, group: GroupFound, now: Millis) -> None:
+        """Take the state of a group that an admin API described."""
+        self.watcher.found(group, now)
+        self._report(GroupsChanged(frozenset((group.group_id,))), now)
+
+    def expire(self, read_up_to: Millis, now: Millis) -> None:
+        """Report records that wait no longer for first commits.
+
+        `read_up_to` is the time up to which the log has been read: `now`, once a source follows its end.
+        """
+        self.rebalanced(self.watcher.expire(read_up_to), now)
+
+    def rebalanced(self, records: Iterable[RebalanceRecord], now: Millis) -> None:
+        """Report records of rebalances that the groups have already."""
+        for record in records:
+            known = self._reported.setdefault(record.group_id, deque(maxlen=_MOST_AMENDED))
+            # A static member that returns, and a group that was deleted, repeat a generation.
+            again = (record.generation, record.ended_at) in known
+            if not again:
+                known.append((record.generation, record.ended_at))
+            self._report(Rebalanced(record, again), now)
+
+    def sampled(self, ends: Mapping[TopicPartition, int], now: Millis) -> None:
+        """Take the end offsets of partitions, which were asked for after the last commit was seen."""
+        for partition, end in ends.items():
+            self.ends.setdefault(partition, EndOffsets()).add(now, end)
+        self._report(EndsSampled(), now)
+
+    def stood_still(self, partition: TopicPartition, until: Millis) -> None:
+        """Take that the partition still had its last end at this time."""
+        table = self.ends.get(partition)
+        if table is not None and table.end is not None:
+            table.add(until, table.end)
+
+    def keep_ends(self, wanted: Set[TopicPartition]) -> None:
+        """Forget the ends of all other partitions: no group needs them any more."""
+        for partition in self.ends.keys() - wanted:
+            del self.ends[partition]
+
+    def source(self, kind: SourceKind, state: str, now: Millis, detail: str | None = None) -> None:
+        """Take the state of a source, and report it if it changed."""
+        before = self.sources.get(kind)
+        if before is None or (before.state, before.detail) != (state, detail):
+            self.sources[kind] = SourceState(kind, state, now, detail)
+            self._report(SourceChanged(self.sources[kind]), now)
+
+    def problem(self, text: str, now: Millis) -> None:
+        """Report a problem, unless it was reported before."""
+        if text not in self.problems:
+            self.problems[text] = None
+            self._report(ProblemFound(text), now)
+
+    def snapshot(self, now: Millis) -> Snapshot:
+        """Return the present state as a document."""
+        return Snapshot(now, self.watcher, self.ends, self.history_from, self.counts, tuple(self.problems))
+
+    def _report(self, event: LiveEvent, now: Millis) -> None:
+        for sink in list(self._sinks):
+            sink(event, now)

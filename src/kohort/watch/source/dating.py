@@ -1,0 +1,100 @@
+"""Times of records, where no sample of the ends tells a lag in seconds."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import islice
+
+from kohort.model import Millis, TopicPartition
+from kohort.watch.live import Live
+from kohort.watch.source.clients import clock
+from kohort.watch.source.offsets import OffsetQuestions
+from kohort.watch.source.unread import FirstUnread
+
+_WITHIN_MS: Millis = 500
+_MOST_QUESTIONS = 64
+"""Number of questions for one lag in seconds. Records with sensible timestamps need about twenty."""
+_CHECKS = 5
+"""Number of first unread records that are read in one round."""
+
+_UNORDERED = "The timestamps of some records are not in order, so some lags in seconds are estimates."
+
+Lagging = dict[TopicPartition, set[int]]
+"""Committed offsets below the end, by partition."""
+
+
+class LagDater:
+    """Dater of lags: it finds when the end passed each committed offset."""
+
+    def __init__(self, questions: OffsetQuestions, unread: FirstUnread, live: Live) -> None:
+        self._questions = questions
+        self._unread = unread
+        self._live = live
+        self._asked: dict[TopicPartition, int] = {}
+        """Number of questions about the lag in each partition."""
+
+    async def date(self, group_ids: Iterable[str]) -> None:
+        """Ask for timestamps of records, until the lags of these groups are known within half a second."""
+        committed = self.lagging(group_ids)
+        while committed:
+            wanted = self._next_questions(committed)
+            answers = await self._questions.ask(wanted)
+            for partition, asked in wanted.items():
+                table = self._live.ends.get(partition)
+                if table is None or partition not in answers:
+                    committed.pop(partition, None)
+                else:
+                    table.insert(asked, answers[partition])
+        await self._check(group_ids)
+
+    def _next_questions(self, committed: Lagging) -> dict[TopicPartition, int]:
+        wanted: dict[TopicPartition, int] = {}
+        for partition, offsets in list(committed.items()):
+            table = self._live.ends.get(partition)
+            for offset in list(offsets) if table is not None else ():
+                assert table is not None
+                time = table.next_time(offset, _WITHIN_MS)
+                if time is not None and self._asked.get(partition, 0) < _MOST_QUESTIONS:
+                    wanted[partition] = time
+                    self._asked[partition] = self._asked.get(partition, 0) + 1
+                    break
+                if time is not None:
+                    self._live.problem(_UNORDERED, clock())
+                table.keep(offset)
+                offsets.remove(offset)
+                self._asked.pop(partition, None)
+            if partition not in wanted:
+                del committed[partition]
+        return wanted
+
+    async def _check(self, group_ids: Iterable[str]) -> None:
+        """Read the first unread records of old lags, a few at a time."""
+        now, tables = clock(), self._live.ends
+        wanted = (
+            (partition, offset)
+            for partition, offsets in self.lagging(group_ids).items()
+            for offset in offsets
+            if tables[partition].must_check(offset, now)
+        )
+        for partition, offset in list(islice(wanted, _CHECKS)):
+            found = await self._unread.first(partition, offset)
+            if partition in tables:
+                tables[partition].checked(offset, found, now)
+
+    def lagging(self, group_ids: Iterable[str]) -> Lagging:
+        """Return the committed offsets of these groups that are below the end."""
+        found = defaultdict[TopicPartition, set[int]](set)
+        tables = self._live.ends
+        for group_id in group_ids:
+            group = self._live.groups.get(group_id)
+            for partition, commit in {} if group is None else group.commits.items():
+                table = tables.get(partition)
+                if table is not None and table.points and commit.offset < table.points[-1].end:
+                    found[partition].add(commit.offset)
+        return found
+
+    def keep_only_committed(self) -> None:
+        """Forget what was found for offsets that no group has committed any more."""
+        lagging = self.lagging(list(self._live.groups))
+        for partition, table in self._live.ends.items():
+            table.keep_only(lagging.get(partition, set()))
+        self._asked = {partition: asked for partition, asked in self._asked.items() if partition in lagging}

@@ -1,0 +1,93 @@
+"""Follow the log of the groups: its records become changes of `Live`, in order."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from kohort.client import Admin, KafkaError
+from kohort.model import UUID, Millis
+from kohort.watch.changes import Change, CommitDeleted, Committed, TopicNamed
+from kohort.watch.live import Live
+from kohort.watch.reader import LogReader, LogRecord, unnamed_topics
+from kohort.watch.source.clients import clock
+from kohort.watch.source.log_stream import Ends, LogStream
+from kohort.watch.source.skimming import Skimmer
+
+_MOST_RECORDS = 10_000
+_MOST_ROWS = 200_000
+_MANY = 10_000
+"""Number of records in one batch from which it is history: superseded commits are left out."""
+_POLL_S = 1.0
+_ASK_AGAIN_MS = 5_000
+"""Time after which the name of an unknown topic is asked for again: a broker may learn of a new topic late."""
+
+
+class LogFollower:
+    """Reader of the groups' log. One task calls `step` in a loop; others wait in `reach`."""
+
+    def __init__(self, stream: LogStream, live: Live, admin: Admin) -> None:
+        self.changed: set[str] = set()
+        """Groups of which the log told more than commits, until it is cleared."""
+        self._stream = stream
+        self._live = live
+        self._admin = admin
+        self._reader = LogReader()
+        self._reader.counts = live.counts
+        self._skimmer = Skimmer()
+        self._stepped = asyncio.Condition()
+        self._unknown: dict[UUID, Millis] = {}
+        """Topics without a name, with the time of the last question."""
+
+    async def step(self) -> None:
+        """Read and apply the next records, or none after a second. Raises KafkaError; nothing is lost then."""
+        records = await self._read()
+        if records:
+            changes = self._reader.read(records)
+            await self._name_topics(unnamed_topics(changes, self._live.watcher.topic_names))
+            self.changed.update(_rebalancing(changes))
+            self._live.apply(changes, clock())
+        async with self._stepped:
+            self._stepped.notify_all()
+
+    async def _read(self) -> Sequence[LogRecord]:
+        """Read some records. Of much history, those are left out that do not matter."""
+        if self._stream.has_much:
+            batches = await self._stream.read_columns(_MOST_ROWS, _POLL_S)
+            number = sum(batch.records.num_rows for batch in batches)
+            records: Sequence[LogRecord] = self._skimmer.skim_columns(batches)
+        else:
+            polled = await self._stream.read(_MOST_RECORDS, _POLL_S)
+            number = len(polled)
+            records = self._skimmer.skim(polled) if number >= _MANY else polled
+        if number < _MANY:
+            self._stream.has_much = False
+        self._reader.gaps = self._skimmer.gaps
+        self._live.counts.records += number - len(records)
+        return records
+
+    async def reach(self, ends: Ends) -> None:
+        """Wait until all records before these offsets are applied."""
+        async with self._stepped:
+            await self._stepped.wait_for(lambda: not self._stream.behind(ends))
+
+    async def _name_topics(self, ids: Iterable[UUID]) -> None:
+        now = clock()
+        wanted = {topic_id for topic_id in ids if now - self._unknown.get(topic_id, 0) >= _ASK_AGAIN_MS}
+        if not wanted:
+            return
+        try:
+            known = await self._admin.describe_topics()
+        except KafkaError as problem:
+            self._live.problem(f"The names of some topics cannot be read: {problem}", now)
+            known = {}
+        names = {topic.topic_id: topic.name for topic in known.values() if topic.topic_id in wanted}
+        self._live.watcher.name_topics(names)
+        for topic_id in wanted:
+            self._unknown.pop(topic_id, None)  # the dictionary stays in the order of its times
+            if topic_id not in names:
+                self._unknown[topic_id] = now
+        while len(self._unknown) > _MOST_RECORDS:
+            del self._unknown[next(iter(self._unknown))]
+
+
+def _rebalancing(changes: Iterable[Change]) -> set[str]:
+    return {change.group_id for change in changes if not isinstance(change, Committed | CommitDeleted | TopicNamed)}

@@ -1,0 +1,60 @@
+"""Groups of a cluster whose log may not be read: described periodically, and compared with what was known."""
+
+from collections.abc import Mapping
+
+from kohort.client import Cluster
+from kohort.model import UUID
+from kohort.watch.group import GroupFound
+from kohort.watch.live import Live
+from kohort.watch.source.clients import clock
+from kohort.watch.source.coordinators import describe_groups
+from kohort.watch.source.describing import needs_describe
+from kohort.watch.source.differences import deletion, differences, is_whole
+
+
+class Poller:
+    """Poller of all groups. Each call of `poll` tells `Live` what changed since the last one."""
+
+    def __init__(self, cluster: Cluster, live: Live) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._known: dict[str, GroupFound] = {}
+        self._rebalancing: set[str] = set()
+        """Groups that were seen in a rebalance since their last whole description."""
+        self._first = True
+
+    async def poll(self) -> None:
+        """Describe all groups once. Raises KafkaError if no broker answers."""
+        described = await describe_groups(self._cluster)
+        now = clock()
+        for group_id in described.denied:
+            self._live.problem(needs_describe(group_id), now)
+        for group_id, group in described.groups.items():
+            if group_id in described.failed:
+                continue
+            if not is_whole(group):
+                self._rebalancing.add(group_id)
+                self._live.in_state(group_id, group.state, now)
+                continue
+            if self._first:
+                self._live.found(group, now)
+            else:
+                self._tell(self._known.get(group_id), group, described.ids)
+            self._known[group_id] = group
+            self._rebalancing.discard(group_id)
+        if described.whole:
+            for group_id in self._known.keys() - described.groups.keys() - described.failed - described.denied:
+                self._live.apply(deletion(self._known.pop(group_id), now), now, polled=True)
+            self._rebalancing &= described.groups.keys()
+        self._first = False
+
+    def _tell(self, before: GroupFound | None, group: GroupFound, ids: Mapping[str, UUID]) -> None:
+        now = clock()
+        watched = self._live.groups.get(group.group_id)
+        epoch = 0 if watched is None or watched.epoch is None else watched.epoch
+        changes = differences(
+            before, group, generation=epoch + 1, rebalanced=group.group_id in self._rebalancing, ids=ids, at=now
+        )
+        if changes:
+            self._live.apply(changes, now, polled=True)
+        self._live.in_state(group.group_id, group.state, now)

@@ -1,0 +1,222 @@
+"""The routes of the web server. Everything is read: no request changes anything."""
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from urllib.parse import parse_qs, unquote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kohort.exposition import OPENMETRICS, TEXT, wants_openmetrics
+from kohort.model import Millis
+from kohort.watch import Live, SourceKind
+from kohort.watch.web.documents import MOST_RECORDS, Documents, NotFound, as_json, slices
+from kohort.watch.web.feed import Feed, Page
+from kohort.watch.web.guard import refusal
+from kohort.watch.web.page_files import INDEX, PageFile, page_files
+
+_KEEP_ALIVE_S = 15.0
+_SEND_WITHIN_S = 60.0
+"""Time within which a client must read an answer."""
+_MOST_AT_ONCE = 50
+_WELL = ("following", "loading")
+
+Metrics = Callable[[bool], Generator[None, None, bytes]]
+"""Makes the text for `/metrics` in short steps, in the format of OpenMetrics or else of Prometheus."""
+
+
+class BadRequest(Exception):
+    """The query cannot be read. The message is for the user."""
+
+
+class Application:
+    """ASGI application of the page and its API, behind `Guard`."""
+
+    def __init__(
+        self, live: Live, documents: Documents, feed: Feed, clock: Callable[[], Millis], metrics: Metrics | None = None
+    ) -> None:
+        self._live = live
+        self._documents = documents
+        self._feed = feed
+        self._clock = clock
+        self._metrics = metrics
+        self._files = page_files()
+        group = "/api/groups/{group}"
+        self.asgi: ASGIApp = Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/groups/{group}", self._page),
+                Route("/groups/{group}/rebalances/{generation}", self._page),
+                Route("/static/{name}", self._static),
+                Route("/healthz", self._health),
+                Route("/metrics", self._exposition),
+                Route("/events", _Events(feed)),
+                Route("/api/groups", self._groups),
+                Route(group, self._group),
+                Route(f"{group}/rebalances", self._rebalances),
+                Route(f"{group}/rebalances/{{generation}}", self._rebalance),
+                Route(f"{group}/timeline", self._timeline),
+            ],
+            exception_handlers={
+                NotFound: _not_found,
+                BadRequest: _bad_request,
+                HTTPException: _http_error,
+            },
+        )
+        self.asgi.router.redirect_slashes = False
+
+    # -- the page
+
+    async def _page(self, _request: Request) -> Response:
+        return _file(self._files[INDEX])
+
+    async def _static(self, request: Request) -> Response:
+        found = self._files.get(request.path_params["name"])
+        if found is None:
+            raise NotFound("There is no such file.")
+        return _file(found)
+
+    # -- state
+
+    async def _health(self, _request: Request) -> Response:
+        sources = list(self._live.sources.values())
+        # Telemetry is an addition: without the groups it shows nothing.
+        well = any(source.state in _WELL for source in sources if source.kind is not SourceKind.TELEMETRY)
+        states = [{"kind": source.kind.value, "state": source.state} for source in sources]
+        return _json(as_json({"status": "ok" if well else "failing", "sources": states}), 200 if well else 503)
+
+    async def _exposition(self, request: Request) -> Response:
+        if self._metrics is None:
+            raise NotFound("This server has no metrics.")
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        steps = self._metrics(openmetrics)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return Response(end.value, media_type=OPENMETRICS if openmetrics else TEXT)
+            await asyncio.sleep(0)  # a scrape of thousands of groups must not stop the sources
+
+    # -- the API
+
+    async def _groups(self, _request: Request) -> Response:
+        now = self._clock()
+        for group_ids in slices(list(self._documents.dirty), _MOST_AT_ONCE):
+            for group_id in group_ids:
+                self._documents.refresh(group_id, now)
+            await asyncio.sleep(0)
+        return _json(self._documents.groups(now))
+
+    async def _group(self, request: Request) -> Response:
+        return _json(as_json(self._documents.group(_group_id(request), self._clock())))
+
+    async def _rebalances(self, request: Request) -> Response:
+        query = _query(request)
+        since, limit = _number(query, "since", 0), _number(query, "limit", MOST_RECORDS)
+        return _json(self._documents.rebalances(_group_id(request), since, limit))
+
+    async def _rebalance(self, request: Request) -> Response:
+        text = request.path_params["generation"]
+        if not (text.isascii() and text.isdigit() and len(text) <= 10):
+            raise BadRequest("A generation is a number.")
+        return _json(self._documents.rebalance(_group_id(request), int(text)))
+
+    async def _timeline(self, request: Request) -> Response:
+        now, query = self._clock(), _query(request)
+        end = min(now, _number(query, "to", now))
+        start = _number(query, "from", max(0, end - 3_600_000))
+        if start > end:
+            raise BadRequest("from must not be later than to.")
+        timeline = self._documents.timeline(_group_id(request), start, end)
+        # A long history of many partitions takes a while to write.
+        return _json(await asyncio.to_thread(lambda: as_json(timeline.to_json())))
+
+
+class _Events:
+    """Stream of events, until the page leaves or the server ends."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        client = scope.get("client")
+        groups = _query(request).get("group")
+        page = self._feed.open(groups[0] if groups else None, client[0] if client else "unknown")
+        if page is None:
+            busy = refusal(503, "Too many pages are open: close some of them.", {"Retry-After": "5"})
+            await busy(scope, receive, send)
+            return
+        abort = scope.get("state", {}).get("abort")
+        if abort is not None:
+            page.too_slow = abort
+        leaving = asyncio.create_task(_until_left(receive, page))
+        try:
+            await _stream(page, send, only_headers=scope["method"] == "HEAD")
+        finally:
+            self._feed.leave(page)
+            leaving.cancel()
+
+
+async def _stream(page: Page, send: Send, *, only_headers: bool) -> None:
+    headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),  # nginx would hold events back
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    while not only_headers:
+        taken = await page.take(_KEEP_ALIVE_S)
+        if taken is None:
+            break
+        await send({"type": "http.response.body", "body": taken or b": nothing new\n\n", "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_left(receive: Receive, page: Page) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    page.close()
+
+
+def _group_id(request: Request) -> str:
+    return unquote(request.path_params["group"])
+
+
+def _query(request: Request) -> Mapping[str, list[str]]:
+    return parse_qs(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+def _number(query: Mapping[str, list[str]], name: str, default: int) -> int:
+    text = query.get(name, [""])[0]
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 16):
+        raise BadRequest(f"{name} must be a number that is not negative.")
+    return int(text)
+
+
+def _json(data: bytes, status: int = 200) -> Response:
+    return Response(data, status, media_type="application/json")
+
+
+def _file(found: PageFile) -> Response:
+    return Response(found.content, headers={"content-type": found.media_type})
+
+
+async def _not_found(_request: Request, problem: Exception) -> Response:
+    return refusal(404, str(problem))
+
+
+async def _bad_request(_request: Request, problem: Exception) -> Response:
+    return refusal(400, str(problem))
+
+
+async def _http_error(_request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    sentence = "There is no such page." if problem.status_code == 404 else str(problem.detail)
+    return refusal(problem.status_code, sentence)

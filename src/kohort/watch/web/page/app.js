@@ -1,0 +1,230 @@
+// The page: it shows the view of the URL, and keeps the header, the keyboard and the connection's state.
+
+import { Feed, Refused } from "./api.js";
+import { h, set, setText, visible } from "./dom.js";
+import { clock, zone } from "./format.js";
+import { groupsView } from "./groups.js";
+
+const main = document.getElementById("main");
+const banner = document.getElementById("banner");
+const announcer = document.getElementById("announcer");
+
+let view = null;
+let feed = null;
+let shown = "";
+let skew = 0;
+
+/** What a view may use of the page. */
+const page = {
+  /** Present time by the server's clock. */
+  now: () => Date.now() + skew,
+  tookClock(at) {
+    skew = at - Date.now();
+  },
+  go(path) {
+    history.pushState(null, "", path);
+    show();
+  },
+  /** Change the query of the URL without a new view. Empty values are left out. */
+  setQuery(changes, push = false) {
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null || value === "") query.delete(name);
+      else query.set(name, value);
+    }
+    const text = query.toString();
+    const url = location.pathname + (text ? `?${text}` : "");
+    if (url === location.pathname + location.search) return;
+    if (push) history.pushState(null, "", url);
+    else history.replaceState(null, "", url);
+    shown = url;
+  },
+  /** Say it to screen readers. */
+  announce(text) {
+    announcer.textContent = text;
+  },
+  setTitle(text) {
+    document.title = text ? `${text} – Kohort watch` : "Kohort watch";
+  },
+  setCluster(cluster) {
+    const name = cluster?.name || cluster?.bootstrap || cluster?.id;
+    const element = document.getElementById("cluster");
+    setText(element, name ? visible(String(name)) : "");
+    element.title = [cluster?.bootstrap, cluster?.id].filter(Boolean).map((text) => visible(String(text))).join(" · ");
+  },
+};
+
+function route() {
+  const parts = location.pathname.split("/").slice(1);
+  const decoded = parts.map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part; // "%" without digits: the server knows no such group, and says so
+    }
+  });
+  if (parts.length === 1 && parts[0] === "") return { name: "groups" };
+  if (parts[0] === "groups" && parts.length === 2) return { name: "group", groupId: decoded[1] };
+  if (parts[0] === "groups" && parts.length === 4 && parts[2] === "rebalances") {
+    return { name: "rebalance", groupId: decoded[1], generation: decoded[3] };
+  }
+  return { name: "missing" };
+}
+
+async function show() {
+  const url = location.pathname + location.search;
+  const [path, query] = [location.pathname, new URLSearchParams(location.search)];
+  if (view && view.path === path) {
+    shown = url;
+    view.query?.(query);
+    return;
+  }
+  shown = url;
+  view?.close?.();
+  feed?.close();
+  const found = route();
+  feed = found.name === "missing" ? null : new Feed(found.groupId ?? null);
+  feed?.addEventListener("state", connectionChanged);
+  feed?.addEventListener("hello", (event) => page.tookClock(event.detail.at));
+  feed?.addEventListener("open", () => view?.refresh?.());
+  connectionChanged();
+  set(banner);
+  const made = await make(found);
+  if (shown !== url && location.pathname !== path) return; // the reader went on while the view's module was loaded
+  const first = view === null;
+  view = made;
+  view.path = path;
+  set(main, view.element);
+  view.start?.(query);
+  scrollTo(0, 0);
+  if (!first) main.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+async function make(found) {
+  if (found.name === "groups") return groupsView(page, feed);
+  if (found.name === "group") return (await import("./group.js")).groupView(page, feed, found.groupId);
+  if (found.name === "rebalance") return (await import("./rebalance.js")).rebalanceView(page, feed, found.groupId, found.generation);
+  page.setTitle("No such page");
+  const back = h("p", {}, h("a", { href: "/" }, "All groups"));
+  return { element: h("section", { class: "plain" }, h("h1", { tabindex: "-1" }, "There is no such page"), back) };
+}
+
+let lostAt = null;
+
+function connectionChanged() {
+  const state = feed?.state ?? "live";
+  const element = document.getElementById("connection");
+  element.dataset.state = state;
+  const texts = { connecting: "Connecting", live: "Live", lost: "Reconnecting" };
+  setText(document.getElementById("connection-text"), texts[state]);
+  if (state === "lost" && lostAt === null) {
+    lostAt = page.now();
+    const text = `The connection to the server was lost at ${clock(lostAt)}. The figures are those of that time. The page reconnects by itself.`;
+    banner.append(h("div", { class: "notice lost", id: "lost" }, text));
+  }
+  if (state === "live") {
+    if (lostAt !== null) page.announce("The connection is back.");
+    lostAt = null;
+    document.getElementById("lost")?.remove();
+  }
+}
+
+/** What a view shows where the server refuses. */
+export function refusal(problem, what) {
+  if (!(problem instanceof Refused)) throw problem;
+  if (problem.status === 401) return tokenForm(problem);
+  const title = problem.status === 404 ? `${what} is not known` : `${what} cannot be shown`;
+  const hint = problem.status === 404 ? "It may be deleted, or older than the history that the watcher has." : null;
+  return h("section", { class: "plain" }, h("h1", { tabindex: "-1" }, title), h("p", {}, visible(problem.message, 1000)),
+    hint && h("p", {}, hint), h("p", {}, h("a", { href: "/" }, "All groups")));
+}
+
+function tokenForm(problem) {
+  const input = h("input", { id: "token", type: "password", autocomplete: "off", class: "search-input" });
+  const open = () => {
+    const url = new URL(location.href);
+    url.searchParams.set("token", input.value);
+    location.replace(url); // the server sets a cookie and redirects to the URL without the token
+  };
+  input.addEventListener("keydown", (event) => event.key === "Enter" && open());
+  return h("section", { class: "plain" }, h("h1", { tabindex: "-1" }, "This page needs a token"), h("p", {}, visible(problem.message, 1000)),
+    h("p", {}, h("label", { for: "token" }, "Token "), input, " ", h("button", { class: "button", type: "button", on: { click: open } }, "Open")));
+}
+
+// -- links, keyboard, theme
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const url = new URL(link.href);
+  if (url.origin !== location.origin || link.target || !/^\/($|groups\/)/.test(url.pathname) || url.hash) return;
+  event.preventDefault();
+  page.go(url.pathname + url.search);
+});
+addEventListener("popstate", show);
+
+const typing = (element) => element.matches?.("input, textarea, select, [contenteditable]");
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.key === "/" && !typing(event.target)) {
+    const search = main.querySelector("input[type=search]");
+    if (search) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  } else if (event.key === "?" && !typing(event.target)) {
+    showHelp();
+  } else if (event.key === "Escape" && !typing(event.target) && !document.querySelector("dialog[open]")) {
+    const up = main.querySelector("[data-up]");
+    if (up) page.go(up.getAttribute("href"));
+  }
+});
+
+const SHORTCUTS = [
+  ["/", "search"],
+  ["Escape", "clear the search; go up to the group, then to all groups"],
+  ["↑ ↓ Home End", "in a table: move between rows; Enter opens one"],
+  ["← →", "on the timeline: previous and next rebalance; Enter opens it"],
+  ["↑ ↓", "on the timeline: previous and next partition"],
+  ["Shift ← →", "on the timeline: earlier, later"],
+  ["+ −", "on the timeline: zoom; Ctrl and the wheel do the same, and so do two fingers"],
+  ["L", "on the timeline: follow the present"],
+  ["?", "these lines"],
+];
+
+function showHelp() {
+  const rows = SHORTCUTS.map(([keys, text]) => h("tr", {}, h("th", { scope: "row" }, keys.split(" ").map((key) => [h("kbd", {}, key), " "])), h("td", {}, text)));
+  const close = h("button", { class: "button", type: "button", on: { click: () => dialog.close() } }, "Close");
+  const dialog = h("dialog", { class: "help", "aria-labelledby": "help-title", on: { close: () => dialog.remove() } },
+    h("h2", { id: "help-title" }, "Keyboard"), h("table", {}, h("tbody", {}, rows)), close);
+  document.body.append(dialog);
+  dialog.showModal();
+}
+document.getElementById("help").addEventListener("click", showHelp);
+
+const themeButton = document.getElementById("theme");
+const THEMES = { auto: "light", light: "dark", dark: "auto" };
+
+function showTheme() {
+  const theme = window.kohortTheme.read();
+  const icon = { auto: "◐", light: "☀", dark: "☾" }[theme];
+  set(themeButton, h("span", { "aria-hidden": "true" }, icon));
+  const name = { auto: "as the system", light: "light", dark: "dark" }[theme];
+  themeButton.setAttribute("aria-label", `Theme: ${name}`);
+  themeButton.title = `Theme: ${name}`;
+}
+themeButton.addEventListener("click", () => {
+  window.kohortTheme.set(THEMES[window.kohortTheme.read()]);
+  showTheme();
+  page.announce(themeButton.title);
+});
+showTheme();
+
+const zoneElement = document.getElementById("zone");
+zoneElement.textContent = zone();
+zoneElement.title = "Time zone of all times on this page";
+
+setInterval(() => view?.tick?.(page.now()), 1000);
+show();

@@ -1,0 +1,31 @@
+// What the sources tell, what they cannot know, and what is wrong.
+
+import { h, set, visible } from "./dom.js";
+import { ago } from "./format.js";
+
+const NAMES = {
+  log: "Log of the groups (__consumer_offsets)",
+  admin: "Admin APIs, asked periodically",
+  journal: "Journal of Kohort's brokers",
+  telemetry: "Metrics that clients push (KIP-714)",
+};
+const WRONG = new Set(["failed", "forbidden"]);
+
+/** Fill `place` with the sources and problems; troubles are shown open, the rest folded. */
+export function showKnowledge(place, sources, problems, now) {
+  const open = place.querySelector("details")?.open ?? false;
+  const wrong = sources.filter((source) => WRONG.has(source.state));
+  const notices = wrong.map((source) =>
+    h("div", { class: "notice", role: "status" }, h("strong", {}, `${NAMES[source.kind] ?? visible(source.kind)}: ${visible(source.state)}. `), source.detail ? visible(source.detail, 1000) : ""));
+  const lines = sources.map((source) => {
+    const cannot = [source.cannot ?? []].flat();
+    return h("li", {}, h("span", { class: "source-name" }, NAMES[source.kind] ?? visible(source.kind)),
+      h("span", { class: `badge ${WRONG.has(source.state) ? "wrong" : source.state === "following" ? "calm" : "idle"}` }, visible(source.state)),
+      h("span", { class: "faint" }, ` since ${ago(source.since, now).replace(" ago", "")}`),
+      source.detail && !WRONG.has(source.state) ? h("p", {}, visible(source.detail, 1000)) : null,
+      cannot.length ? h("ul", { class: "cannot" }, cannot.map((text) => h("li", {}, visible(text, 1000)))) : null);
+  });
+  const problemList = problems.length ? [h("h3", {}, "Problems"), h("ul", { class: "problems" }, problems.map((text) => h("li", {}, visible(text, 1000))))] : [];
+  const summary = `What this page knows, and what it cannot know${problems.length ? ` (${problems.length} problem${problems.length === 1 ? "" : "s"})` : ""}`;
+  set(place, notices, h("details", { class: "knowledge", open: open || problems.length > 0 && problems.length < 4 }, h("summary", {}, summary), h("ul", { class: "sources" }, lines), problemList));
+}

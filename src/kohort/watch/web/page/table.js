@@ -1,0 +1,219 @@
+// A table of many rows: it has elements only for the rows in sight. Rows have one height, so that the window scrolls
+// as if all were there, and roles and row numbers tell screen readers the whole size.
+
+import { h, set, setText } from "./dom.js";
+
+const NARROW = matchMedia("(max-width: 760px)");
+const MARGIN = 8; // rows above and below those in sight
+
+/**
+ * A column: `key`, `label`, `cell(row)` (text or nodes), `signature(row)` (changes if the cell does; default: the
+ * cell's text), `sort(row)` (number or string; null is last in either direction), `first` (1 or -1: direction of the
+ * first click), `number` (aligned right), `hint` (title of the heading), `sortLabel` (its name where headings are hidden).
+ */
+export class VirtualTable {
+  rows = [];
+  element;
+  #columns;
+  #key;
+  #body;
+  #heads = new Map();
+  #made = new Map();
+  #heights;
+  #sorting;
+  #onSort;
+  #empty;
+  #frame = 0;
+  #listeners = new AbortController();
+
+  /** `heights`: of a row in pixels, [wide, narrow]. `sorting`: {key, direction}. */
+  constructor({ name, label, columns, key, heights, sorting, onSort = null, empty = "Nothing to show." }) {
+    this.#columns = columns;
+    this.#key = key;
+    this.#heights = heights;
+    this.#sorting = sorting;
+    this.#onSort = onSort;
+    this.#body = h("tbody", { role: "rowgroup" });
+    this.#empty = h("p", { class: "nothing" }, empty);
+    const head = h("tr", { role: "row", "aria-rowindex": "1" }, columns.map((column) => this.#heading(column)));
+    const table = h("table", { role: "table", class: `rows ${name}`, "aria-label": label }, h("thead", { role: "rowgroup" }, head), this.#body);
+    this.element = h("div", { class: "table-place" }, onSort && this.#choice(), table, this.#empty);
+    this.table = table;
+    const signal = this.#listeners.signal;
+    addEventListener("scroll", () => this.#soon(), { passive: true, signal });
+    addEventListener("resize", () => this.#soon(), { passive: true, signal });
+    NARROW.addEventListener("change", () => this.#again(), { signal });
+    this.#body.addEventListener("keydown", (event) => this.#move(event));
+    this.#showSorting();
+  }
+
+  close() {
+    this.#listeners.abort();
+    cancelAnimationFrame(this.#frame);
+  }
+
+  /** Whether a reader is in the rows, with the pointer or the keyboard: then they should stay where they are. */
+  get held() {
+    return this.#body.matches(":hover") || this.#body.contains(document.activeElement);
+  }
+
+  show(rows) {
+    this.rows = rows;
+    this.table.setAttribute("aria-rowcount", rows.length + 1);
+    this.#empty.hidden = rows.length > 0;
+    this.#render();
+  }
+
+  sortBy(sorting) {
+    this.#sorting = sorting;
+    this.#showSorting();
+  }
+
+  /** Sort rows by the present column; equal ones by their key. */
+  sorted(rows) {
+    const column = this.#columns.find((each) => each.key === this.#sorting.key) ?? this.#columns[0];
+    const direction = this.#sorting.direction;
+    const made = rows.map((row) => [column.sort(row), this.#key(row), row]);
+    made.sort(([a, aKey], [b, bKey]) => {
+      if (a !== b) {
+        if (a === null) return 1;
+        if (b === null) return -1;
+        if (a < b) return -direction;
+        if (a > b) return direction;
+      }
+      return aKey < bKey ? -1 : 1;
+    });
+    return made.map(([, , row]) => row);
+  }
+
+  get #height() {
+    return this.#heights[NARROW.matches ? 1 : 0];
+  }
+
+  #again() {
+    for (const { row } of this.#made.values()) row.remove();
+    this.#made.clear();
+    this.#render();
+  }
+
+  #soon() {
+    if (!this.#frame) {
+      this.#frame = requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#render();
+      });
+    }
+  }
+
+  #render() {
+    if (!this.element.isConnected) return;
+    const height = this.#height;
+    const top = this.#body.getBoundingClientRect().top;
+    const count = this.rows.length;
+    const from = Math.max(0, Math.min(count, Math.floor(-top / height) - MARGIN));
+    const to = Math.min(count, Math.max(from, Math.ceil((innerHeight - top) / height) + MARGIN));
+    this.#body.style.setProperty("height", `${count * height}px`);
+    const keys = this.rows.slice(from, to).map(this.#key);
+    const wanted = new Set(keys);
+    const focused = this.#body.contains(document.activeElement) ? document.activeElement.closest("tr") : null;
+    for (const [key, { row }] of this.#made) {
+      if (!wanted.has(key) && row !== focused) {
+        row.remove();
+        this.#made.delete(key);
+      }
+    }
+    let before = null;
+    keys.forEach((key, place) => {
+      const row = this.#place(key, from + place, height);
+      // In the document's order, so that Tab goes down the table. An element that is moved loses the focus.
+      const follows = before ? before.nextSibling : this.#body.firstChild;
+      if (follows !== row && (row !== focused || !row.isConnected)) this.#body.insertBefore(row, follows);
+      before = row;
+    });
+  }
+
+  #place(key, index, height) {
+    let made = this.#made.get(key);
+    if (!made) {
+      const cells = this.#columns.map((column) =>
+        h("td", { role: column.rowHeader ? "rowheader" : "cell", class: `c-${column.key}${column.number ? " number" : ""}` }));
+      made = { row: h("tr", { role: "row" }, cells), cells, signatures: [] };
+      this.#made.set(key, made);
+    }
+    made.row.setAttribute("aria-rowindex", index + 2);
+    made.row.dataset.index = index;
+    made.row.style.setProperty("transform", `translateY(${index * height}px)`);
+    this.#columns.forEach((column, place) => {
+      const row = this.rows[index];
+      const signature = column.signature ? column.signature(row) : column.cell(row);
+      if (made.signatures[place] === signature) return;
+      made.signatures[place] = signature;
+      set(made.cells[place], column.cell(row));
+    });
+    return made.row;
+  }
+
+  #heading(column) {
+    const properties = { role: "columnheader", class: `c-${column.key}${column.number ? " number" : ""}`, title: column.hint };
+    const cell = h("th", properties);
+    if (column.sort && this.#onSort) cell.append(h("button", { type: "button", on: { click: () => this.#clicked(column) } }, column.label, h("span", { class: "arrow", "aria-hidden": "true" })));
+    else cell.append(column.label);
+    this.#heads.set(column.key, cell);
+    return cell;
+  }
+
+  #clicked(column) {
+    const again = this.#sorting.key === column.key;
+    this.#onSort({ key: column.key, direction: again ? -this.#sorting.direction : (column.first ?? 1) });
+  }
+
+  /** On a narrow screen the headings are hidden; this choice sorts there. */
+  #choice() {
+    const options = this.#columns.filter((column) => column.sort).map((column) => h("option", { value: column.key }, column.sortLabel ?? column.label));
+    this.select = h("select", { on: { change: () => this.#clicked(this.#columns.find((column) => column.key === this.select.value)) } }, options);
+    this.direction = h("button", { type: "button", class: "button", on: { click: () => this.#onSort({ ...this.#sorting, direction: -this.#sorting.direction }) } });
+    return h("div", { class: "sort-choice" }, h("label", {}, "Sort by ", this.select), this.direction);
+  }
+
+  #showSorting() {
+    for (const [key, cell] of this.#heads) {
+      if (key === this.#sorting?.key) cell.setAttribute("aria-sort", this.#sorting.direction > 0 ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    }
+    if (this.select) {
+      this.select.value = this.#sorting.key;
+      setText(this.direction, this.#sorting.direction > 0 ? "↑ ascending" : "↓ descending");
+    }
+  }
+
+  #move(event) {
+    const row = event.target.closest("tr");
+    if (!row || event.altKey || event.ctrlKey || event.metaKey) return;
+    const index = Number(row.dataset.index);
+    const page = Math.max(1, Math.floor(innerHeight / this.#height) - 2);
+    const moves = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: this.rows.length - 1, PageDown: index + page, PageUp: index - page };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    this.#focus(Math.max(0, Math.min(this.rows.length - 1, moves[event.key])));
+  }
+
+  #focus(index) {
+    const height = this.#height;
+    const top = this.#body.getBoundingClientRect().top + index * height;
+    const covered = 110; // by what sticks to the top
+    if (top < covered) scrollBy(0, top - covered);
+    else if (top + height > innerHeight) scrollBy(0, top + height - innerHeight + 8);
+    this.#render();
+    const made = this.#made.get(this.#key(this.rows[index]));
+    made?.row.querySelector("a, button")?.focus({ preventScroll: true });
+  }
+}
+
+/** "-lag" and "lag" as {key, direction}; null if there is no such column. */
+export function parseSorting(text, columns) {
+  if (!text) return null;
+  const key = text.replace(/^-/, "");
+  return columns.some((column) => column.key === key && column.sort) ? { key, direction: text.startsWith("-") ? -1 : 1 } : null;
+}
+
+export const sortingText = ({ key, direction }) => (direction < 0 ? `-${key}` : key);

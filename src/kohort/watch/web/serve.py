@@ -1,0 +1,56 @@
+"""A cluster with its page: the sources, the state, and the web server, for the time of a block."""
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohort.errors import ConfigError
+from kohort.model import Millis
+from kohort.watch import Live, Watching
+from kohort.watch.metrics import GroupMetrics, MetricsOptions
+from kohort.watch.source import clock
+from kohort.watch.web.documents import ClusterName
+from kohort.watch.web.server import WebOptions, WebServer
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOptions:
+    """What is watched, and where its page is served."""
+
+    web: WebOptions
+    client: Mapping[str, Any] = field(repr=False)  # may contain passwords
+    """Options of the clients, such as bootstrap_servers."""
+    cluster: ClusterName
+    history_ms: Millis
+    """Age of the history to read first; 0 starts at the end."""
+    metrics: MetricsOptions = field(default_factory=MetricsOptions)
+    """What /metrics shows."""
+
+
+@asynccontextmanager
+async def serving(options: ServingOptions) -> AsyncIterator[WebServer]:
+    """Serve the page of a cluster. Raises ConfigError if the address or a file cannot be used."""
+    live = Live()
+    metrics = GroupMetrics(live, options.metrics, clock())
+
+    def scrape(openmetrics: bool) -> Generator[None, None, bytes]:
+        return metrics.steps(clock(), openmetrics=openmetrics)
+
+    async with WebServer(live, options.web, cluster=options.cluster, metrics=scrape) as server:
+        async with Watching(options.client, history_ms=options.history_ms, live=live):
+            try:
+                yield server
+            finally:
+                server.begin_stop()  # browsers leave while the sources close
+
+
+async def serve_until(stop: asyncio.Event, server: WebServer) -> None:
+    """Wait for `stop`. Raises ConfigError if the server ends by itself."""
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(server.ended())]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
+    if not stop.is_set():
+        raise ConfigError("The page can no longer be served; the log says why.")

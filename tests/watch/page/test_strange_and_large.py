@@ -1,0 +1,141 @@
+"""Names that do harm, and clusters that are large, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.watch.page.clusters import HOSTILE, hostile, large
+from tests.watch.page.conftest import SIZES, OpenTab
+from tests.watch.page.serve import MadeServer, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture
+def server() -> Iterator[MadeServer]:
+    with serving(hostile()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def large_server() -> Iterator[MadeServer]:
+    with serving(large()) as made:
+        yield made
+
+
+async def harmless(page: Page) -> None:
+    """Nothing that a name contains became an element, and nothing ran."""
+    assert "pwned" not in (await page.title()).split("<")[0].split("'\"")[0]
+    assert await page.locator("main img, main script, main iframe").count() == 0
+    text = await page.locator("body").inner_text()
+    assert not re.search("[\u202a-\u202e\u200b\x00\x1b]", text)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_names_of_strangers_are_text(open_tab: OpenTab, server: MadeServer, size: str) -> None:
+    tab = await open_tab(server.url, size)
+    rows = tab.page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("row")
+    await expect(rows).to_have_count(len(HOSTILE))
+    await expect(tab.page.get_by_text(r"\u{202e}").first).to_be_visible()
+    await harmless(tab.page)
+    for name in HOSTILE:
+        for path in ("", "?tab=members", "?tab=partitions", "/rebalances/40"):
+            await tab.page.goto(f"{server.url}/groups/{quote(name, safe='')}{path}")
+            if path.startswith("/"):
+                await expect(tab.page.get_by_role("heading", name="Who waited for whom")).to_be_visible()
+            else:
+                await expect(tab.page.get_by_text("3 partitions, 2 rebalances")).to_be_visible()
+            await harmless(tab.page)
+            assert await tab.sideways() <= 0, (name[:40], path)
+
+
+async def test_each_strange_group_is_opened_by_its_link(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(server.url)
+    links = tab.page.get_by_role("table", name="Consumer groups").get_by_role("link")
+    await expect(links).to_have_count(len(HOSTILE))
+    for index in range(len(HOSTILE)):
+        await links.nth(index).click()
+        await expect(tab.page.get_by_text("3 partitions, 2 rebalances")).to_be_visible()
+        await tab.page.go_back()
+        await expect(links).to_have_count(len(HOSTILE))
+
+
+async def test_names_that_urls_cannot_have_are_no_links(open_tab: OpenTab, server: MadeServer) -> None:
+    group = server.cluster.document()["groups"][0]
+    server.cluster.summaries = [group | {"group": name} for name in ("", ".", "..")]
+    tab = await open_tab(server.url)
+    await expect(tab.page.get_by_text("(empty)")).to_be_visible()
+    await expect(tab.page.get_by_role("table", name="Consumer groups").get_by_role("link")).to_have_count(len(HOSTILE))
+
+
+WATCH_FRAMES = """() => {
+    window.longTasks = [];
+    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });
+}"""  # noqa: E501
+SCROLL = """async () => {
+    const gaps = [];
+    let before = performance.now();
+    const step = Math.max(300, document.documentElement.scrollHeight / 60);
+    for (let top = 0; top < document.documentElement.scrollHeight; top += step) {
+        scrollTo(0, top);
+        await new Promise(requestAnimationFrame);
+        gaps.push(performance.now() - before);
+        before = performance.now();
+    }
+    return Math.max(...gaps);
+}"""
+
+
+async def measured(page: Page) -> str:
+    """First paint, the slowest frame of scrolling through everything, and tasks that took over 50 ms, in words."""
+    paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    await page.evaluate(WATCH_FRAMES)
+    slowest = await page.evaluate(SCROLL)
+    tasks = await page.evaluate("window.longTasks")
+    longest = f"{len(tasks)} long tasks of at most {max(tasks, default=0):.0f} ms"
+    return f"first paint {paint:.0f} ms, slowest frame {slowest:.0f} ms, {longest}"
+
+
+async def test_a_thousand_groups_are_a_table_of_few_elements(
+    open_tab: OpenTab, large_server: MadeServer, remark: Callable[[str], None]
+) -> None:
+    tab = await open_tab(large_server.url)
+    table = tab.page.get_by_role("table", name="Consumer groups")
+    await expect(table).to_have_attribute("aria-rowcount", "1001")
+    assert await table.locator("tbody").get_by_role("row").count() < 60
+    remark(f"1,000 groups: {await measured(tab.page)}")
+    await tab.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    await expect(table.locator('[aria-rowindex="1001"]')).to_be_visible()
+    await tab.page.get_by_role("searchbox").fill("service-0998")
+    await expect(table.locator("tbody").get_by_role("row")).to_have_count(1)
+    await tab.page.get_by_role("searchbox").fill("")
+    await tab.page.get_by_role("link").filter(has_text="team").first.focus()
+    await tab.page.keyboard.press("End")
+    await expect(table.locator('[aria-rowindex="1001"] a')).to_be_focused()
+    await tab.page.keyboard.press("ArrowUp")
+    await expect(table.locator('[aria-rowindex="1000"] a')).to_be_focused()
+
+
+async def test_a_thousand_partitions_fit_into_the_picture_and_can_be_read(
+    open_tab: OpenTab, large_server: MadeServer, remark: Callable[[str], None]
+) -> None:
+    tab = await open_tab(f"{large_server.url}/groups/firehose?tab=partitions")
+    await expect(tab.page.get_by_text("1,000 partitions, 20 rebalances")).to_be_visible()
+    box = tab.page.get_by_role("application", name="Partitions over time")
+    place = await box.bounding_box()
+    assert place is not None
+    assert place["height"] < 600
+    remark(f"1,000 partitions: {await measured(tab.page)}")
+    await tab.page.evaluate("scrollTo(0, 0)")
+    await tab.page.get_by_role("button", name="Readable rows").click()
+    await box.focus()
+    await tab.page.keyboard.press("ArrowUp")
+    await expect(tab.page.locator("#announcer")).to_contain_text("events-d-249")
+    table = tab.page.get_by_role("table", name="Partitions")
+    await expect(table).to_have_attribute("aria-rowcount", "1001")
+    assert await table.locator("tbody").get_by_role("row").count() < 80

@@ -1,0 +1,112 @@
+"""Groups of a cluster that does not let its log be read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from kohort import Admin, Consumer, ErrorCode, TopicPartition
+from kohort.testing import Workspace
+from kohort.watch import Live, SourceKind, Watching
+from tests.watch.source.test_watching import PROTOCOLS, polling, told
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+LOG = "__consumer_offsets"
+
+
+@contextlib.asynccontextmanager
+async def watched(servers: str) -> AsyncIterator[Watching]:
+    options = {"bootstrap_servers": servers}
+    async with Watching(options, history_ms=3_600_000, polling_ms=100, permission_ms=100, sampling_ms=100) as watching:
+        await watching.caught_up()
+        yield watching
+
+
+async def until(live: Live, wanted: Callable[[], bool]) -> None:
+    told = asyncio.Event()
+    stop = live.subscribe(lambda event, now: told.set())
+    try:
+        while not wanted():
+            told.clear()
+            await told.wait()
+    finally:
+        stop()
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("hidden", ["Metadata", "Fetch"])
+async def test_differences_between_descriptions_are_rebalances(kohort: Workspace, protocol: str, hidden: str) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with polling(servers, topic, group, "a", protocol) as consumer:
+        await group.wait_async(state="Stable", owns={"a": 2})
+        with kohort.fault(keys=hidden, topic=LOG, count=-1, error=DENIED):
+            async with watched(servers) as watching:
+                live = watching.live
+                await until(live, lambda: SourceKind.ADMIN in live.sources)
+                assert live.sources[SourceKind.LOG].state == "forbidden"
+                assert live.sources[SourceKind.ADMIN].state == "following"
+                assert "need the ACLs Read and Describe" in (live.sources[SourceKind.LOG].detail or "")
+                known = live.groups[group]
+                assert (known.type, known.state, len(known.owners), list(known.rebalances)) == (
+                    protocol,
+                    "Stable",
+                    2,
+                    [],
+                )
+                await consumer.commit({TopicPartition(topic, 0): 0})
+                await until(live, lambda: TopicPartition(topic, 0) in live.groups[group].commits)
+                commit = live.groups[group].commits[TopicPartition(topic, 0)]
+                assert commit.at is not None
+                async with polling(servers, topic, group, "b", protocol):
+                    await until(live, lambda: len(live.groups[group].members) == 2)
+                    [record, *_] = await told(live, group, 1)
+                    assert record.polled
+                    assert b'"polled":true' in record.to_json()
+                    assert record.cause == "member joined"
+                await until(live, lambda: len(live.groups[group].members) == 1)
+                await until(live, lambda: len(live.groups[group].owners) == 2)
+                assert all(record.polled for record in live.groups[group].rebalances)
+
+
+async def test_the_log_is_read_as_soon_as_it_may_be(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with polling(servers, topic, group, "a", "classic"):
+        await group.wait_async(state="Stable", owns={"a": 2})
+        hidden = kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED)
+        async with watched(servers) as watching:
+            live = watching.live
+            await until(live, lambda: SourceKind.ADMIN in live.sources)
+            hidden.remove()
+            await until(live, lambda: live.sources[SourceKind.LOG].state == "following")
+            assert live.sources[SourceKind.ADMIN].state == "off"
+            async with polling(servers, topic, group, "b", "classic"):
+                [record, *_] = await told(live, group, 1)
+                assert not record.polled and record.cause == "member joined"
+
+
+async def test_a_deleted_group_and_a_denied_one(kohort: Workspace) -> None:
+    topic, group, secret = kohort.topic("orders"), kohort.group(), kohort.group("secret")
+    at = {TopicPartition(topic, 0): 0}
+    for name in (group, secret):
+        async with Consumer(
+            bootstrap_servers=kohort.bootstrap_servers, group_id=name, enable_auto_commit=False
+        ) as consumer:
+            consumer.assign(list(at))
+            await consumer.commit(at)
+    denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    with (
+        kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED),
+        kohort.fault(keys="DescribeGroups", group=secret, count=-1, error=denied),
+    ):
+        async with watched(kohort.bootstrap_servers) as watching:
+            live = watching.live
+            assert group in live.groups
+            assert f"Group {secret} cannot be described: it needs the ACL Describe on the group." in live.problems
+            async with Admin(bootstrap_servers=kohort.bootstrap_servers) as admin:
+                await admin.delete_groups([group])
+            await until(live, lambda: group not in live.groups)

@@ -1,0 +1,317 @@
+"""Events of a webhook: when they begin and end, what the documents say, and which settings are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kohort.errors import ConfigError
+from kohort.group_events import Cause, MemberFacts
+from kohort.model import Millis, TopicPartition
+from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
+from kohort.watch import Live, SourceKind
+from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
+from kohort.watch.findings import KINDS, LagTrails, Severity
+from kohort.watch.webhooks import EVENTS, report_events, usual_events, webhook_settings
+from kohort.watch.webhooks.alarms import CLEAR_MS, MOST_ALARMS, Alarms, Notice
+from kohort.watch.webhooks.events import Condition, of_group, of_watcher
+from kohort.watch.webhooks.payload import document
+
+NOW = 1_700_000_000_000
+SECOND, MINUTE = 1_000, 60_000
+ORDERS = TopicPartition("orders", 0)
+DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "watch-webhooks.md"
+
+
+def condition(text: str = "It is so.", group: str | None = "g", since: Millis = NOW) -> Condition:
+    return Condition("thrashing", group, since, Severity.WARNING, "The group thrashes", text, "Look.")
+
+
+# Begin and end
+
+
+def test_a_condition_is_reported_once_however_often_it_changes() -> None:
+    alarms = Alarms({})
+    [begin] = alarms.step([condition()], NOW)
+    assert (begin.began_at, begin.ended_at) == (NOW, None)
+    assert alarms.step([condition("It is worse.", since=NOW + 5)], NOW + 5) == []
+    assert alarms.step([], NOW + 6) == []
+    [end] = alarms.step([], NOW + 5 + CLEAR_MS)
+    assert end == Notice(condition("It is worse.", since=NOW + 5), NOW, NOW + 5)
+    assert alarms.step([], NOW + 10 * CLEAR_MS) == []
+
+
+def test_a_condition_that_comes_and_goes_is_one_event() -> None:
+    alarms = Alarms({})
+    assert len(alarms.step([condition()], NOW)) == 1
+    for n in range(1, 10):
+        held = [condition()] if n % 2 == 0 else []
+        assert alarms.step(held, NOW + n * (CLEAR_MS // 2)) == []
+
+
+def test_a_condition_that_must_hold_is_reported_after_that_time() -> None:
+    alarms = Alarms({"thrashing": 60 * SECOND})
+    assert alarms.step([condition()], NOW) == []
+    [begin] = alarms.step([condition()], NOW + 60 * SECOND)
+    assert begin.began_at == NOW
+    short = Alarms({"thrashing": 60 * SECOND})
+    assert short.step([condition()], NOW) == []
+    assert short.step([], NOW + 5 * SECOND) == []  # never reported, so it has no end
+    assert short.step([condition(since=NOW + 61 * SECOND)], NOW + 61 * SECOND) == []
+
+
+def test_groups_are_told_apart_and_bounded() -> None:
+    alarms = Alarms({})
+    found = [condition(group=f"g{n}") for n in range(MOST_ALARMS + 5)]
+    assert len(alarms.step(found, NOW)) == MOST_ALARMS
+    assert alarms.left_out == 5
+
+
+def test_conditions_of_groups_do_not_end_while_the_watcher_is_blind() -> None:
+    alarms = Alarms({})
+    assert len(alarms.step([condition()], NOW)) == 1
+    alarms.hold(NOW + 2 * CLEAR_MS)
+    assert alarms.step([], NOW + 2 * CLEAR_MS) == []
+    assert len(alarms.step([], NOW + 3 * CLEAR_MS)) == 1
+
+
+# Conditions
+
+
+def members(names: str) -> tuple[MemberFacts, ...]:
+    return tuple(MemberFacts(name, name, "/10.0.0.1") for name in names)
+
+
+def rebalance(age: Millis, before: str, after: str, took: Millis = SECOND, **changes: Any) -> RebalanceRecord:
+    return replace(
+        RebalanceRecord(
+            "g", 7, NOW - age - took, NOW - age, (Trigger(Cause.MEMBER_LEFT.value, "b"),), "range",
+            before=members(before), after=members(after),
+        ),
+        **changes,
+    )  # fmt: skip
+
+
+def conditions(live: Live, **events: int) -> list[Condition]:
+    chosen = {name.replace("_", "-"): seconds for name, seconds in events.items()}
+    return list(of_group(live, live.groups["g"], LagTrails(), chosen, NOW))
+
+
+def watched(*records: RebalanceRecord, here: str = "ab") -> Live:
+    live = Live()
+    held = tuple(GenerationMember(each, frozenset({"orders"}), frozenset()) for each in members(here))
+    live.apply([GenerationWritten("g", NOW - 90 * MINUTE, 7, "consumer", "range", None, held)], NOW)
+    live.groups["g"].rebalances.clear()
+    live.groups["g"].rebalances.extend(records)
+    return live
+
+
+def test_a_rebalance_that_took_long_or_left_a_partition_dark() -> None:
+    [found] = conditions(watched(rebalance(MINUTE, "ab", "a", 31 * SECOND)), rebalance=30)
+    assert found.since == NOW - MINUTE - 31 * SECOND
+    assert "took 31 s" in found.text
+    assert conditions(watched(rebalance(MINUTE, "ab", "a", 29 * SECOND)), rebalance=30) == []
+    dark = PartitionChange("orders", 0, "b", "a", NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - MINUTE)
+    [found] = conditions(watched(rebalance(MINUTE, "ab", "a", partitions=(dark,))), rebalance=30)
+    assert "dark for 2 min" in found.text
+
+
+def test_a_rebalance_of_long_ago_or_of_an_empty_group_is_none() -> None:
+    assert conditions(watched(rebalance(6 * MINUTE, "ab", "a", 31 * SECOND)), rebalance=30) == []
+    first = (Trigger(Cause.FIRST_MEMBER.value),)
+    assert conditions(watched(rebalance(MINUTE, "", "a", 31 * SECOND, triggers=first)), rebalance=30) == []
+
+
+def test_a_member_that_does_not_come_back() -> None:
+    gone = rebalance(6 * MINUTE, "abc", "ab")
+    [found] = conditions(watched(gone), member_missing=300)
+    assert found.since == NOW - 6 * MINUTE
+    assert "2 members instead of 3" in found.text
+    assert "The first that went is c" in found.text
+    assert conditions(watched(gone), member_missing=600) == []
+    assert conditions(watched(gone, here="abx"), member_missing=300) == []  # another one took its place
+    assert conditions(watched(gone, here=""), member_missing=300) == []  # an empty group is another event
+    removed = (Trigger(Cause.REMOVED_BY_ADMIN.value, "c"),)
+    assert conditions(watched(replace(gone, gone=removed)), member_missing=300) == []
+
+
+def test_lag() -> None:
+    live = watched()
+    live.apply([Committed("g", NOW - 400 * SECOND, ORDERS, 5)], NOW)
+    live.sampled({ORDERS: 5}, NOW - 350 * SECOND)
+    live.sampled({ORDERS: 9}, NOW - 349 * SECOND)
+    assert [found.event for found in conditions(live, lag=300)] == ["lag"]
+    assert conditions(live, lag=400) == []
+
+
+def test_findings_are_events() -> None:
+    live = watched(*(rebalance(n * 20 * SECOND, "ab", "ba") for n in range(9, 0, -1)))
+    [found] = conditions(live, thrashing=0)
+    assert (found.event, found.title) == ("thrashing", KINDS["thrashing"].title)
+    assert conditions(live, flapping_member=0) == []
+
+
+def test_a_watcher_that_sees_nothing() -> None:
+    live = Live()
+    live.source(SourceKind.LOG, "failed", NOW, "No broker answers.")
+    assert list(of_watcher(live, {"blind": 60}, NOW + 59 * SECOND)) == []
+    [found] = of_watcher(live, {"blind": 60}, NOW + 60 * SECOND)
+    assert (found.since, found.severity) == (NOW, Severity.CRITICAL)
+    assert found.text.endswith("No broker answers.")
+    live.source(SourceKind.LOG, "following", NOW)
+    assert list(of_watcher(live, {"blind": 60}, NOW + 99 * MINUTE)) == []
+
+
+# Documents
+
+
+def test_a_document_is_an_alert_with_begin_and_end() -> None:
+    begin = document(Notice(condition(), NOW, None), "prod", "http://127.0.0.1:9464")
+    end = document(Notice(condition(), NOW, NOW + 90 * SECOND), "prod", "http://127.0.0.1:9464")
+    assert (begin["status"], end["status"]) == ("firing", "resolved")
+    [fired], [resolved] = begin["alerts"], end["alerts"]
+    assert (fired["startsAt"], fired["endsAt"]) == ("2023-11-14T22:13:20.000Z", "0001-01-01T00:00:00Z")
+    assert resolved["endsAt"] == "2023-11-14T22:14:50.000Z"
+    assert fired["fingerprint"] == resolved["fingerprint"]
+    assert fired["labels"] == {"alertname": "thrashing", "severity": "warning", "cluster": "prod", "group": "g"}
+    assert begin["text"] == "WARNING: The group thrashes (group g on prod). It is so. Look."
+    assert end["text"] == "Over after 90 s: The group thrashes (group g on prod)"
+    assert json.loads(json.dumps(begin)) == begin
+
+
+def test_two_groups_have_different_fingerprints() -> None:
+    documents = [document(Notice(condition(group=name), NOW, None), "prod") for name in ("a", "b")]
+    assert len({each["alerts"][0]["fingerprint"] for each in documents}) == 2
+
+
+def test_a_name_cannot_mention_people_or_make_a_link() -> None:
+    evil = condition(group="<!channel> @everyone\n<http://127.0.0.1|click> & \x1b[2J" + "x" * 5_000)
+    text = document(Notice(evil, NOW, None), "prod")["text"]
+    assert "<" not in text
+    assert "@everyone" not in text
+    assert "\n" not in text
+    assert "\x1b" not in text
+    assert len(text) < 1_000
+
+
+# Settings
+
+
+def test_a_url_and_the_events() -> None:
+    settings = webhook_settings("https://hooks.example.com/T0/B0", "thrashing, lag=300,dark-partition=5")
+    assert settings.events == {"thrashing": 0, "lag": 300, "dark-partition": 5}
+    assert settings.place == "hooks.example.com"
+    assert "T0" not in repr(settings)
+    assert webhook_settings("https://hooks.example.com/T0/B0").events == usual_events()
+
+
+def test_a_file_with_headers_and_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "hook.json"
+    content = {
+        "url": "http://127.0.0.1:1/h",
+        "headers": {"Authorization": "Bearer x"},
+        "secret": "y",
+        "text_only": True,
+    }
+    path.write_text(json.dumps(content))
+    settings = webhook_settings(f"@{path}")
+    assert settings.headers["Authorization"].reveal() == "Bearer x"
+    assert settings.secret is not None
+    assert settings.secret.reveal() == "y"
+    assert settings.text_only
+
+
+@pytest.mark.parametrize(
+    ("given", "events", "message"),
+    [
+        ("ftp://s3cret", None, "must be a URL with https or http"),
+        ("https://", None, "must be a URL"),
+        ("https://127.0.0.1:x/s3cret", None, "must be a URL"),
+        ("https://127.0.0.1/s3cret\r\nX: y", None, "must be a URL"),
+        ("https://127.0.0.1:s3cret@127.0.0.1/", None, "has a user name or password"),
+        ("@/nowhere", None, "cannot be read: No such file"),
+        ("https://127.0.0.1/s3cret", "thrash", "no event 'thrash'; the events are rebalance, member-missing, lag"),
+        ("https://127.0.0.1/s3cret", "lag", "lag needs a number of seconds, such as lag=300"),
+        ("https://127.0.0.1/s3cret", "lag=5m", "takes seconds as a number"),
+        ("https://127.0.0.1/s3cret", " , ", "must name an event"),
+    ],
+)
+def test_settings_that_are_refused(given: str, events: str | None, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        webhook_settings(given, events)
+    assert message in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("s3cret", "is not JSON"),
+        ('["s3cret"]', "must be a JSON object with a string `url`"),
+        ('{"url": "https://127.0.0.1/s3cret", "header": {}}', "Unknown key `header`"),
+        ('{"url": "https://127.0.0.1/s3cret", "headers": {"a\\nb": "s3cret"}}', "must be an object of header names"),
+        (
+            '{"url": "https://127.0.0.1/s3cret", "headers": {"A": "s3cret\\r\\nB: c"}}',
+            "must be an object of header names",
+        ),
+        ('{"url": "https://127.0.0.1/s3cret", "headers": {"Host": "s3cret"}}', "must be an object of header names"),
+        ('{"url": "https://127.0.0.1/s3cret", "secret": 5}', "must be strings"),
+        ('{"url": "s3cret"}', "must be a URL"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "hook.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as raised:
+        webhook_settings(f"@{path}")
+    assert message in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+# All of it
+
+
+class Collected:
+    def __init__(self) -> None:
+        self.documents: list[Mapping[str, Any]] = []
+        self.news = asyncio.Event()
+
+    def send(self, document: Mapping[str, Any]) -> None:
+        self.documents.append(document)
+        self.news.set()
+
+    async def wait(self, number: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.documents) < number:
+                self.news.clear()
+                await self.news.wait()
+
+
+async def test_events_are_sent_while_the_groups_change() -> None:
+    live, sender = Live(), Collected()
+    live.source(SourceKind.LOG, "failed", 1, "No broker answers.")
+    task = asyncio.create_task(report_events(live, {"blind": 0, "lag": 60}, sender, cluster="c", tick_s=0.01))
+    await sender.wait(1)
+    live.source(SourceKind.LOG, "following", 2)
+    live.apply([Committed("g", 1, ORDERS, 5)], 1)
+    live.sampled({ORDERS: 5}, 1)
+    live.sampled({ORDERS: 9}, 2)
+    await sender.wait(2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    names = [document["alerts"][0]["labels"]["alertname"] for document in sender.documents]
+    assert names == ["blind", "lag"]
+
+
+def test_the_document_names_every_event() -> None:
+    text = DOCUMENT.read_text()
+    for name, (seconds, _) in EVENTS.items():
+        assert f"| `{name}` | {'off' if seconds is None else seconds} |" in text
+    for code, kind in KINDS.items():
+        assert (f"[`{code}`](watch-findings.md#{code})" in text) == kind.hurts
