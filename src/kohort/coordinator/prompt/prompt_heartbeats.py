@@ -71,6 +71,10 @@ class PromptHeartbeats:
         """Return whether a heartbeat of the member is held."""
         return self._held.of_member(group_id, member_id) is not None
 
+    def held_of(self, group_id: str, member_id: str) -> HeldHeartbeat | None:
+        """Return the held heartbeat of the member, if any."""
+        return self._held.of_member(group_id, member_id)
+
     def session_started(self, member: ClassicMemberFacts, now: Millis) -> None:
         """Record that a classic member's session starts with an answer other than to a heartbeat."""
         classic_heartbeats.session_started(member.heartbeats, now)
