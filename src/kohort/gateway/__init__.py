@@ -1,0 +1,11 @@
+"""A gateway in front of a Kafka cluster: clients connect to it, and it passes their requests on.
+
+It names its own addresses in place of the brokers' and leaves everything else as it is. Frames pass
+as bytes; only those that name addresses are read.
+"""
+
+from kohort.gateway.addresses import Address
+from kohort.gateway.main import run
+from kohort.gateway.server import Gateway, GatewayOptions
+
+__all__ = ["Address", "Gateway", "GatewayOptions", "run"]

@@ -1,0 +1,83 @@
+"""Addresses of the gateway in place of those of the upstream brokers. Pure.
+
+Each broker has its own address of the gateway, because a client knows a broker by its address: it
+has one connection to each. Node IDs stay those of the brokers.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.wire.codec import Message
+from kohort.wire.messages.describe_cluster import DescribeClusterResponse
+from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
+from kohort.wire.messages.metadata import MetadataResponse
+from kohort.wire.messages.produce import ProduceResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Host and port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class _Place(Protocol):
+    """Part of a response that names the address of a broker."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class Addresses:
+    """Upstream address of each broker, and the gateway's address in its place.
+
+    `open_for(node_id)` returns the gateway's address for a broker, which listens from then on. It
+    raises an error if there is none to be had.
+    """
+
+    open_for: Callable[[int], Address]
+    upstream: dict[int, Address] = field(default_factory=dict)
+    """Addresses of the brokers, as the last response named them."""
+    moved: Callable[[int, Address, Address], None] | None = None
+    """Is told when a broker that was known has another address: node ID, old and new address."""
+
+    def rewrite(self, response: Message) -> None:
+        """Replace the addresses in a response, and remember them. A response that names none is left as it is."""
+        match response:
+            case MetadataResponse():
+                self._replace(response.brokers)
+            case FindCoordinatorResponse():
+                # Before version 4, the response itself has the fields of the one coordinator.
+                self._replace(response.coordinators or [response])
+            case ProduceResponse():
+                self._replace(response.node_endpoints)
+            case DescribeClusterResponse():
+                if response.endpoint_type == _BROKERS:
+                    for broker in response.brokers:
+                        address = self._learn(broker.broker_id, broker.host, broker.port)
+                        broker.host, broker.port = address.host, address.port
+
+    def _replace(self, places: Iterable[_Place]) -> None:
+        for place in places:
+            if place.node_id >= 0 and place.host:
+                address = self._learn(place.node_id, place.host, place.port)
+                place.host, place.port = address.host, address.port
+
+    def _learn(self, node_id: int, host: str, port: int) -> Address:
+        known, found = self.upstream.get(node_id), Address(host, port)
+        if found != known:
+            self.upstream[node_id] = found
+            if known is not None and self.moved is not None:
+                self.moved(node_id, known, found)
+        return self.open_for(node_id)
+
+
+_BROKERS = 1
+"""Endpoint type of DescribeCluster that asks for brokers, not for controllers."""

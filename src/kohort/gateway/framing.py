@@ -1,0 +1,104 @@
+"""Cut a stream of Kafka frames, and pass most of them on as the bytes that arrived. Pure.
+
+A gateway reads few of the requests and responses. All others, which may be large, are not
+collected: their bytes leave in the pieces in which they arrived.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from struct import Struct
+
+_SIZE = Struct(">i").unpack_from
+
+
+class BadStream(Exception):
+    """The peer does not follow the Kafka protocol. Its connection must be closed."""
+
+
+class Fate(Enum):
+    """What happens to a frame, decided by its first bytes."""
+
+    UNDECIDED = "more of its first bytes are needed"
+    PASS = "its bytes are passed on as they arrive"
+    COLLECT = "it is handed over whole"
+
+
+Decide = Callable[[memoryview, int], Fate]
+"""Returns the fate of a frame from its first bytes, without the size, and the size of the frame.
+
+It is called again with more bytes while the fate is undecided, and must decide when it has the whole frame.
+"""
+
+
+class FrameStream:
+    """One direction of a connection.
+
+    `passed` receives bytes, sizes of frames included, and `collected` whole frames without their
+    size, both in the order of the stream.
+    """
+
+    __slots__ = ("_collected", "_decide", "_left", "_max_frame", "_passed", "_rest", "_wanted", "is_paused")
+
+    def __init__(
+        self,
+        decide: Decide,
+        passed: Callable[[memoryview], None],
+        collected: Callable[[bytes], None],
+        *,
+        max_frame: int,
+    ) -> None:
+        self._decide, self._passed, self._collected = decide, passed, collected
+        self._max_frame = max_frame
+        self._left = 0
+        """Bytes that are missing of the frame that is passed on."""
+        self._rest = bytearray()
+        """Beginning of a frame that is undecided or collected."""
+        self.is_paused = False
+        """Whether further frames wait. Whoever handles a collected frame may set it."""
+        self._wanted = 0
+        """Size with which the frame in `_rest` is complete; 0 if its fate is undecided."""
+
+    def resume(self) -> None:
+        """Take the frames that arrived while `is_paused` was set. Raises BadStream."""
+        self.is_paused = False
+        self.feed(b"")
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether a frame has arrived only in part."""
+        return bool(self._left or self._rest)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream. Raises BadStream."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted or self.is_paused:
+                return  # looking at the frame again for each piece would be quadratic
+            data, self._rest, self._wanted = bytes(self._rest), bytearray(), 0
+        position, end = min(self._left, len(data)), len(data)
+        self._left -= position
+        begin = 0  # of the bytes that leave together
+        view = memoryview(data)
+        while end - position >= 4 and not self.is_paused:
+            (size,) = _SIZE(data, position)
+            if not 0 <= size <= self._max_frame:
+                raise BadStream(f"a frame of {size} bytes is outside 0 to {self._max_frame}")
+            have = min(size, end - position - 4)
+            fate = self._decide(view[position + 4 : position + 4 + have], size)
+            if fate is Fate.PASS:
+                position += 4 + have
+                self._left = size - have
+            elif fate is Fate.COLLECT and have == size:
+                self._pass(view[begin:position])
+                begin = position = position + 4 + size
+                self._collected(data[position - size : position])
+            else:
+                assert have < size, "the whole frame decides"
+                self._wanted = 4 + size if fate is Fate.COLLECT else 0
+                break
+        self._pass(view[begin:position])
+        self._rest += view[position:]
+
+    def _pass(self, piece: memoryview) -> None:
+        if piece:
+            self._passed(piece)

@@ -1,0 +1,119 @@
+"""The requests of group members on their connections: the shell around `GroupMirror`."""
+
+import asyncio
+import logging
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from kohort.coordinator import ClientKind, RequestContext, Timer, WaitingRequest
+from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
+from kohort.model import Millis
+from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+log = logging.getLogger("kohort.gateway")
+
+
+class MemberConnection(Protocol):
+    """Connection of a client with members of groups; see `Link`."""
+
+    def answer(self, waiting: "Waiting", response: Message) -> None:
+        """Send the response to the client."""
+
+    def send_probe(self, probe: Probe, version: int) -> bool:
+        """Send a heartbeat to the coordinator. Return False if the connection is closed."""
+
+    def probe_done(self) -> None:
+        """Go on with requests that waited for the answer to a probe."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A member's request that waits for its response. It is the token of the request."""
+
+    connection: MemberConnection
+    correlation: int
+    version: int
+    request: ConsumerGroupHeartbeatRequest
+    client_id: str
+    client_host: str
+    client: ClientKind
+    frames: int
+    """Number of requests on the connection up to this one."""
+
+
+class GroupRequests:
+    """All members whose connections pass through one gateway."""
+
+    def __init__(self, hold_ms: Millis) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._mirror = GroupMirror(hold_ms)
+        self._timers: dict[Timer | ProbeDue, asyncio.TimerHandle] = {}
+
+    def _now(self) -> Millis:
+        return int(self._loop.time() * 1000)
+
+    def close(self) -> None:
+        """Cancel all timers."""
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def request(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
+        """Return what to send to the coordinator in place of a member's request."""
+        return self._mirror.request(request)
+
+    def must_wait(self, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Return whether a member's request must wait until a probe for it is answered."""
+        return self._mirror.is_asked(request)
+
+    def answered(self, waiting: Waiting, response: ConsumerGroupHeartbeatResponse) -> None:
+        """Take the coordinator's answer to a member's request."""
+        context = RequestContext(
+            waiting, waiting.version, waiting.client_id, waiting.client_host, may_hold=True, client=waiting.client
+        )
+        self._apply(self._mirror.response(waiting.request, response, context, self._now()))
+
+    def probed(self, probe: Probe, response: ConsumerGroupHeartbeatResponse) -> None:
+        """Take the coordinator's answer to a probe."""
+        self._apply(self._mirror.probed(probe, response, self._now()))
+        cast("Waiting", probe.token).connection.probe_done()
+
+    def release(self, waiting: Waiting, behind: WaitingRequest) -> None:
+        """Answer a held heartbeat because another request waits behind it."""
+        self._apply(self._mirror.release(waiting, behind, self._now()))
+
+    def disconnected(self, waiting: Waiting) -> None:
+        """Drop a held heartbeat whose connection is closed."""
+        self._mirror.disconnected(waiting)
+
+    def probe_lost(self, probe: Probe) -> None:
+        """Forget a probe whose connection is closed."""
+        self._mirror.probe_lost(probe)
+
+    def _apply(self, outcome: Outcome) -> None:
+        for timer, at in (*outcome.effects.timers.items(), *outcome.timers.items()):
+            self._set(timer, at)
+        for token, response in outcome.effects.replies.items():
+            waiting = _waiting(token)
+            waiting.connection.answer(waiting, response)
+        for probe in outcome.probes:
+            waiting = _waiting(probe.token)
+            if not waiting.connection.send_probe(probe, waiting.version):
+                self._mirror.probe_lost(probe)
+
+    def _set(self, timer: Timer | ProbeDue, at: Millis | None) -> None:
+        before = self._timers.pop(timer, None)
+        if before is not None:
+            before.cancel()
+        if at is not None:
+            self._timers[timer] = self._loop.call_at(at / 1000, self._fire, timer)
+
+    def _fire(self, timer: Timer | ProbeDue) -> None:
+        self._timers.pop(timer, None)
+        self._apply(self._mirror.fire(timer, self._now()))
+
+
+def _waiting(token: Hashable) -> Waiting:
+    assert isinstance(token, Waiting)
+    return token

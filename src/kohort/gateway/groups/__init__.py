@@ -1,0 +1,5 @@
+"""Groups whose members use the gateway, and when the answers to their heartbeats leave. Pure."""
+
+from kohort.gateway.groups.mirror import GroupMirror, Outcome, Probe, ProbeDue
+
+__all__ = ["GroupMirror", "Outcome", "Probe", "ProbeDue"]

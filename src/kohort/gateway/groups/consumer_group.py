@@ -1,0 +1,146 @@
+"""A consumer group (KIP-848) as its requests and responses show it: facts for the prompt room. Pure.
+
+The coordinator is upstream, so the target assignment is unknown. It is not needed: a member for
+which there may be news is asked for upstream, and the coordinator's answer tells.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from kohort.coordinator.prompt import GroupPartition
+from kohort.errors import ErrorCode
+from kohort.group_events import MemberFacts
+from kohort.model import UUID, Millis
+from kohort.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+Partition = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class MirroredMember:
+    """Member of a consumer group."""
+
+    facts: MemberFacts
+    group: "MirroredConsumerGroup"
+    epoch: int = 0
+    """Epoch in the coordinator's last answer."""
+    assigned: frozenset[Partition] = frozenset()
+    """Partitions in the coordinator's last answer."""
+    must_revoke: bool = False
+    """Whether it owes the acknowledgement that it gave up partitions."""
+    undelivered: ConsumerGroupHeartbeatResponse | None = None
+    """News that the coordinator gave the gateway, and that the member has not received."""
+
+    @property
+    def member_id(self) -> str:
+        return self.facts.member_id
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether it probably waits for partitions: it has none, and others must give some up or did so."""
+        return not self.assigned and self.group.is_moving
+
+
+@dataclass(slots=True)
+class MirroredConsumerGroup:
+    """A consumer group. It implements `ConsumerGroupFacts`."""
+
+    group_id: str
+    members: dict[str, MirroredMember] = field(default_factory=dict)
+    epoch: int = 0
+    """Highest member epoch that was seen."""
+    target_at: Millis = 0
+    """Time at which that epoch was seen."""
+    free: set[Partition] = field(default_factory=set)
+    """Partitions that members gave up and nobody got since."""
+
+    @property
+    def awaits_target(self) -> bool:
+        """Never known here: the coordinator computes the target."""
+        return False
+
+    @property
+    def moving(self) -> Collection[str]:
+        """Nobody: news that the coordinator gave for a member is passed on at once."""
+        return ()
+
+    def waits_for(self, member_id: str) -> Collection[GroupPartition]:
+        """Return nothing: the target of a member is not known."""
+        return ()
+
+    def would_move(self, member_id: str) -> bool:
+        """Return False: see `moving`."""
+        return False
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether partitions are on their way from one member to another."""
+        return bool(self.free) or any(member.must_revoke for member in self.members.values())
+
+    def answered(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        facts: MemberFacts,
+        now: Millis,
+    ) -> bool:
+        """Take the coordinator's answer to a heartbeat. Return whether there may be news for other members."""
+        if request.member_epoch < 0 or response.error_code:
+            return self._gone(request, response)
+        member = self.members.get(facts.member_id)
+        news = member is None or _describes(request)
+        if member is None:
+            member = self.members[facts.member_id] = MirroredMember(facts, self)
+        if request.topic_partitions is not None:
+            news |= self._reported(member, _partitions(request.topic_partitions))
+        if response.assignment is not None:
+            self._assigned(member, _partitions(response.assignment.topic_partitions))
+        member.epoch = response.member_epoch
+        if response.member_epoch > self.epoch:
+            self.epoch, self.target_at = response.member_epoch, now
+            news = True
+        return news
+
+    def _gone(self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse) -> bool:
+        left = request.member_epoch < 0 and not response.error_code
+        if not left and response.error_code not in _NO_MEMBER:
+            return False
+        member = self.members.pop(request.member_id, None)
+        if member is not None:
+            self.free |= member.assigned
+        return True
+
+    def _reported(self, member: MirroredMember, owned: frozenset[Partition]) -> bool:
+        if not member.must_revoke or not owned <= member.assigned:
+            return False
+        member.must_revoke = False
+        return True
+
+    def _assigned(self, member: MirroredMember, assigned: frozenset[Partition]) -> None:
+        lost = member.assigned - assigned
+        if lost:
+            member.must_revoke = True
+            self.free |= lost
+        self.free -= assigned
+        member.assigned = assigned
+
+
+_NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
+"""Errors after which a member has to join again."""
+
+
+def _describes(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return (
+        request.member_epoch == 0
+        or request.subscribed_topic_names is not None
+        or request.subscribed_topic_regex is not None
+        or request.server_assignor is not None
+    )
+
+
+def _partitions(topics: Collection[TopicPartitions]) -> frozenset[Partition]:
+    return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)

@@ -1,0 +1,282 @@
+"""One connection of a client, and the upstream connection that belongs to it.
+
+Authentication and the order of responses belong to a connection, so each client connection has its
+own upstream connection.
+"""
+
+import asyncio
+import logging
+from struct import Struct
+from typing import Protocol, cast
+
+from kohort.coordinator import ClientKind, WaitingRequest
+from kohort.gateway.addresses import Addresses
+from kohort.gateway.framing import BadStream, Fate, FrameStream
+from kohort.gateway.group_requests import GroupRequests, Waiting
+from kohort.gateway.groups import Probe
+from kohort.gateway.traffic import Traffic, correlation_of, read_request, request_frame, response_frame
+from kohort.wire.api import RequestHeader
+from kohort.wire.codec import Message
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+log = logging.getLogger("kohort.gateway")
+
+_SIZE = Struct(">i")
+_FIRST_PROBE = -(1 << 30)
+"""First correlation ID of the gateway's own requests. Clients count up from 0."""
+_LINGER_S = 30.0
+"""Time within which the peer of a closed connection must take what is left."""
+
+
+class Dependencies(Protocol):
+    """The parts of the gateway that this module uses."""
+
+    addresses: Addresses
+    groups: GroupRequests
+    max_frame: int
+
+    def opened(self, link: "Link") -> None: ...
+
+    def closed(self, link: "Link") -> None: ...
+
+    async def connect(self, link: "Link", upstream: asyncio.Protocol) -> None:
+        """Open the upstream connection. Raises OSError or TimeoutError."""
+
+
+class Link:
+    """Both connections. `client` and `upstream` are the protocols of their transports."""
+
+    def __init__(self, gateway: Dependencies, node_id: int | None) -> None:
+        self.node_id = node_id
+        """Broker that the client asked for by its port; None for any broker."""
+        self.peer = ""
+        self._gateway = gateway
+        self._groups = gateway.groups
+        self._traffic = traffic = Traffic(gateway.addresses)
+        self.upstream = _Side(self)
+        self.client = _Side(self)
+        limit = gateway.max_frame
+        self._requests = FrameStream(self._decide_request, self.upstream.write, self._request, max_frame=limit)
+        self._responses = FrameStream(traffic.decide_response, self.client.write, self._response, max_frame=limit)
+        self._connecting: asyncio.Task[None] | None = None
+        self._host = ""
+        self._software = ClientKind.OTHER
+        self._frames = 0
+        """Number of requests of the client so far."""
+        self._waiting: dict[int, Waiting] = {}
+        """Heartbeats that the coordinator has not answered yet, by correlation ID."""
+        self._held: Waiting | None = None
+        """The heartbeat that the gateway holds, if any: no response can overtake it."""
+        self._probes: dict[int, Probe] = {}
+        self._probe_correlation = _FIRST_PROBE
+        self._parked: bytes | None = None
+        """Heartbeat that waits until a probe for its member is answered; all requests behind it wait, too."""
+
+    def made(self, side: "_Side") -> None:
+        """Continue when a connection is made."""
+        if side is self.client:
+            address = side.transport.get_extra_info("peername") or ("unknown", 0)
+            self.peer, self._host = f"{address[0]}:{address[1]}", f"/{address[0]}"
+            side.transport.pause_reading()
+            self._gateway.opened(self)
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            await self._gateway.connect(self, self.upstream)
+        except (OSError, TimeoutError):
+            self.close()  # `connect` has logged it
+            return
+        if self.client.is_open:
+            self.client.transport.resume_reading()
+        else:
+            self.upstream.close()
+
+    def received(self, side: "_Side", data: bytes) -> None:
+        """Pass bytes to the other side."""
+        try:
+            (self._requests if side is self.client else self._responses).feed(data)
+        except BadStream as problem:
+            who = "client" if side is self.client else "upstream broker"
+            log.warning("closing connection peer=%s reason=%s (from the %s)", self.peer, problem, who)
+            self.close()
+
+    def lost(self, side: "_Side") -> None:
+        """Close the other connection, when it has sent what it has."""
+        self.other(side).close()
+        probes, self._probes = self._probes, {}
+        for probe in probes.values():
+            self._groups.probe_lost(probe)
+        if side is self.client:
+            held, self._held = self._held, None
+            if held is not None:
+                self._groups.disconnected(held)
+            if self._connecting is not None:
+                self._connecting.cancel()
+            self._gateway.closed(self)
+
+    def other(self, side: "_Side") -> "_Side":
+        """Return the other side."""
+        return self.upstream if side is self.client else self.client
+
+    # Requests of group members
+
+    def _decide_request(self, head: memoryview, size: int) -> Fate:
+        fate = self._traffic.decide_request(head, size)
+        if fate is Fate.PASS:
+            self._frames += 1
+            if self._held is not None:
+                self._release(WaitingRequest.REQUEST)
+        return fate
+
+    def _request(self, frame: bytes) -> None:
+        header, request = read_request(frame)
+        if isinstance(request, ApiVersionsRequest):
+            self._software = ClientKind.of(request.client_software_name, request.client_software_version)
+        elif isinstance(request, ConsumerGroupHeartbeatRequest):
+            held = self._held
+            if held is not None:
+                same = held.request.member_id == request.member_id
+                self._release(WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT)
+            if self._groups.must_wait(request):
+                self._parked, self._requests.is_paused = frame, True
+                self.client.transport.pause_reading()
+                return
+            self._frames += 1
+            self._heartbeat(header, request)
+            return
+        elif self._held is not None:
+            self._release(WaitingRequest.REQUEST)
+        self._frames += 1
+        self.upstream.write(_SIZE.pack(len(frame)) + frame)
+
+    def _heartbeat(self, header: RequestHeader, request: ConsumerGroupHeartbeatRequest) -> None:
+        self._traffic.expect(header.correlation_id, header.api_key, header.api_version)
+        self._waiting[header.correlation_id] = Waiting(
+            self,
+            header.correlation_id,
+            header.api_version,
+            request,
+            header.client_id or "",
+            self._host,
+            self._software,
+            self._frames,
+        )
+        sent = self._groups.request(request)
+        self.upstream.write(
+            request_frame(header.api_key, header.api_version, header.correlation_id, header.client_id, sent)
+        )
+
+    def _release(self, behind: WaitingRequest) -> None:
+        held, self._held = self._held, None
+        assert held is not None
+        self._groups.release(held, behind)
+
+    def _response(self, frame: bytes) -> None:
+        correlation = correlation_of(frame)
+        if (probe := self._probes.pop(correlation, None)) is not None:
+            self._groups.probed(probe, cast("ConsumerGroupHeartbeatResponse", self._traffic.read(frame)))
+        elif (waiting := self._waiting.pop(correlation, None)) is not None:
+            response = cast("ConsumerGroupHeartbeatResponse", self._traffic.read(frame))
+            self._held = waiting
+            self._groups.answered(waiting, response)
+            if self._held is waiting and waiting.frames != self._frames:
+                self._release(WaitingRequest.REQUEST)  # another one was sent before this response arrived
+        else:
+            self.client.write(self._traffic.response(frame))
+
+    def answer(self, waiting: Waiting, response: Message) -> None:
+        """Send the response to a member's heartbeat."""
+        if self._held is waiting:
+            self._held = None
+        key = waiting.request.KEY
+        self.client.write(response_frame(key, waiting.version, waiting.correlation, response))
+
+    def send_probe(self, probe: Probe, version: int) -> bool:
+        """Send a heartbeat to the coordinator in place of a member. Return False if the connection is closed."""
+        if not self.upstream.is_open:
+            return False
+        self._probe_correlation = max(self._probe_correlation + 1, _FIRST_PROBE)
+        correlation, key = self._probe_correlation, probe.request.KEY
+        self._probes[correlation] = probe
+        self._traffic.expect(correlation, key, version)
+        client_id = cast("Waiting", probe.token).client_id
+        self.upstream.write(request_frame(key, version, correlation, client_id, probe.request))
+        return True
+
+    def probe_done(self) -> None:
+        """Go on with the requests that waited for the answer to a probe."""
+        parked, self._parked = self._parked, None
+        if parked is not None:
+            self._request(parked)
+            if self._parked is None:
+                self.client.transport.resume_reading()
+                self._requests.resume()
+
+    def close(self) -> None:
+        """Close both connections."""
+        self.client.close()
+        self.upstream.close()
+
+    def abort(self) -> None:
+        """Close both connections at once, without what is not sent yet."""
+        self.client.abort()
+        self.upstream.abort()
+
+
+class _Side(asyncio.Protocol):
+    """One of the two connections. While its peer takes nothing, nothing is read from the other one."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.is_open = False
+        self._early: bytearray | None = bytearray()
+        """Bytes to send when the connection is open: a loop may read once before it can be told to pause."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport, self.is_open = cast("asyncio.Transport", transport), True
+        early, self._early = self._early, None
+        if early:
+            self.transport.write(early)
+        self._link.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._link.received(self, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        self._link.lost(self)
+
+    def pause_writing(self) -> None:
+        other = self._link.other(self)
+        if other.is_open:
+            other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        other = self._link.other(self)
+        if other.is_open:
+            other.transport.resume_reading()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send bytes, when the connection is open, unless it is closed by now."""
+        if self.is_open:
+            self.transport.write(data)
+        elif self._early is not None:
+            self._early += data
+
+    def close(self) -> None:
+        """Close the connection after what was written."""
+        if self.is_open:
+            self.is_open = False
+            self.transport.close()
+            if self.transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(_LINGER_S, self.transport.abort)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.is_open = False
+        if hasattr(self, "transport"):
+            self.transport.abort()

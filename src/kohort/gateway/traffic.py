@@ -1,0 +1,180 @@
+"""Which frames of one client connection the gateway reads, and what it makes of them. Pure."""
+
+from struct import Struct
+from struct import error as StructError
+
+from kohort.errors import ErrorCode
+from kohort.gateway.addresses import Addresses
+from kohort.gateway.framing import BadStream, Fate
+from kohort.gateway.versions import FIRST_SASL_HANDSHAKE, announce
+from kohort.wire.api import (
+    APIS,
+    RequestHeader,
+    read_request_header,
+    read_response_header,
+    request_header,
+    response_header,
+)
+from kohort.wire.codec import DecodeError, Message, decoder, encode, read_varint, skip_tags
+from kohort.wire.messages.api_key import ApiKey
+from kohort.wire.messages.api_versions import ApiVersionsResponse
+
+_HEAD = Struct(">hhih")
+_CORRELATION = Struct(">i")
+_SIZE = Struct(">i")
+_ACKS = Struct(">h")
+
+READ_REQUESTS = frozenset({ApiKey.API_VERSIONS, ApiKey.CONSUMER_GROUP_HEARTBEAT})
+"""Requests that are handed over: those of group members, and the one that names the client's software."""
+_WITH_ADDRESSES = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER, ApiKey.API_VERSIONS})
+_PRODUCE_WITH_ADDRESSES = 10
+"""First version of Produce whose response may name addresses of brokers (KIP-951)."""
+_NO_THROTTLE_NO_TAGS = bytes(5)
+"""End of a Produce response without addresses: throttle time 0 and no tagged fields.
+
+One with addresses ends with the port of the last one, which is not 0, its rack and its tagged fields.
+"""
+_MOST_PENDING = 10_000
+"""Requests on one connection whose responses are read, and which are not answered yet."""
+_LARGEST_READ = 1 << 20
+"""Maximum size of a member's request that is read. A larger one passes; its member's heartbeats are not held."""
+_LONGEST_HEAD = 70_000
+"""Client ID and transactional ID have at most 32 kB each; more than that is no request."""
+
+
+class Traffic:
+    """Reader of one client connection."""
+
+    __slots__ = ("_addresses", "_pending")
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+        self._pending: dict[int, tuple[int, int]] = {}
+        """API key and version of each request whose response is read, by correlation ID."""
+
+    def decide_request(self, head: memoryview, size: int) -> Fate:
+        """Return the fate of a request, and remember it if its response must be read. Raises BadStream."""
+        if len(head) < _HEAD.size:
+            if size < _HEAD.size:
+                raise BadStream("a request is too short for its header")
+            return Fate.UNDECIDED
+        key, version, correlation, _ = _HEAD.unpack_from(head)
+        if key == ApiKey.SASL_HANDSHAKE and version < FIRST_SASL_HANDSHAKE:
+            raise BadStream(
+                f"SaslHandshake {version} cannot pass a gateway, the client must support version 1 (KIP-152)"
+            )
+        if key == ApiKey.PRODUCE:
+            return self._decide_produce(head, size, version, correlation)
+        if key in _WITH_ADDRESSES:
+            self.expect(correlation, key, version)
+        return Fate.COLLECT if key in READ_REQUESTS and size <= _LARGEST_READ else Fate.PASS
+
+    def _decide_produce(self, head: memoryview, size: int, version: int, correlation: int) -> Fate:
+        if version < _PRODUCE_WITH_ADDRESSES:
+            return Fate.PASS
+        acks = _acks(bytes(head[:_LONGEST_HEAD]))
+        if acks is None:
+            if len(head) < min(size, _LONGEST_HEAD):
+                return Fate.UNDECIDED
+            raise BadStream("a Produce request is too short or its header too long")
+        if acks:
+            self.expect(correlation, ApiKey.PRODUCE, version)
+        return Fate.PASS
+
+    def expect(self, correlation: int, key: int, version: int) -> None:
+        """Read the response to this request. Raises BadStream if it cannot be read."""
+        api = APIS[key]
+        if key != ApiKey.API_VERSIONS and not api.min_version <= version <= api.max_version:
+            raise BadStream(
+                f"{api.name} {version} is not supported: the gateway announces {api.min_version} to {api.max_version}"
+            )
+        if len(self._pending) >= _MOST_PENDING:
+            raise BadStream(f"more than {_MOST_PENDING} requests wait for a response")
+        self._pending[correlation] = key, version
+
+    def decide_response(self, head: memoryview, size: int) -> Fate:
+        """Return the fate of a response."""
+        if len(head) < _CORRELATION.size:
+            if size < _CORRELATION.size:
+                raise BadStream("a response is too short for its header")
+            return Fate.UNDECIDED
+        (correlation,) = _CORRELATION.unpack_from(head)
+        return Fate.COLLECT if correlation in self._pending else Fate.PASS
+
+    def response(self, frame: bytes) -> bytes:
+        """Return what the client gets in place of a response that was collected, with its size. Raises BadStream."""
+        (correlation,) = _CORRELATION.unpack_from(frame)
+        key, version = self._pending[correlation]
+        if key == ApiKey.PRODUCE and frame.endswith(_NO_THROTTLE_NO_TAGS):
+            del self._pending[correlation]
+            return _SIZE.pack(len(frame)) + frame
+        if key == ApiKey.API_VERSIONS and _error_code(frame) == ErrorCode.UNSUPPORTED_VERSION:
+            # KIP-511: in this case the response has version 0.
+            version = 0
+            self._pending[correlation] = key, version
+        message = self.read(frame)
+        if isinstance(message, ApiVersionsResponse):
+            announce(message)
+        else:
+            self._addresses.rewrite(message)
+        return response_frame(key, version, correlation, message)
+
+    def read(self, frame: bytes) -> Message:
+        """Return a response that was collected. Raises BadStream."""
+        (correlation,) = _CORRELATION.unpack_from(frame)
+        key, version = self._pending.pop(correlation)
+        try:
+            _, position = read_response_header(frame, key, version)
+            message: Message = decoder(APIS[key].response, version)(frame, position)[0]
+        except DecodeError as problem:
+            raise BadStream(f"the response to {APIS[key].name} {version} cannot be read: {problem}") from problem
+        return message
+
+
+def correlation_of(response: bytes) -> int:
+    """Return the correlation ID of a response."""
+    correlation: int = _CORRELATION.unpack_from(response)[0]
+    return correlation
+
+
+def read_request(frame: bytes) -> tuple[RequestHeader, Message | None]:
+    """Return a request that was collected; None for the body if its version is not supported. Raises BadStream."""
+    try:
+        header = read_request_header(frame)
+        api = APIS[header.api_key]
+        if not api.min_version <= header.api_version <= api.max_version:
+            return header, None
+        message: Message = decoder(api.request, header.api_version)(frame, header.body)[0]
+    except DecodeError as problem:
+        raise BadStream(f"a request cannot be read: {problem}") from problem
+    return header, message
+
+
+def request_frame(key: int, version: int, correlation: int, client_id: str | None, message: Message) -> bytes:
+    """Encode a request, with its size."""
+    frame = request_header(key, version, correlation, client_id) + encode(message, version)
+    return _SIZE.pack(len(frame)) + frame
+
+
+def response_frame(key: int, version: int, correlation: int, message: Message) -> bytes:
+    """Encode a response, with its size."""
+    frame = response_header(key, version, correlation) + encode(message, version)
+    return _SIZE.pack(len(frame)) + frame
+
+
+def _error_code(frame: bytes) -> int:
+    return int.from_bytes(frame[4:6], "big", signed=True)
+
+
+def _acks(head: bytes) -> int | None:
+    """Return the field acks of a Produce request with a flexible header; None if more bytes are needed."""
+    try:
+        _, _, _, length = _HEAD.unpack_from(head)
+        position = skip_tags(head, _HEAD.size + max(length, 0))
+        transactional, position = read_varint(head, position)
+        (acks,) = _ACKS.unpack_from(head, position + max(transactional - 1, 0))
+    except (StructError, IndexError):
+        return None
+    except DecodeError as problem:
+        raise BadStream(f"the header of a Produce request cannot be read: {problem}") from problem
+    return int(acks)

@@ -1,0 +1,239 @@
+"""The groups behind a gateway: which heartbeats it holds, when it asks the coordinator again, and what it passes on."""
+
+from copy import copy
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kohort.coordinator import ClientKind, Effects, HeldHeartbeatsDue, RequestContext, WaitingRequest
+from kohort.errors import ErrorCode
+from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
+from kohort.gateway.groups.mirror import AT_ONCE, PROBE_INTERVAL
+from kohort.model import Millis
+from kohort.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+TOPIC = UUID(int=1)
+INTERVAL = 5_000
+
+
+def partitions(*numbers: int) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id=TOPIC, partitions=list(numbers))]
+
+
+def request(member: str, epoch: int, owned: list[TopicPartitions] | None = None) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch, topic_partitions=owned)
+
+
+def response(
+    member: str, epoch: int, assigned: list[TopicPartitions] | None = None, error: ErrorCode = ErrorCode.NONE
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=error,
+        member_id=member,
+        member_epoch=epoch,
+        heartbeat_interval_ms=INTERVAL,
+        assignment=None if assigned is None else Assignment(topic_partitions=assigned),
+    )
+
+
+class Driven:
+    """A mirror, with the answers that members got and the probes that were sent."""
+
+    def __init__(self) -> None:
+        self.mirror = GroupMirror(hold_ms=15_000)
+        self.answers: dict[object, ConsumerGroupHeartbeatResponse] = {}
+        self.probes: list[Probe] = []
+        self.timers: dict[Any, Millis | None] = {}
+
+    def beat(
+        self, token: str, asked: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse, now: Millis
+    ) -> None:
+        """Let a member send a heartbeat, which the coordinator answers."""
+        context = RequestContext(token, 1, "client", "/host", may_hold=True, client=ClientKind.KOHORT)
+        self.take(self.mirror.response(self.mirror.request(asked), answer, context, now))
+
+    def take(self, outcome: Outcome) -> None:
+        assert not outcome.effects.records
+        for token, answer in outcome.effects.replies.items():
+            assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+            assert token not in self.answers
+            self.answers[token] = answer
+        self.timers |= outcome.effects.timers
+        self.timers |= outcome.timers
+        self.probes += outcome.probes
+
+    def asked(self) -> list[str]:
+        """Return the members for which the coordinator was asked since the last call."""
+        probes, self.probes = self.probes, []
+        return [probe.request.member_id for probe in probes]
+
+
+@pytest.fixture
+def driven() -> Driven:
+    return Driven()
+
+
+def settle(driven: Driven, *members: str, now: Millis = 0) -> None:
+    """Let members join and acknowledge one partition each, until the heartbeats of all of them are held."""
+    epoch = len(members)
+    for number, member in enumerate(members):
+        driven.beat(f"join {member}", request(member, 0), response(member, epoch, partitions(number)), now)
+    for number, member in enumerate(members):
+        driven.beat(f"ack {member}", request(member, epoch, partitions(number)), response(member, epoch), now)
+        driven.beat(f"held {member}", request(member, epoch), response(member, epoch), now)
+    assert not any(f"held {member}" in driven.answers for member in members)
+    driven.probes.clear()
+
+
+def test_a_heartbeat_without_news_is_held_until_shortly_before_the_next_one(driven: Driven) -> None:
+    settle(driven, "a")
+    due = driven.timers[HeldHeartbeatsDue()]
+    assert due is not None
+    assert due <= INTERVAL
+    driven.take(driven.mirror.fire(HeldHeartbeatsDue(), due + 20))
+    assert driven.answers["held a"].member_epoch == 1
+    assert driven.answers["held a"].assignment is None
+
+
+def test_a_join_lets_the_coordinator_be_asked_for_the_others(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.beat("join b", request("b", 0), response("b", 2, partitions()), 100)
+    (probe,) = driven.probes
+    assert (probe.request.member_id, probe.request.member_epoch, probe.token) == ("a", 1, "held a")
+    driven.take(driven.mirror.probed(probe, response("a", 1, partitions()), 110))
+    assert driven.answers["held a"].assignment == Assignment(topic_partitions=partitions())
+
+
+def test_an_acknowledgement_lets_those_be_asked_first_who_have_least(driven: Driven) -> None:
+    settle(driven, "a", "b")
+    driven.beat("join c", request("c", 0), response("c", 3, []), 100)
+    probes = {probe.request.member_id: probe for probe in driven.probes}
+    driven.probes.clear()
+    driven.take(driven.mirror.probed(probes["a"], response("a", 2, []), 110))  # it must give up what it has
+    driven.take(driven.mirror.probed(probes["b"], response("b", 3), 110))
+    driven.beat("ack c", request("c", 3, []), response("c", 3), 111)
+    driven.beat("held c", request("c", 3), response("c", 3), 112)
+    driven.beat("held b again", request("b", 3), response("b", 3), 112)
+    driven.asked()
+    driven.beat("a gave up", request("a", 2, []), response("a", 3), 120)
+    assert driven.asked() == ["c", "b"]
+
+
+def test_news_that_came_too_late_is_merged_into_the_next_answer(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.beat("join b", request("b", 0), response("b", 2, []), 100)
+    (probe,) = driven.probes
+    driven.take(driven.mirror.release("held a", WaitingRequest.REQUEST, 101))
+    assert driven.answers["held a"].member_epoch == 1
+    assert driven.mirror.is_asked(request("a", 1))
+    driven.take(driven.mirror.probed(probe, response("a", 2, partitions(0, 1)), 110))
+    assert not driven.mirror.is_asked(request("a", 1))
+    # The coordinator knows the member at epoch 2, and would fence it if it came with epoch 1.
+    assert driven.mirror.request(request("a", 1)).member_epoch == 2
+    driven.beat("next a", request("a", 1), response("a", 2), 120)
+    assert driven.answers["next a"].assignment == Assignment(topic_partitions=partitions(0, 1))
+    assert driven.mirror.request(request("a", 1)).member_epoch == 1
+
+
+def test_newer_news_replaces_that_which_came_too_late(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.beat("join b", request("b", 0), response("b", 2, []), 100)
+    driven.take(driven.mirror.release("held a", WaitingRequest.REQUEST, 101))
+    driven.take(driven.mirror.probed(driven.probes[0], response("a", 2, partitions(0, 1)), 110))
+    driven.beat("next a", request("a", 1), response("a", 3, partitions(1)), 120)
+    assert driven.answers["next a"].assignment == Assignment(topic_partitions=partitions(1))
+
+
+def test_a_member_that_joins_anew_keeps_its_epoch_0(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.beat("join b", request("b", 0), response("b", 2, []), 100)
+    driven.take(driven.mirror.release("held a", WaitingRequest.REQUEST, 101))
+    driven.take(driven.mirror.probed(driven.probes[0], response("a", 2, partitions(0, 1)), 110))
+    assert driven.mirror.request(request("a", 0)).member_epoch == 0
+    assert driven.mirror.request(request("a", -1)).member_epoch == -1
+
+
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
+def test_an_error_ends_the_hold_and_the_membership(driven: Driven, error: ErrorCode) -> None:
+    settle(driven, "a", "b")
+    driven.take(driven.mirror.fire(ProbeDue("g"), 1_000))
+    (probe,) = driven.probes
+    member = probe.request.member_id
+    driven.probes.clear()
+    driven.take(driven.mirror.probed(probe, response(member, 0, error=error), 1_010))
+    assert driven.answers[f"held {member}"].error_code == error
+    group = driven.mirror.consumer("g")
+    assert group is not None
+    assert member not in group.members
+    assert driven.asked() == ["b" if member == "a" else "a"]  # its partitions are free
+
+
+def test_one_member_of_a_group_is_asked_for_each_second(driven: Driven) -> None:
+    settle(driven, "a", "b", "c")
+    asked = []
+    for second in range(1, 7):
+        assert driven.timers.pop(ProbeDue("g")) == second * PROBE_INTERVAL
+        driven.take(driven.mirror.fire(ProbeDue("g"), second * PROBE_INTERVAL))
+        (probe,) = driven.probes
+        asked += driven.asked()
+        driven.take(driven.mirror.probed(probe, response(probe.request.member_id, 3), second * PROBE_INTERVAL + 5))
+    assert sorted(asked) == ["a", "a", "b", "b", "c", "c"]
+    assert not any(f"held {member}" in driven.answers for member in "abc")
+
+
+def test_a_lost_probe_can_be_repeated(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.take(driven.mirror.fire(ProbeDue("g"), 1_000))
+    driven.mirror.probe_lost(driven.probes.pop())
+    assert not driven.mirror.is_asked(request("a", 1))
+    driven.take(driven.mirror.fire(ProbeDue("g"), 2_000))
+    assert driven.asked() == ["a"]
+
+
+def test_something_that_happens_while_a_probe_is_under_way_needs_another(driven: Driven) -> None:
+    settle(driven, "a", "b")
+    driven.beat("join c", request("c", 0), response("c", 3, []), 100)
+    first = {probe.request.member_id: probe for probe in driven.probes}
+    driven.probes.clear()
+    driven.beat("leave c", request("c", -1), response("c", -1), 105)
+    assert driven.asked() == []
+    driven.take(driven.mirror.probed(first["a"], response("a", 2), 110))
+    assert driven.asked() == ["a"]
+
+
+def test_few_probes_of_a_large_group_are_under_way(driven: Driven) -> None:
+    members = [f"m{number:03}" for number in range(3 * AT_ONCE)]
+    settle(driven, *members)
+    driven.beat("join", request("new", 0), response("new", 61, []), 100)
+    done = 0
+    while driven.probes:
+        assert len(driven.probes) + done <= 3 * AT_ONCE
+        under_way, driven.probes = driven.probes, []
+        assert len(under_way) <= AT_ONCE
+        for probe in under_way:
+            done += 1
+            driven.take(driven.mirror.probed(probe, response(probe.request.member_id, 60), 110))
+    assert done == 3 * AT_ONCE
+
+
+def test_a_group_without_members_is_forgotten(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.beat("leave", request("a", -1), response("a", -1), 100)
+    assert driven.mirror.consumer("g") is None
+    assert driven.timers[ProbeDue("g")] is None
+    assert driven.mirror.fire(ProbeDue("g"), 1_000) == Outcome(Effects())
+
+
+def test_an_answer_of_the_coordinator_is_not_changed_but_for_its_interval(driven: Driven) -> None:
+    told = response("a", 1, partitions(0))
+    told.throttle_time_ms, told.error_message = 7, "because"
+    expected = copy(told)
+    driven.beat("join", request("a", 0), told, 0)
+    expected.heartbeat_interval_ms = driven.answers["join"].heartbeat_interval_ms
+    assert driven.answers["join"] == expected
