@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen
+from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen, read_metrics_address
 from kohort.cli.options import DEFAULT_BOOTSTRAP, ClusterId, Postgres, check_cluster_id
+from kohort.cli.watch_page import PageAddress, new_login, page_beside, page_options
 from kohort.errors import ConfigError
 
 _DEFAULT_DATA = Path("kohort-data")
@@ -44,11 +45,21 @@ def broker(
         typer.Option("--set", metavar="NAME=VALUE", help="Broker setting, by Kafka's name; repeatable."),
     ] = None,
     config: ConfigFile = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address at which /metrics shows the broker's metrics to Prometheus. Anyone who reaches it may read"
+            " them. Port 0 chooses a free port; the log has it.",
+        ),
+    ] = None,
+    web: PageAddress = None,
 ) -> int:
     """Run one broker until SIGTERM or Ctrl-C.
 
     Prints 'ready HOST:PORT' on standard output as soon as the broker answers. Its log goes to
-    standard error.
+    standard error. With --web, a further line says when the page answers, such as
+    'ready http://127.0.0.1:9464'.
     """
     if memory and data is not None:
         raise ConfigError("--memory and --data contradict each other: give one of them.")
@@ -58,6 +69,7 @@ def broker(
         raise ConfigError("--postgres contradicts --data, --memory and --shared: the log is in the database.")
     check_cluster_id(cluster_id)
     from kohort.broker import BrokerOptions, run
+    from kohort.broker.config import WATCH_ADDRESS, Address
 
     settings = read_broker_settings(config, set_)
     if not listen:
@@ -71,6 +83,14 @@ def broker(
         _, host, port = addresses[0]
     elif addresses:
         settings["listeners"] = ",".join(map(str, addresses))
+    beside = None
+    if web is not None:
+        if shared:
+            raise ConfigError("--web shows one broker, and --shared is for several: run kohort watch for all of them.")
+        login = new_login()
+        beside = page_beside(page_options(web, option="--web"), login)
+        settings = login.settings(settings)
+        settings["listeners"] = f"{settings.get('listeners') or addresses[0]},{WATCH_ADDRESS}"
     where = None if memory or postgres else data or _DEFAULT_DATA
     return run(
         BrokerOptions(
@@ -82,5 +102,7 @@ def broker(
             postgres=postgres,
             cluster_id=cluster_id,
             settings=settings,
-        )
+            metrics=None if metrics is None else Address(*read_metrics_address(metrics)),
+        ),
+        beside,
     )

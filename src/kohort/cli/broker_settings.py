@@ -52,6 +52,16 @@ def read_listen(text: str) -> ListenAddress:
     return ListenAddress(name.upper() or None, host, int(port))
 
 
+def read_metrics_address(text: str) -> tuple[str, int]:
+    """Parse HOST:PORT of --metrics. Raises ConfigError."""
+    from kohort.broker.config import split_address
+
+    found = split_address(text.strip())
+    if found is None or not found[0]:
+        raise ConfigError(f"--metrics takes HOST:PORT, such as 127.0.0.1:9464 or 0.0.0.0:9464, not {text!r}.")
+    return found[0], int(found[1])
+
+
 def read_broker_settings(config: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
     """Return the settings of the file with those of `--set` in place of the file's. Raises ConfigError.
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen
+from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen, read_metrics_address
 from kohort.cli.options import ClusterId, Postgres, check_cluster_id
+from kohort.cli.watch_page import PageAddress, new_login, page_beside, page_options
 from kohort.errors import ConfigError
 
 _MOST = 32
@@ -51,13 +52,22 @@ def cluster(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of all brokers; repeatable.")
     ] = None,
     config: ConfigFile = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address at which /metrics shows a broker's metrics to Prometheus, once for each broker.",
+        ),
+    ] = None,
+    web: PageAddress = None,
 ) -> int:
     """Run several brokers over one directory or one database until SIGTERM or Ctrl-C.
 
     Prints 'ready HOST:PORT,HOST:PORT,...' when all brokers answer, with the first address of each. A
     broker that dies is not
     restarted unless --restart is given. The others take over its partitions within a fraction of a
-    second, and its groups continue.
+    second, and its groups continue. With --web, a further line says when the page answers, such as
+    'ready http://127.0.0.1:9464'.
     """
     if postgres is not None and data is not None:
         raise ConfigError("--postgres and --data contradict each other: give one of them.")
@@ -70,15 +80,29 @@ def cluster(
     if places and len(places) != brokers:
         raise ConfigError(f"--racks names {len(places)} racks for {brokers} brokers: name one for each.")
     check_cluster_id(cluster_id)
+    if metrics and len(metrics) != brokers:
+        raise ConfigError(f"--metrics is given {len(metrics)} times for {brokers} brokers: give it once for each.")
+    for address in metrics or ():
+        read_metrics_address(address)
     import tempfile
 
     from kohort.broker import run_cluster
     from kohort.broker.cluster import ClusterOptions
+    from kohort.broker.config import WATCH_ADDRESS
 
+    beside = None
+    if web is not None:
+        login = new_login()
+        beside = page_beside(page_options(web, option="--web"), login)
+        settings = login.settings(settings)
+        addresses = [f"{address},{WATCH_ADDRESS}" for address in addresses]
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
         return run_cluster(
-            ClusterOptions(addresses, where, settings, cluster_id, places, restart, postgres, advertise=advertise or ())
+            ClusterOptions(
+                addresses, where, settings, cluster_id, places, restart, postgres, advertise or (), metrics or ()
+            ),
+            beside,
         )
 
 

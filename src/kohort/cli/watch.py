@@ -9,51 +9,109 @@ import typer
 from kohort.cli.client_options import client_options
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import columns, print_json, print_line, print_note
-from kohort.cli.running import Refused, of_command, run
+from kohort.cli.running import of_command, run
+from kohort.cli.watch_page import (
+    DEFAULT_PAGE,
+    MetricsExclude,
+    MetricsInclude,
+    MetricsNames,
+    MetricsPartitions,
+    TlsCertificate,
+    TlsKey,
+    TokenFile,
+    metrics_options,
+    page_options,
+    serve_cluster,
+)
+from kohort.cli.watch_webhook import Webhook, WebhookOn, webhook_options
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
 if TYPE_CHECKING:
     from kohort.watch import Snapshot, WatchedGroup
 
-_NO_LOG = (
-    "The history needs the ACLs Read and Describe on the topic __consumer_offsets, which are denied."
-    " Without them, --history 0 shows everything except rebalances and times of commits."
-)
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HISTORY = re.compile(r"(\d{1,6})([smhd])|0")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("watch", epilog="Example: kohort watch --once --history 6h --json")(watch)
+    app.command("watch", epilog="Example: kohort watch --bootstrap kafka:9092 --listen 127.0.0.1:9464 --history 6h")(
+        watch
+    )
 
 
 def watch(
     once: Annotated[bool, typer.Option("--once", help="Show the groups as they are now, and end.")] = False,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help=f"Address of the page. Port 0 takes a free one. Default: {DEFAULT_PAGE}",
+            show_default=False,
+        ),
+    ] = None,
     history: Annotated[
         str,
         typer.Option(
             metavar="AGE", help="Age of the history in which to look for rebalances, such as 30m, 6h or 2d; 0 for none."
         ),
     ] = "1h",
+    token_file: TokenFile = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    cluster_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the cluster on the page.", show_default=False)
+    ] = None,
+    webhook: Webhook = None,
+    webhook_on: WebhookOn = None,
+    metrics_names: MetricsNames = "kafka-lag-exporter",
+    metrics_include: MetricsInclude = None,
+    metrics_exclude: MetricsExclude = None,
+    metrics_partitions: MetricsPartitions = 50_000,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show the groups of any cluster: state, members, lag in records and in seconds, and recent rebalances.
+    """Show the groups of any cluster: state, members, lag in records and in seconds, and rebalances.
 
     Works with Apache Kafka and with Kohort, and only reads: it joins no group and commits nothing.
     It needs the ACLs Read and Describe on the topic __consumer_offsets, Describe on the groups, and
     Describe on their topics. What it may not read is reported, and left out.
 
+    Serves a page for browsers until SIGTERM or Ctrl-C, and prints 'ready http://127.0.0.1:9464' as soon as
+    it answers. The same figures are at /api/groups as JSON, and at /metrics for Prometheus. Only this
+    machine can open the page, unless --listen names another address. Then a token is required: open the
+    page once with ?token=TOKEN, or send the token as 'Authorization: Bearer TOKEN'. Add --tls-cert,
+    because without TLS others on the network can read the token. The page needs: pip install
+    'kohort[web]'
+
+    With --once, it prints one line for each group and ends; with --once --json, one document with all
+    members, partitions and rebalances (docs/watch.md describes its fields).
+
     The lag in seconds is the age of the first record that the group has not committed.
-    Without --json, there is one line for each group; with --json, one document with all members,
-    partitions and rebalances (docs/watch.md describes its fields).
     """
     history_ms = read_age("--history", history)
-    if not once:
-        raise ConfigError("kohort watch shows one snapshot so far: add --once.")
     servers = bootstrap_servers(bootstrap)
+    if not once:
+        if as_json:
+            raise ConfigError("--json prints one snapshot: add --once. The page has the same figures at /api/groups.")
+        web = page_options(listen or DEFAULT_PAGE, token_file=token_file, tls_cert=tls_cert, tls_key=tls_key)
+        hook = webhook_options(webhook, webhook_on)
+        metrics = metrics_options(
+            cluster_name or servers, metrics_names, metrics_include, metrics_exclude, metrics_partitions
+        )
+        return serve_cluster(servers, web, metrics, history_ms=history_ms, cluster_name=cluster_name, webhook=hook)
+    for option, given in (
+        ("--listen", listen),
+        ("--token-file", token_file),
+        ("--tls-cert", tls_cert),
+        ("--tls-key", tls_key),
+        ("--cluster-name", cluster_name),
+    ):
+        if given is not None:
+            raise ConfigError(f"{option} is for the page, and --once shows none: give one of them.")
+    if webhook_on is not None:
+        raise ConfigError("--webhook-on is for a watcher that goes on, and --once does not: give one of them.")
     snapshot = run(_look(servers, history_ms), servers)
     if as_json:
         print_json(snapshot.to_json())
@@ -75,22 +133,16 @@ def read_age(option: str, text: str) -> Millis:
 
 
 async def _look(servers: str, history_ms: Millis) -> "Snapshot":
-    from kohort.client import AdminOptions, ConsumerOptions, ErrorCode, KafkaError
-    from kohort.watch import ClusterSource
+    from kohort.client import AdminOptions, ConsumerOptions
+    from kohort.watch import SourceKind, Watching
+    from kohort.watch.source import NO_LOG, clock
 
     options = of_command(servers) | client_options(AdminOptions) | client_options(ConsumerOptions)
-    async with ClusterSource(options, history_ms=history_ms) as source:
-        if history_ms:
-            try:
-                await source.catch_up()
-            except KafkaError as problem:
-                if problem.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    raise Refused(_NO_LOG) from problem
-                raise
-        await source.describe()
-        await source.take_ends()
-        await source.date_lags()
-        return source.snapshot()
+    async with Watching(options, history_ms=history_ms) as watching:
+        await watching.caught_up()
+        if history_ms and watching.live.sources[SourceKind.LOG].state == "forbidden":
+            watching.live.problem(NO_LOG, clock())
+        return watching.live.snapshot(clock())
 
 
 def _print(snapshot: "Snapshot") -> None:

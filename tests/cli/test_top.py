@@ -1,0 +1,339 @@
+"""`kohort top`: its keys, its screen for any size and any names, and the command in a real terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from kohort.cli.top_keys import Tab, View, press, read_keys
+from kohort.cli.top_rows import Order, ordered, rows
+from kohort.cli.top_screen import Screen, draw, page_height, sparkline
+from kohort.group_events import Cause, MemberFacts
+from kohort.model import TopicPartition
+from kohort.recorder import RebalanceRecord, Trigger
+from kohort.watch import Live
+from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
+from kohort.watch.findings import LagTrails
+from tests.cli.conftest import Run, succeeded
+from tests.interop.broker import Broker
+from tests.interop.kohort import KohortBroker, kohort
+
+NOW = 1_700_000_000_000
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e[red]日本語" + "e\u0301" * 200
+PATIENCE_S = 60.0
+
+# Keys
+
+
+def test_keys_are_read_from_what_a_terminal_sends() -> None:
+    assert read_keys("q\x1b[A\x1bOB\x1b[5~\r\x7fé") == (["q", "up", "down", "page up", "enter", "backspace", "é"], "")
+    assert read_keys("\x1b[200~x\x1b[1;5C") == (["x"], "")  # sequences that mean nothing here
+
+
+def test_a_sequence_that_arrives_in_parts_is_kept_until_it_is_whole() -> None:
+    assert read_keys("a\x1b[") == (["a"], "\x1b[")
+    assert read_keys("\x1b[" + "B") == (["down"], "")
+    assert read_keys("\x1b") == ([], "\x1b")  # alone, it becomes the Escape key
+
+
+def typed(view: View, *keys: str, groups: tuple[str, ...] = ("a", "b", "c"), page: int = 2) -> View:
+    for key in keys:
+        view = press(view, key, groups, page)
+    return view
+
+
+def test_the_selection_moves_within_the_list() -> None:
+    assert typed(View(), "down", "j").selected == "c"
+    assert typed(View(), "down", "down", "down", "down").selected == "c"
+    assert typed(View(), "up").selected == "a"
+    assert typed(View(), "G").selected == "c"
+    assert typed(View(), "page down", "home").selected == "a"
+    assert typed(View(), "down", "enter", groups=()).opened is None
+
+
+def test_a_selected_group_that_is_gone_gives_way_to_the_first() -> None:
+    assert typed(View(selected="gone"), "down").selected == "b"
+
+
+def test_a_group_is_opened_and_left() -> None:
+    view = typed(View(), "down", "enter")
+    assert (view.opened, view.tab) == ("b", Tab.FINDINGS)
+    assert typed(view, "2").tab is Tab.MEMBERS
+    assert typed(view, "left").tab is Tab.REBALANCES
+    assert typed(view, "down", "right").scroll == 0
+    assert typed(view, "escape").opened is None
+
+
+def test_typing_into_the_filter_is_no_command() -> None:
+    view = typed(View(), "/", "q", "s", "x", "backspace", "up")
+    assert (view.wanted, view.over, view.order) == ("qs", False, Order.HURT)
+    assert typed(view, "enter", "q").over
+    assert typed(view, "escape").wanted == ""
+    assert len(typed(View(), "/", *"x" * 1_000).wanted) == 60
+
+
+def test_sorting_goes_round() -> None:
+    view = View()
+    seen = []
+    for _ in Order:
+        view = typed(view, "s")
+        seen.append(view.order)
+    assert set(seen) == set(Order)
+    assert seen[-1] is Order.HURT
+    assert typed(View(), "l").order is Order.LAG
+
+
+# The screen
+
+
+def a_cluster(groups: int = 3, name: str = "group", members: int = 2) -> Live:
+    """Each group has members and a partition for each; the first has flapped and stands still."""
+    live = Live()
+    for number in range(groups):
+        group_id = f"{name}-{number}"
+        parts = [TopicPartition(f"orders-{group_id}", n) for n in range(members)]
+        held = [
+            GenerationMember(MemberFacts(f"{name}m{n}", name, name), frozenset({parts[n].topic}), frozenset({parts[n]}))
+            for n in range(members)
+        ]
+        live.apply(
+            [GenerationWritten(group_id, NOW - 4_000_000, 9, "consumer", "range", None, tuple(held))]
+            + [Committed(group_id, NOW - 3_000, part, 10) for part in parts],
+            NOW,
+        )
+        facts = tuple(member.facts for member in held)
+        for n in range(12 if number == 0 else 0):
+            record = RebalanceRecord(
+                group_id, n, None, NOW - (13 - n) * 10_000, (Trigger(Cause.MEMBER_GONE.value, f"{name}m0"),), name,
+                before=facts, after=facts,
+            )  # fmt: skip
+            live.groups[group_id].rebalances.append(record)
+        live.sampled(dict.fromkeys(parts, 10 + 5 * number), NOW)
+    return live
+
+
+def screen_of(live: Live, order: Order = Order.HURT, wanted: str = "") -> Screen:
+    trails = LagTrails()
+    found = rows(live, trails, NOW)
+    listed = ordered(found, order, wanted)
+    return Screen(live, trails, listed, len(found), sum(bool(row.hurts) for row in found), "kafka:9092", NOW)
+
+
+def lines_of(screen: Screen, view: View, width: int = 120, height: int = 24) -> list[str]:
+    console = Console(width=width, height=height, color_system=None, markup=False, highlight=False, emoji=False)
+    lines, _ = draw(screen, view, console)
+    return [line.plain for line in lines]
+
+
+def test_groups_that_hurt_come_first() -> None:
+    live = a_cluster()
+    lines = lines_of(screen_of(live), View())
+    assert "3 groups, 1 hurt" in lines[0]
+    assert lines[2].startswith("●  group-0")
+    assert "The group does little else" in lines[2]
+    assert [row.group_id for row in screen_of(live, Order.LAG).listed] == ["group-2", "group-1", "group-0"]
+    assert [row.group_id for row in screen_of(live, Order.NAME, "-1").listed] == ["group-1"]
+
+
+@pytest.mark.parametrize("tab", Tab)
+def test_an_open_group(tab: Tab) -> None:
+    live = a_cluster()
+    lines = "\n".join(lines_of(screen_of(live), View(opened="group-0", tab=tab), height=40))
+    shows = {
+        Tab.FINDINGS: "→ Find the members that come and go",
+        Tab.MEMBERS: "group   group  –",
+        Tab.PARTITIONS: "orders-group-0-0  group         10   10    0",
+        Tab.REBALANCES: "member left or expired: group",
+    }
+    assert shows[tab] in lines
+
+
+def test_a_group_that_is_gone() -> None:
+    assert "The group is gone." in lines_of(screen_of(a_cluster()), View(opened="gone"))
+
+
+VIEWS = [View(), View(help=True), View(wanted=HOSTILE), *(View(opened=f"{HOSTILE}-0", tab=tab) for tab in Tab)]
+
+
+@pytest.mark.parametrize("size", [(10, 1), (20, 3), (60, 12), (200, 50)], ids=str)
+@pytest.mark.parametrize("view", VIEWS, ids=range(len(VIEWS)))
+def test_hostile_names_fit_any_screen_and_do_not_command_it(view: View, size: tuple[int, int]) -> None:
+    width, height = size
+    lines = lines_of(screen_of(a_cluster(name=HOSTILE)), view, width, height)
+    assert len(lines) == height
+    for line in lines:
+        assert line == "" or line.isprintable(), ascii(line)
+        assert cell_len(line) <= width
+
+
+def test_a_thousand_groups_are_scrolled() -> None:
+    screen = screen_of(a_cluster(1_000, members=1), Order.NAME)
+    names = [row.group_id for row in screen.listed]
+    view = press(View(order=Order.NAME), "end", names, page_height(24))
+    lines = lines_of(screen, view)
+    assert lines[21].lstrip("● ").startswith(names[-1])
+    assert not any(line.lstrip("● ").startswith(f"{names[0]} ") for line in lines)
+
+
+def test_scrolling_ends_where_the_group_does() -> None:
+    live = a_cluster(members=100)
+    console = Console(width=80, height=20, color_system=None)
+    view = View(opened="group-0", tab=Tab.PARTITIONS, scroll=10_000)
+    lines, settled = draw(screen_of(live), view, console)
+    assert settled.scroll == 101 - 15
+    assert "lines 87 to 101 of 101" in lines[-2].plain
+
+
+def test_a_trend() -> None:
+    assert sparkline([0.0, 5.0, None, 10.0]) == "▁▅ █"
+    assert sparkline([]) == ""
+
+
+# The command
+
+
+def test_without_a_terminal_it_prints_the_groups_once(run: Run, any_broker: Broker, name: str) -> None:
+    at = any_broker.bootstrap
+    succeeded(run("topic", "create", name, bootstrap=at))
+    succeeded(run("produce", name, bootstrap=at, stdin="1\n2\n"))
+    succeeded(run("consume", name, "--group", name, "--from-beginning", "--max", "2", bootstrap=at))
+    lines = succeeded(run("top", "--filter", name, bootstrap=at)).lines
+    assert [line.split()[0] for line in lines] == ["group", name]
+    assert succeeded(run("top", "--filter", f"{name}-other", bootstrap=at)).lines == ["no groups"]
+
+
+class InTerminal:
+    """The command in a pseudo-terminal of its own."""
+
+    def __init__(self, bootstrap: str, columns: int = 100, lines: int = 20) -> None:
+        self.screen, keyboard = pty.openpty()
+        self.resize(columns, lines)
+        self.before = termios.tcgetattr(keyboard)
+        environment = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+        }
+        self.process = subprocess.Popen(
+            kohort("top", "--bootstrap", bootstrap), stdin=keyboard, stdout=keyboard, stderr=keyboard,
+            start_new_session=True, env={**environment, "TERM": "xterm-256color"},
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+        self.keyboard = keyboard
+        self.written = ""
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def until(self, text: str) -> None:
+        """Wait until this was written since the last call; sequences that move the cursor or colour are left out."""
+        deadline = time.monotonic() + PATIENCE_S
+        seen = ""
+        while text not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen):
+            assert time.monotonic() < deadline, ascii(seen)
+            seen += self._read(0.1)
+        self.written += seen
+
+    def _read(self, within: float) -> str:
+        ready, _, _ = select.select([self.screen], [], [], within)
+        return os.read(self.screen, 65_536).decode(errors="replace") if ready else ""
+
+    def press(self, keys: str) -> None:
+        os.write(self.screen, keys.encode())
+
+    def ended(self) -> int:
+        """Return the exit code, within a second and what Python takes to end on a busy machine."""
+        deadline = time.monotonic() + 3.0
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, "it has not ended"
+            self.written += self._read(0.05)
+        while part := self._read(0.0):
+            self.written += part
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def in_terminal(bootstrap: str) -> Iterator[InTerminal]:
+    terminal = InTerminal(bootstrap)
+    try:
+        yield terminal
+    finally:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+        terminal.process.wait()
+        os.close(terminal.screen)
+        os.close(terminal.keyboard)
+
+
+@pytest.fixture
+def group(run: Run, kohort_broker: KohortBroker, name: str) -> str:
+    at = kohort_broker.bootstrap
+    succeeded(run("topic", "create", name, bootstrap=at))
+    succeeded(run("produce", name, bootstrap=at, stdin="1\n2\n"))
+    succeeded(run("consume", name, "--group", name, "--from-beginning", "--max", "1", bootstrap=at))
+    return name
+
+
+def restored(terminal: InTerminal) -> bool:
+    """Whether the terminal is as it was: its modes, the main screen and the cursor."""
+    last_screen = max(terminal.written.rfind("\x1b[?1049h"), terminal.written.rfind("\x1b[?25l"))
+    after = terminal.written[last_screen:]
+    return termios.tcgetattr(terminal.keyboard) == terminal.before and "\x1b[?1049l" in after and "\x1b[?25h" in after
+
+
+def test_a_session_in_a_terminal(kohort_broker: KohortBroker, group: str) -> None:
+    with in_terminal(kohort_broker.bootstrap) as terminal:
+        terminal.until("kohort top")
+        terminal.press(f"/{group}\r")
+        terminal.until("The group has no members, and r")
+        terminal.press("\r")
+        terminal.until("1 record wait")
+        terminal.press("4")
+        terminal.until("member left or expired: kohort-cli")
+        terminal.press("\x1b")
+        terminal.until(f"filter: {group}")
+        terminal.resize(60, 10)
+        terminal.until("q quit")
+        assert "\x1b[?1049h" in terminal.written
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert restored(terminal)
+
+
+def test_ctrl_c_ends_it_and_restores_the_terminal(kohort_broker: KohortBroker, group: str) -> None:
+    with in_terminal(kohort_broker.bootstrap) as terminal:
+        terminal.until("kohort top")
+        terminal.press("\x03")  # the terminal makes a signal of it
+        assert terminal.ended() == 128 + signal.SIGINT
+        assert restored(terminal)
+        assert "Traceback" not in terminal.written
+
+
+def test_q_ends_it_while_no_broker_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # it takes connections and never answers
+        with in_terminal(f"127.0.0.1:{mute.getsockname()[1]}") as terminal:
+            terminal.until("log: loading")
+            terminal.press("q")
+            assert terminal.ended() == 0
+            assert restored(terminal)
+
+
+def test_sigterm_ends_it_and_restores_the_terminal(kohort_broker: KohortBroker, group: str) -> None:
+    with in_terminal(kohort_broker.bootstrap) as terminal:
+        terminal.until("kohort top")
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.ended() == 128 + signal.SIGTERM
+        assert restored(terminal)

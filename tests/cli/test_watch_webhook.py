@@ -1,0 +1,76 @@
+"""`kohort watch --webhook`: the command, a broker, and a real receiver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, succeeded
+from tests.interop.kohort import KohortBroker, kohort
+from tests.interop.process import ServerProcess
+from tests.watch.webhooks.receiver import Receiver, receiving
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def test_a_group_without_members_whose_records_wait(
+    run: Run, kohort_broker: KohortBroker, name: str, receiver: Receiver, tmp_path: Path
+) -> None:
+    at = kohort_broker.bootstrap
+    succeeded(run("topic", "create", name, bootstrap=at))
+    succeeded(run("produce", name, bootstrap=at, stdin="1\n2\n"))
+    succeeded(run("consume", name, "--group", name, "--from-beginning", "--max", "1", bootstrap=at))
+    hook = tmp_path / "hook.json"
+    hook.write_text(json.dumps({"url": receiver.url("/T0SECRET"), "secret": "s3cret"}))
+    command = kohort(
+        "watch", "--bootstrap", at, "--listen", "127.0.0.1:0", "--cluster-name", "test",
+        "--webhook", f"@{hook}", "--webhook-on", "group-emptied",
+    )  # fmt: skip
+    watcher = ServerProcess(command, cwd=tmp_path)
+    try:
+        # Groups of other tests at this broker may come first.
+        arrived = (receiver.wait(number)[-1] for number in count(1))
+        got = next(each for each in arrived if each.document["commonLabels"]["group"] == name)
+    finally:
+        watcher.stop()
+    assert got.path == "/T0SECRET"
+    assert got.document["status"] == "firing"
+    assert got.document["commonLabels"] == {
+        "alertname": "group-emptied",
+        "severity": "warning",
+        "cluster": "test",
+        "group": name,
+    }
+    assert got.document["externalURL"].startswith("http://127.0.0.1:")
+    assert "1 record wait" in got.document["text"]
+    assert got.headers["Webhook-Signature"].startswith("v1,")
+    assert "T0SECRET" not in watcher.output()
+    assert "s3cret" not in watcher.output()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--webhook-on", "lag=5"), "--webhook-on chooses what a webhook receives: name one by --webhook."),
+        (
+            ("--webhook", "hooks.slack.com/x"),
+            "--webhook must be a URL with https or http, such as https://chat.example.com/hook.",
+        ),
+        (("--webhook", "https://127.0.0.1/", "--webhook-on", "x"), "--webhook-on has no event 'x'; the events are"),
+        (("--once", "--webhook-on", "lag=5"), "--webhook-on is for a watcher that goes on"),
+    ],
+)
+def test_it_says_what_is_wrong(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
+    told = (
+        run("watch", "--listen", "127.0.0.1:0", *arguments) if "--once" not in arguments else run("watch", *arguments)
+    )
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"kohort: {sentence}")
