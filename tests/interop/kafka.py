@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from kohort.lab.apache_kafka import (
     PRODUCTION,
@@ -25,6 +26,7 @@ __all__ = [
     "ApacheKafka",
     "Unavailable",
     "cache_directory",
+    "compiled",
     "free_ports",
     "jars",
     "java",
@@ -39,3 +41,11 @@ def run_tool(main: str, *arguments: str, stdin: str = "", timeout: float = 60.0)
     done = subprocess.run(java(main, *arguments), input=stdin, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, f"{main} ended with {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+def compiled(source: Path, into: Path) -> Path:
+    """Compile a Java class against Kafka's jars, and return the directory."""
+    command = ["javac", "-nowarn", "-cp", f"{jars()}/*", "-d", str(into), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return into

@@ -16,9 +16,8 @@ from tests.conftest import need_jars
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_OTHER_TESTS, Expected
 from tests.interop.conversation.play import Difference, differences, play
-from tests.interop.conversation.settings import ADMINS, KAFKAS_OWN, PARTS, PROMPT_OFF
+from tests.interop.conversation.settings import ADMINS, PARTS, PROMPT_OFF, kafka_of
 from tests.interop.conversation.stage import SCENES
-from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
 
 assert scenes.__all__, "imported for what it registers"
@@ -28,7 +27,7 @@ async def differences_in(part: str, kohorts_own: Mapping[str, str]) -> list[Diff
     """Play one part to both brokers at once."""
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in {**settings, **kohorts_own}.items()}
-    with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
+    with kafka_of(part) as kafka, running_kohort(**ours) as kohort:
         admin = ADMINS.get(part, "")
         told = await asyncio.gather(*(play(one.bootstrap, SCENES[part], admin) for one in (kafka, kohort)))
     return list(differences(*told))

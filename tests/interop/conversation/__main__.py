@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED
 from tests.interop.conversation.play import differences, play
-from tests.interop.conversation.settings import ADMINS, KAFKAS_OWN, PARTS, PROMPT_OFF
+from tests.interop.conversation.settings import ADMINS, PARTS, PROMPT_OFF, kafka_of
 from tests.interop.conversation.stage import SCENES, Scene
-from tests.interop.kafka import running_kafka
 from tests.interop.kohort import running_kohort
 
 
@@ -24,7 +23,7 @@ async def show(part: str, chosen: Mapping[str, Scene], kohorts_own: Mapping[str,
     settings = PARTS[part]
     ours = {name.replace(".", "_"): value for name, value in {**settings, **kohorts_own}.items()}
     expected = EXPECTED if kohorts_own else EXPECTED + AT_DEFAULTS
-    with running_kafka({**settings, **KAFKAS_OWN}) as kafka, running_kohort(**ours) as kohort:
+    with kafka_of(part) as kafka, running_kohort(**ours) as kohort:
         told = await asyncio.gather(*(play(one.bootstrap, chosen, ADMINS.get(part, "")) for one in (kafka, kohort)))
     if spoken:
         for scene, exchanges in told[0].items():

@@ -330,7 +330,16 @@ _BROKERS = """\
 Brokers ask each other as clients do, so ClusterAction allows to describe all topics on the listener
 of the brokers. In Kafka it allows only the requests of brokers."""
 
+_SUMS = """\
+Kohort asks clients to push counters as sums since their start, so that a lost push loses nothing.
+Kafka asks for differences."""
+_RE2_OF_CLIENTS = """\
+Expressions that match clients have the syntax of RE2, which matches in linear time. Kafka takes
+those of Java."""
+
 _ADMIN = (
+    Expected(_SUMS, "client-metrics", "*: question", "delta_temporality", True, False),
+    Expected(_RE2_OF_CLIENTS, "client-metrics", "an expression that only Java has", "*error_code", 0, 40),
     *(
         Expected(_NO_ACL, "refused-acls", exchange, "results*error_*")
         for exchange in ("* type [12]", "operation 1", "permission 1", "good, then any *", "good, then a match")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.interop.kafka import ApacheKafka, compiled, running_kafka
 
 KAFKAS_OWN = {
     "group.consumer.assignor.offload.enable": "false",
@@ -67,11 +72,28 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         )
         + ";",
     },
+    "telemetry": {**_COMMON, "telemetry.receiver.enable": "true", "telemetry.max.bytes": "2000"},
     "disabled": {**_CONSUMER, "group.consumer.migration.policy": "disabled"},
 }
+
+_PLUGINS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "telemetry": ("TelemetryReceiver", {"metric.reporters": "TelemetryReceiver"})
+}
+"""The class of Kafka's own that a part needs, and the settings that name it."""
 
 ADMINS: Mapping[str, str] = {"permissions": SUPER_USER}
 """The user that sets scenes up, in the parts where users authenticate."""
 
 PROMPT_OFF: Mapping[str, str] = {"group.heartbeat.hold.ms": "0", "group.disconnect.grace.ms": "0"}
 """Kohort as it answers without holding heartbeats and without waiting for members that disconnected."""
+
+
+@contextlib.contextmanager
+def kafka_of(part: str) -> Iterator[ApacheKafka]:
+    """Run Apache Kafka with the settings of a part."""
+    name, more = _PLUGINS.get(part, ("", {}))
+    settings = {**PARTS[part], **KAFKAS_OWN, **more}
+    with TemporaryDirectory() as directory:
+        plugins = compiled(Path(__file__).parents[1] / f"{name}.java", Path(directory)) if name else None
+        with running_kafka(settings, plugins=plugins) as kafka:
+            yield kafka

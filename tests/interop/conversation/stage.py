@@ -28,8 +28,8 @@ from tests.interop.conversation.plain import Names, Plain
 
 PATIENCE = 12.0
 """Seconds that any answer may take; nothing waits so long when all is well."""
-_GROUP = 32
-"""A kind of resource that has configs."""
+_GROUPS_AND_METRICS = {16, 32}
+"""Kinds of resources that have configs, and that scenes name."""
 PARKED_AFTER = 0.15
 """Seconds without an answer after which a request counts as one that waits."""
 
@@ -131,7 +131,7 @@ class Stage:
             answer.config_resources = [
                 resource
                 for resource in resources
-                if resource.resource_type != _GROUP or resource.resource_name.startswith(self.scene)
+                if resource.resource_type not in _GROUPS_AND_METRICS or resource.resource_name.startswith(self.scene)
             ]
         if isinstance(answer, DescribeUserScramCredentialsResponse):
             answer.results = [

@@ -20,6 +20,7 @@ from tests.interop.conversation.scenes import (
     scram_credentials,
     small_limits,
     static_members,
+    telemetry,
     topics,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "scram_credentials",
     "small_limits",
     "static_members",
+    "telemetry",
     "topics",
 ]
