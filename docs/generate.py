@@ -33,9 +33,11 @@ NOT_FOR_APPLICATIONS = {
     "close_after_callback",
     "deserialization",
     "next_unread",
+    "note_asked",
     "poll_bytes",
     "put_back",
     "read_ahead",
+    "unread",
 }
 _UNITS = {"Millis": "`int`, milliseconds", "Bytes": "`int`, bytes"}
 
@@ -275,6 +277,7 @@ Made from the code by `docs/generate.py`. The options of Kohort's client are in
 - [Broker settings](#broker-settings), by subject
 - [Topic configs](#topic-configs)
 - [Group configs](#group-configs)
+- [Configs of client metrics subscriptions](#configs-of-client-metrics-subscriptions)
 - [Accepted without effect](#accepted-without-effect)
 
 Names and meanings are those of Apache Kafka 4.3.1. Defaults and bounds are, too, unless the last
@@ -336,6 +339,15 @@ def configuration_page() -> str:
         kind, default, values = _facts(setting)
         shown = f"`{broker_name}`" if broker_name else default
         parts.append(_row(f"`{name}`", shown, kind, values, setting.doc, setting.kafka))
+    parts += [
+        "\n## Configs of client metrics subscriptions\n",
+        "For metrics that clients push (KIP-714, [docs/watch.md](watch.md)). All are dynamic. A subscription exists"
+        "\nas long as it has a config.\n",
+        "| config | type | default | values | description | in Apache Kafka |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, setting in sorted(reference.client_metrics.items()):
+        parts.append(_row(f"`{name}`", *_facts(setting), setting.doc, setting.kafka))
     parts += [
         "\n## Accepted without effect\n",
         "Kohort accepts and describes these settings, so that tools and programs that set them work. A broker"
