@@ -41,7 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="which broker the tests of clients run against (default: kohort)",
     )
     parser.addoption("--all", action="store_true", help="run the tests marked `long`, too")
-    parser.addoption("--rewrite", action="store_true", help="write what is heard into tests/scenarios/*/*.txt")
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="write what is heard into tests/scenarios/*/*.txt, and the pictures of the web page into docs/images",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

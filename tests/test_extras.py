@@ -38,14 +38,19 @@ PARTS = {
     "kohort.demo": {"demo"},
     "kohort.lab": {"lab"},
     "kohort.log.postgres": {"postgres"},
+    "kohort.opentelemetry": {"opentelemetry"},
+    "kohort.prometheus": {"prometheus"},
     "kohort.recorder.views.picture": {"pictures"},
     "kohort.schema_registry.avro": {"avro"},
     "kohort.schema_registry.json_schema": {"json-schema"},
     "kohort.schema_registry.protobuf": {"protobuf"},
+    "kohort.watch.otlp": {"opentelemetry"},
+    "kohort.watch.web": {"web"},
     "pyspark_kohort": {"spark"},
     "pyspark_kohort.sinks.delta": {"delta"},
     "pyspark_kohort.sinks.iceberg": {"iceberg"},
     "pyspark_kohort.sinks.postgres": {"spark", "postgres"},
+    "kohort.watch.source.skimming": {"fast"},
 }
 """Extras of each package or module that needs some; the longest name counts."""
 

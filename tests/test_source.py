@@ -49,6 +49,7 @@ CORE = (
     "src/kohort/member/",
     "src/kohort/requests/",
     "src/kohort/security/",
+    "src/kohort/telemetry/",
     "src/kohort/errors.py",
     "src/kohort/group_events.py",
 )
@@ -64,7 +65,7 @@ IMPURE = frozenset(
 # Names that say nothing about what a thing is.
 HOLLOW = re.compile(r"(Manager|Helper|Util|Utils|Base|Impl)$")
 KNOWN_HOSTS = re.compile(
-    r"(^|\.)(apache\.org|w3\.org|python\.org|readthedocs\.io|rfc-editor\.org|wikipedia\.org|example\.com)$"
+    r"(^|\.)(apache\.org|w3\.org|python\.org|readthedocs\.io|rfc-editor\.org|wikipedia\.org|opentelemetry\.io|example\.com)$"
 )
 PUBLIC_THREADS = re.compile(r"https:[/]{2}github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+\b")
 DOCUMENTATION = [ipaddress.IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
@@ -178,9 +179,11 @@ CLOSED_ROOMS = frozenset(
         "kohort.broker.groups",
         "kohort.broker.logs",
         "kohort.broker.maintenance",
+        "kohort.broker.metrics",
         "kohort.broker.net",
         "kohort.broker.quotas",
         "kohort.broker.security",
+        "kohort.broker.telemetry",
         "kohort.charts",
         "kohort.cli",
         "kohort.client",
@@ -203,6 +206,8 @@ CLOSED_ROOMS = frozenset(
         "kohort.coordinator.consumer",
         "kohort.coordinator.offsets",
         "kohort.coordinator.prompt",
+        "kohort.gateway",
+        "kohort.gateway.groups",
         "kohort.demo",
         "kohort.lab",
         "kohort.lab.clients",
@@ -212,6 +217,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.member",
         "kohort.member.classic",
         "kohort.member.consumer",
+        "kohort.opentelemetry",
         "kohort.recorder",
         "kohort.recorder.views",
         "kohort.requests",
@@ -227,10 +233,17 @@ CLOSED_ROOMS = frozenset(
         "kohort.sim.processes",
         "kohort.sim.runs",
         "kohort.sim.world",
+        "kohort.telemetry",
         "kohort.testing",
         "kohort.testing.invariants",
         "kohort.testing.fake",
         "kohort.watch",
+        "kohort.watch.findings",
+        "kohort.watch.source",
+        "kohort.watch.webhooks",
+        "kohort.watch.otlp",
+        "kohort.watch.metrics",
+        "kohort.watch.web",
         "kohort.wire",
         "kohort.wire.api",
         "kohort.wire.batches",
