@@ -31,6 +31,8 @@ def _structs(kind: type[Struct], texts: st.SearchStrategy[str]) -> st.SearchStra
 def _field(field: Field, texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     if field.name == "error_code" or field.name.endswith("_error_code"):
         return st.integers(-1, 129)
+    if field.name == "transaction_start_time_ms":  # kio makes a datetime of it
+        return st.integers(0, 2**41)
     if field.name == "log_append_time_ms":  # kio makes a datetime of it
         return st.just(-1) | st.integers(0, 2**41)
     if field.name in ("retention_time_ms", "session_lifetime_ms"):  # kio makes a timedelta of it, by way of a float

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kohort.wire.codec import Message
+from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kohort.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kohort.wire.messages.alter_partition_reassignments import (
@@ -36,11 +38,13 @@ from kohort.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kohort.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kohort.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.get_telemetry_subscriptions import (
@@ -62,6 +66,7 @@ from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kohort.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -72,6 +77,8 @@ from kohort.wire.messages.push_telemetry import PushTelemetryRequest, PushTeleme
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kohort.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,11 @@ _ALL = (
     _api(DeleteRecordsRequest, DeleteRecordsResponse),
     _api(InitProducerIdRequest, InitProducerIdResponse),
     _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    _api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+    _api(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+    _api(EndTxnRequest, EndTxnResponse),
+    _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
+    _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse),
     _api(DescribeAclsRequest, DescribeAclsResponse),
     _api(CreateAclsRequest, CreateAclsResponse),
     _api(DeleteAclsRequest, DeleteAclsResponse),
@@ -136,6 +148,8 @@ _ALL = (
     _api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
     _api(DescribeClusterRequest, DescribeClusterResponse),
     _api(DescribeProducersRequest, DescribeProducersResponse),
+    _api(DescribeTransactionsRequest, DescribeTransactionsResponse),
+    _api(ListTransactionsRequest, ListTransactionsResponse),
     _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
