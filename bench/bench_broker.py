@@ -179,7 +179,6 @@ WORK = (
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the broker.")
     parser.add_argument("--peer", action="store_true", help="measure Apache Kafka too and print ratios")
-    parser.add_argument("--metrics", action="store_true", help="let the broker measure itself, to see what that costs")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long each figure is measured (default 4)")
     options = parser.parse_args()
 
@@ -190,8 +189,6 @@ def main() -> int:
         load = Path(scratch, "load")
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
         store = ["--data", str(Path(scratch, "data"))]
-        if options.metrics:
-            store += ["--metrics", "127.0.0.1:0"]
         ours = measure(
             # The load waits for each answer; bench_prompt.py measures the cost of held heartbeats.
             lambda: running_kohort(*store, group_initial_rebalance_delay_ms="0", group_heartbeat_hold_ms="0"),

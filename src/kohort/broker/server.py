@@ -40,7 +40,7 @@ from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnecti
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
 from kohort.broker.metrics import BrokerMetrics
-from kohort.broker.net import Call, ClientConnection, Served, Sockets
+from kohort.broker.net import ClientConnection, Served, Sockets
 from kohort.broker.quotas import ClientQuotas
 from kohort.broker.security import ListenerSecurity, ScramCredentials
 from kohort.broker.telemetry import TelemetryReceiver
@@ -327,7 +327,10 @@ class Broker:
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         """Return the function that handles every received frame."""
-        return Dispatch(self, Call if self.metrics is None else self.metrics.requests.new_call).handle
+        if self.metrics is None:
+            return Dispatch(self).handle
+        requests = self.metrics.requests
+        return Dispatch(self, requests.new_call, requests.new_repeat).handle
 
     def new_group_shard(self, partition: int) -> GroupShard:
         """Return an empty shard for the partition, with this broker's settings."""

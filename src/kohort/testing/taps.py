@@ -327,7 +327,7 @@ class TappedDispatch(Dispatch):
         super().__init__(broker)
         self._routes = TappedRoutes(broker.served, self._serve)
         self._used = self._routes.used
-        self._new_call = self._tapped_call
+        self._new_call = self._new_repeat = self._tapped_call
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
         stalled = cast("TappedConnection", connection).stalled

@@ -12,6 +12,9 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.broker.metrics import BrokerMetrics, MetricsEndpoint
 from kohort.client import Consumer, Producer
 from kohort.errors import KohortError
+from kohort.wire.api import request_header
+from kohort.wire.codec import encode
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.list_offsets import (
@@ -20,6 +23,7 @@ from kohort.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.conftest import Connect
 
 Samples = dict[tuple[str, ...], float]
@@ -98,6 +102,65 @@ async def test_a_held_heartbeat_is_shown(broker: Broker) -> None:
         while not samples(broker)["kohort_broker_held_heartbeats",]:
             await consumer.poll(timeout=0.05)
         assert samples(broker)["kohort_broker_requests_waiting",] >= 1
+
+
+async def test_repeated_heartbeats_are_counted_with_their_errors_sizes_and_times(
+    broker: Broker, connect: Connect
+) -> None:
+    # The broker remembers a heartbeat and its answer, and counts repetitions together at the end of a loop turn.
+    first, second = await connect(), await connect()
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    frame = request_header(heartbeat.KEY, 4, 7, "app") + encode(heartbeat, 4)
+    metadata = MetadataRequest(topics=[])
+    for _ in range(5):
+        for peer in (first, second):
+            for _ in range(3):
+                peer.send_frame(frame)
+        for peer in (first, second):
+            for _ in range(3):
+                await peer.receive_frame()
+        await first.ask(metadata, 9, MetadataResponse)  # ends the memory of no heartbeat
+    found = samples(broker)
+    assert found["kafka_network_requestmetrics_requests_total", "Heartbeat"] == 30
+    assert found["kafka_network_requestmetrics_errors_total", "Heartbeat", "UNKNOWN_MEMBER_ID"] == 30
+    assert found["kohort_broker_request_bytes_total", "Heartbeat"] == 30 * len(frame)
+    assert found["kohort_broker_request_seconds_count", "Heartbeat"] == 30
+    assert 0 < found["kohort_broker_request_seconds_sum", "Heartbeat"] < 60
+    assert found["kafka_network_requestmetrics_requests_total", "Metadata"] == 5
+
+
+async def test_a_heartbeat_whose_answer_changes_is_counted_under_each(broker: Broker, connect: Connect) -> None:
+    peer = await connect()
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"], topic_partitions=[]
+    )
+    await peer.ask(joining, 1, ConsumerGroupHeartbeatResponse)
+    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=9)
+    leaving = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)
+    for request, times in ((heartbeat, 3), (leaving, 1), (heartbeat, 4)):
+        frame = request_header(request.KEY, 1, 7, "app") + encode(request, 1)
+        for _ in range(times):  # all in one packet, so in one turn of the event loop
+            peer.send_frame(frame)
+    for _ in range(8):
+        await peer.receive_frame()
+    found = samples(broker)
+    name = "ConsumerGroupHeartbeat"
+    assert found["kafka_network_requestmetrics_requests_total", name] == 9
+    assert found["kafka_network_requestmetrics_errors_total", name, "FENCED_MEMBER_EPOCH"] == 3
+    assert found["kafka_network_requestmetrics_errors_total", name, "UNKNOWN_MEMBER_ID"] == 4
+
+
+async def test_the_time_of_a_held_heartbeat_is_the_time_until_its_answer() -> None:
+    made = Broker(BrokerOptions(port=0, settings={"group.heartbeat.hold.ms": "200"}))
+    made.metrics = BrokerMetrics()
+    async with made:
+        async with Producer(bootstrap_servers=made.address) as producer:
+            await (await producer.send("orders", b"value"))
+        consumer = Consumer("orders", bootstrap_servers=made.address, group_id="g", group_protocol="consumer")
+        key = "kohort_broker_request_seconds_bucket", "ConsumerGroupHeartbeat"
+        async with consumer, asyncio.timeout(60):
+            while (found := samples(made)).get((*key, "+Inf"), 0) - found.get((*key, "0.1"), 0) < 3:
+                await consumer.poll(timeout=0.05)
 
 
 async def test_a_broker_without_metrics_makes_plain_calls() -> None:

@@ -69,6 +69,9 @@ class Waiting:
     def open(self) -> bool:
         return self.answer is None
 
+    def wait(self) -> None:
+        self.queued = True
+
     def abandon(self) -> None:
         self.abandoned = True
 

@@ -40,13 +40,18 @@ _head = struct.Struct(">hhih").unpack_from
 class Dispatch:
     """The dispatcher of one broker."""
 
-    def __init__(self, broker: Dependencies, new_call: NewCall = Call) -> None:
-        """Create it. `new_call` may measure the calls; without that, a broker does no more for a request."""
+    def __init__(self, broker: Dependencies, new_call: NewCall = Call, new_repeat: NewCall = Call) -> None:
+        """Create it.
+
+        `new_call` may measure the calls; without that, a broker does no more for a request. `new_repeat`
+        makes the calls of heartbeats that are the same as the connection's last one.
+        """
         self._broker = broker
         self._routes = Routes(broker.served)
         self._used = self._routes.used
         self._new_call = new_call
-        """A test kit replaces it."""
+        self._new_repeat = new_repeat
+        """A test kit replaces both."""
 
     def handle(self, connection: ClientConnection, frame: bytes) -> None:
         """Handle one request until it is complete or must wait. Raise BadFrame or DecodeError."""
@@ -67,9 +72,10 @@ class Dispatch:
         last = connection.last_heartbeat
         if last is not None and last.route is found and last.said == frame[8:]:
             request = last.request
+            new_call = self._new_repeat  # called as a function: Python looks it up twice as fast as a method
         else:
             request = self._decode(connection, found, frame, length)
-        new_call = self._new_call  # called as a function: Python looks it up twice as fast as a method
+            new_call = self._new_call
         call = new_call(connection, correlation_id, found, request, len(frame))
         try:
             held, connection.held_heartbeat = connection.held_heartbeat, None

@@ -1,15 +1,18 @@
 """Figures of each API: requests, errors, sizes, and the time until the answer is ready."""
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
-from kohort.broker.net import Call, ClientConnection, Route
+from kohort.broker.net import Call, ClientConnection, RepeatedHeartbeat, Route, answer_head
 from kohort.errors import ErrorCode
 from kohort.exposition import Exposition, Histogram, labels
 from kohort.wire.codec import Message
 from kohort.wire.messages.api_key import ApiKey
+
+NewCall = Callable[[ClientConnection, int, Route, Message, int], Call]
 
 SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0)
 """Upper bounds of the buckets for the time until an answer. Heartbeats and fetches may be held for long."""
@@ -57,30 +60,32 @@ def first_error(response: Any, parts: Sequence[str]) -> int:
         return code
     rest = parts[1:]
     for part in getattr(response, parts[0]) or ():
-        if code := first_error(part, rest):
+        # Most parts are the innermost: a call for each would cost as much as the rest.
+        if code := first_error(part, rest) if rest else part.error_code:
             return code
     # OffsetFetch has no groups before version 8.
     return first_error(response, rest) if rest and hasattr(response, rest[0]) else 0
 
 
 class MeasuredCall(Call):
-    """A request whose answer is measured. Its maker sets `figures` and `started`."""
+    """A request whose answer is measured. `new_call` of `RequestFigures` makes it."""
 
-    __slots__ = ("figures", "started")
+    __slots__ = ("started",)
 
-    figures: ApiFigures
+    of: ClassVar["RequestFigures"]
+    """Figures to which the calls of a subclass belong."""
     started: float
 
     def reply(self, response: Message) -> None:
-        """Send `response` as `Call.reply` does, and count it. This runs for every heartbeat."""
+        """Send `response` as `Call.reply` does, and count it."""
         if self.answer is not None:
             return
+        last = self.connection.last_heartbeat
+        if last is not None and last.repeats:
+            self.of.count_repeats(last, perf_counter())  # this answer may replace the one that they got
         Call.reply(self, response)  # it may still change the response
-        seconds = perf_counter() - self.started
-        figures = self.figures
-        histogram = figures.seconds
-        histogram.counts[bisect_left(SECONDS, seconds)] += 1
-        histogram.sum += seconds
+        figures = self.of[self.route.api_key]
+        figures.seconds.observe(perf_counter() - self.started)
         figures.received_bytes += self.size
         code = getattr(response, "error_code", 0)
         if code or (figures.parts and (code := first_error(response, figures.parts))):
@@ -89,37 +94,124 @@ class MeasuredCall(Call):
     def complete_without_answer(self) -> None:
         """Complete the request without an answer, and count it."""
         if self.answer is None:
-            self.figures.seconds.observe(perf_counter() - self.started)
-            self.figures.received_bytes += self.size
+            figures = self.of[self.route.api_key]
+            figures.seconds.observe(perf_counter() - self.started)
+            figures.received_bytes += self.size
         super().complete_without_answer()
 
     def abandon(self) -> None:
         """Drop later replies, because the connection is closed."""
         if self.answer is None:
-            self.figures.abandoned += 1
+            self.of[self.route.api_key].abandoned += 1
         super().abandon()
 
 
-class RequestFigures:
-    """Figures of all APIs that were used."""
+class RepeatedCall(MeasuredCall):
+    """A heartbeat that is the same as the last one of its connection.
+
+    Such heartbeats are nearly all requests of a large cluster, and they cost 3 microseconds each, so two
+    readings of the clock for each would be a tenth of that. Those that are answered at once are only
+    counted, and share the time of their turn of the event loop.
+    """
+
+    __slots__ = ()
+
+    turn: ClassVar[list[RepeatedHeartbeat]]
+    """Heartbeats that were repeated in this turn of the event loop."""
+
+    def wait(self) -> None:
+        """Take a position in the queue, for a heartbeat that is held or behind one that is."""
+        self.started = perf_counter()
+        self.queued = True
+
+    def reply(self, response: Message) -> None:
+        """Send `response` as `Call.reply` does, and count it."""
+        if self.answer is not None:
+            return
+        last = self.connection.last_heartbeat
+        if (
+            last is None
+            or last.answer is not response
+            or last.request is not self.request
+            or self.queued
+            or self.amend is not None
+            or self.on_reply is not None
+        ):
+            if not self.queued:
+                self.started = perf_counter()
+            MeasuredCall.reply(self, response)
+            return
+        self.on_abandon = None
+        self.answer = [answer_head(last.size, self.correlation_id) + last.payload]
+        if not last.repeats:
+            if not self.turn:
+                self.of.begin_turn()
+            self.turn.append(last)
+        last.repeats += 1
+
+
+class RequestFigures(dict[int, ApiFigures]):
+    """Figures of all APIs that were used, by API key."""
 
     def __init__(self) -> None:
-        self._of: _ByApi = _ByApi()
+        super().__init__()
+        self._turn: list[RepeatedHeartbeat] = []
+        self._turn_began = 0.0
+        # Classes are called to make calls: a function that calls them would cost as much again.
+        figures = self
 
-    @property
-    def new_call(self) -> Callable[[ClientConnection, int, Route, Message, int], Call]:
-        """Function that makes the calls of a dispatcher."""
-        of = self._of
+        class OwnCall(MeasuredCall):
+            __slots__ = ()
+            of = figures
 
-        def new_call(
-            connection: ClientConnection, correlation_id: int, route: Route, request: Message, size: int
-        ) -> Call:
-            call = MeasuredCall(connection, correlation_id, route, request, size)
-            call.figures = of[route.api_key]
-            call.started = perf_counter()
-            return call
+        class OwnRepeatedCall(RepeatedCall):
+            __slots__ = ()
+            of = figures
+            turn = figures._turn
 
-        return new_call
+        self._call = OwnCall
+        self.new_repeat: NewCall = OwnRepeatedCall
+        """Makes the calls of heartbeats that are the same as the last one of their connection."""
+
+    def __missing__(self, api_key: int) -> ApiFigures:
+        return self.setdefault(api_key, ApiFigures(api_key))
+
+    def new_call(
+        self, connection: ClientConnection, correlation_id: int, route: Route, request: Message, size: int
+    ) -> Call:
+        """Return the call of a request, whose time begins."""
+        call = self._call(connection, correlation_id, route, request, size)
+        call.started = perf_counter()
+        return call
+
+    # -- repeated heartbeats
+
+    def begin_turn(self) -> None:
+        """Take that the first heartbeat of this turn of the event loop is answered."""
+        self._turn_began = perf_counter()
+        asyncio.get_running_loop().call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        """Count the repeated heartbeats of the turn. Their answers are written right after this."""
+        now = perf_counter()
+        for last in self._turn:
+            self.count_repeats(last, now)
+        self._turn.clear()
+
+    def count_repeats(self, last: RepeatedHeartbeat, now: float) -> None:
+        """Count the repetitions of a heartbeat that were answered in this turn."""
+        number, last.repeats = last.repeats, 0
+        seconds = now - self._turn_began
+        figures = self[last.route.api_key]
+        histogram = figures.seconds
+        histogram.counts[bisect_left(SECONDS, seconds)] += number
+        histogram.sum += number * seconds
+        figures.received_bytes += number * last.request_size
+        code = last.error_code
+        if code:
+            figures.errors[code] = figures.errors.get(code, 0) + number
+
+    # -- scrapes
 
     def add(self, text: Exposition) -> None:
         """Add the figures to a scrape."""
@@ -130,7 +222,8 @@ class RequestFigures:
         seconds = text.histogram(
             "kohort_broker_request_seconds", "Time from a request's last byte until its answer is ready."
         )
-        for _, figures in sorted(self._of.items()):
+        self._end_turn()
+        for _, figures in sorted(self.items()):
             api = labels(request=figures.name)
             requests.add(api, sum(figures.seconds.counts))
             received.add(api, figures.received_bytes)
@@ -138,11 +231,6 @@ class RequestFigures:
             seconds.add_histogram(api, figures.seconds)
             for code, count in sorted(figures.errors.items()):
                 errors.add(f"{api},{labels(error=_name_of(code))}", count)
-
-
-class _ByApi(dict[int, ApiFigures]):
-    def __missing__(self, api_key: int) -> ApiFigures:
-        return self.setdefault(api_key, ApiFigures(api_key))
 
 
 def _name_of(code: int) -> str:

@@ -4,8 +4,9 @@
 one version of a request is decoded, handled and answered.
 """
 
-from kohort.broker.net.call import Call
+from kohort.broker.net.call import Call, answer_head
 from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
+from kohort.broker.net.repeated_heartbeats import RepeatedHeartbeat
 from kohort.broker.net.route import Handler, Route, Served
 from kohort.broker.net.sockets import Secured, Sockets
 from kohort.broker.net.tls import ListenerTls
@@ -17,8 +18,10 @@ __all__ = [
     "Handler",
     "ListenerTls",
     "PendingAnswer",
+    "RepeatedHeartbeat",
     "Route",
     "Secured",
     "Served",
     "Sockets",
+    "answer_head",
 ]

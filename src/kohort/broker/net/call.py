@@ -7,7 +7,8 @@ from kohort.broker.net.connection import ClientConnection
 from kohort.broker.net.route import Route
 from kohort.wire.codec import Buffer, Message
 
-_prefix = struct.Struct(">ii").pack
+answer_head = struct.Struct(">ii").pack
+"""Packs the size of a frame and the correlation ID, which precede an answer."""
 _prefix_size = 8
 _size_bytes = 4
 _flexible_prefix = struct.Struct(">iiB").pack
@@ -56,6 +57,10 @@ class Call:
         """Whether the peer still waits for this answer."""
         return self.answer is None and self.connection.transport is not None
 
+    def wait(self) -> None:
+        """Take a position in the queue of the connection's answers."""
+        self.queued = True
+
     def reply(self, response: Message) -> None:
         """Send `response` once every earlier request of the connection is answered."""
         if self.answer is not None:
@@ -65,7 +70,7 @@ class Call:
             self.amend(response)
         last = self.connection.last_heartbeat
         if last is not None and last.answer is response and last.request is self.request:
-            self.answer = [_prefix(last.size, self.correlation_id) + last.payload]
+            self.answer = [answer_head(last.size, self.correlation_id) + last.payload]
         else:
             self._encode(response)
         if self.on_reply is not None:
@@ -89,7 +94,7 @@ class Call:
         if route.flexible_answer:
             head = _flexible_prefix(body + 5, self.correlation_id, 0)
         else:
-            head = _prefix(body + 4, self.correlation_id)
+            head = answer_head(body + 4, self.correlation_id)
         # Joining small parts is cheaper than a longer writev; records are never joined to anything.
         if body < _JOIN_BELOW:
             frame = head + (payload or b"".join(parts))

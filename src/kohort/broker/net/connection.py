@@ -52,6 +52,8 @@ class PendingAnswer(Protocol):
     @property
     def open(self) -> bool: ...
 
+    def wait(self) -> None: ...
+
     def abandon(self) -> None: ...
 
     def __hash__(self) -> int: ...
@@ -262,7 +264,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if call.answer is not None and not self._waiting:
             self._outbox.add(call.answer)
             return
-        call.queued = True
+        call.wait()
         self._waiting.append(call)
         if len(self._waiting) > self._max_waiting:
             self._pause("too many requests")

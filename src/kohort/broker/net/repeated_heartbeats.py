@@ -14,7 +14,7 @@ LARGEST = 1 << 10
 class RepeatedHeartbeat:
     """The last heartbeat of one connection, and the answer to it."""
 
-    __slots__ = ("answer", "payload", "request", "route", "said", "size")
+    __slots__ = ("answer", "payload", "repeats", "request", "route", "said", "size")
 
     def __init__(self, route: Route, said: bytes, request: Message) -> None:
         self.route = route
@@ -28,3 +28,16 @@ class RepeatedHeartbeat:
         """The answer's frame after its correlation ID."""
         self.size = 0
         """The size in that frame's header."""
+        self.repeats = 0
+        """Number of repetitions that got this answer and are not yet in the broker's metrics."""
+
+    @property
+    def request_size(self) -> int:
+        """Size of the request, in bytes."""
+        return len(self.said) + 8
+
+    @property
+    def error_code(self) -> int:
+        """Error code of the answer."""
+        code: int = getattr(self.answer, "error_code", 0)
+        return code

@@ -1,0 +1,80 @@
+"""What a broker's metrics cost: CPU time of each request with and without `--metrics`, in pairs.
+
+    python bench/bench_metrics_cost.py [--rounds N] [--seconds S] [--work TEXT]
+
+Two brokers run at once and take turns on one core under the load of bench_broker.py (needs gcc), which
+has another core. The figure is the median of all rounds: other work on the machine disturbs both sides
+of a pair alike, and a single pair still differs by 10 %. The limit is 5 %.
+"""
+
+import argparse
+import contextlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.bench_broker import (
+    WORK,
+    Connection,
+    drive,
+    join_consumer_groups,
+    join_groups,
+    load_core,
+    pinned,
+    server_core,
+)
+from tests.interop.kohort import running_kohort
+
+LIMIT = 0.05
+SIDES = ("plain", "measured")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure the cost of the broker's metrics.")
+    parser.add_argument("--rounds", type=int, default=7, help="pairs of each kind of request (default 7)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each figure is measured (default 2)")
+    parser.add_argument("--work", default="", help="measure only what has this in its name")
+    options = parser.parse_args()
+    if shutil.which("gcc") is None:
+        print("skipped: the load generator needs gcc")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch, contextlib.ExitStack() as running:
+        load = Path(scratch, "load")
+        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        sides = []
+        for name in SIDES:
+            store = ["--data", str(Path(scratch, name)), *(["--metrics", "127.0.0.1:0"] if name == "measured" else [])]
+            with pinned(server_core()):
+                broker = running.enter_context(
+                    running_kohort(*store, group_initial_rebalance_delay_ms="0", group_heartbeat_hold_ms="0")
+                )
+            connection = running.enter_context(Connection(broker.bootstrap))
+            sides.append((name, broker, connection, join_groups(connection)))
+        for work in WORK:
+            if options.work not in work.name:
+                continue
+            micros: dict[str, list[float]] = {name: [] for name in SIDES}
+            for turn in range(options.rounds):
+                for name, broker, connection, classic in sides if turn % 2 else reversed(sides):
+                    members = classic if work.protocol == "classic" else join_consumer_groups(connection)
+                    with pinned(load_core()):
+                        figure = drive(broker, load, work, members, options.seconds, warm=0.5)
+                    micros[name].append(1e6 / figure.value)
+            plain, measured = (statistics.median(micros[name]) for name in SIDES)
+            more = measured / plain - 1
+            pairs = sorted(100 * (m / p - 1) for p, m in zip(*(micros[name] for name in SIDES), strict=True))
+            print(
+                f"{work.name:36} {plain:6.2f} us, with metrics {measured:6.2f} us: {100 * more:+5.1f} % "
+                f"(limit {100 * LIMIT:.0f} %, pairs {pairs[0]:+.1f} to {pairs[-1]:+.1f} %)",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
