@@ -206,6 +206,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.coordinator.consumer",
         "kohort.coordinator.offsets",
         "kohort.coordinator.prompt",
+        "kohort.coordinator.transactions",
         "kohort.gateway",
         "kohort.gateway.groups",
         "kohort.demo",
