@@ -43,6 +43,9 @@ from kohort.watch.lag import EndOffsets
 
 NO_ENDS: Mapping[TopicPartition, EndOffsets] = {}
 
+REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+"""States in which a classic group rebalances: its members join, or wait for their assignment."""
+
 MOST_REBALANCES = 1_000
 """Number of rebalances that are kept for each group."""
 

@@ -101,6 +101,10 @@ class Live:
 
     watcher: Watcher = field(default_factory=Watcher)
     ends: dict[TopicPartition, EndOffsets] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    """Earliest offset of each partition, as far as it is known."""
+    poll_ms: Millis | None = None
+    """Time that the last round of questions to the cluster took; None before the first."""
     counts: ReadCounts = field(default_factory=ReadCounts)
     history_from: Millis | None = None
     """Time from which rebalances are known; None if they are known only from now on."""
@@ -155,11 +159,14 @@ class Live:
                 self._put(record)
         self.rebalanced(records, now)
 
-    def in_state(self, group_id: str, state: str, now: Millis) -> None:
-        """Take the state that an admin API reports, until the next change of the group."""
+    def in_state(self, group_id: str, state: str | None, now: Millis) -> None:
+        """Take the state that an admin API reports, until the next change of the group; None for the log's state."""
         group = self.groups.get(group_id)
-        if group is not None and group.state != state:
-            group.described_state = state
+        if group is None:
+            return
+        before = group.state
+        group.described_state = state
+        if group.state != before:
             self._report(GroupsChanged(frozenset((group_id,))), now)
 
     def _put(self, record: RebalanceRecord) -> bool:
@@ -211,6 +218,8 @@ class Live:
         """Forget the ends of all other partitions: no group needs them any more."""
         for partition in self.ends.keys() - wanted:
             del self.ends[partition]
+        for partition in self.starts.keys() - wanted:
+            del self.starts[partition]
 
     def source(self, kind: SourceKind, state: str, now: Millis, detail: str | None = None) -> None:
         """Take the state of a source, and report it if it changed."""

@@ -85,6 +85,50 @@ def test_lags_have_the_names_and_labels_of_kafka_lag_exporter(*, openmetrics: bo
     }
 
 
+@pytest.mark.parametrize(
+    ("names", "series"),
+    [
+        (MetricNames.KAFKA_LAG_EXPORTER, ("kafka_partition_earliest_offset", "topic", "partition")),
+        (MetricNames.KAFKA_EXPORTER, ("kafka_topic_partition_oldest_offset", "topic", "partition")),
+        (MetricNames.KMINION, ("kminion_kafka_topic_partition_low_water_mark", "topic_name", "partition_id")),
+    ],
+)
+def test_earliest_offsets_are_shown_under_the_name_of_the_exporter(
+    names: MetricNames, series: tuple[str, str, str]
+) -> None:
+    groups = live()
+    groups.starts[orders(0)] = 3
+    assert values(scraped(GroupMetrics(groups, MetricsOptions(names=names), 0)), *series) == {("orders", "0"): 3}
+    assert not values(scraped(GroupMetrics(groups, MetricsOptions(names=names, most_partitions=1), 0)), *series)
+    groups.keep_ends(set())
+    assert not values(scraped(GroupMetrics(groups, MetricsOptions(names=names), 0)), *series)
+
+
+def test_the_time_of_the_last_questions_is_shown_as_the_poll_time() -> None:
+    groups = live()
+    metrics = GroupMetrics(groups, MetricsOptions("main"), 0)
+    assert not values(scraped(metrics), "kafka_consumergroup_poll_time_ms")
+    groups.poll_ms = 12
+    assert values(scraped(metrics), "kafka_consumergroup_poll_time_ms", "cluster_name") == {("main",): 12}
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_members_of_an_eager_group_that_rebalances_are_paused(state: str) -> None:
+    groups = live("g", "h")
+    member = GenerationMember(A, frozenset({"orders"}), frozenset({orders(0)}))
+    written = GenerationWritten("h", 10_000, 8, "consumer", "cooperative-sticky", "a-1", (member,))
+    groups.apply([written], 10_100)
+    metrics = GroupMetrics(groups, MetricsOptions(), 0)
+    assert values(scraped(metrics), "kohort_group_paused_members", "group") == {("g",): 0, ("h",): 0}
+    for group in ("g", "h"):
+        groups.in_state(group, state, 11_000)
+    samples = scraped(metrics)
+    assert values(samples, "kohort_group_paused_members", "group") == {("g",): 1, ("h",): 0}
+    assert values(samples, "kohort_group_state", "group", "state") == {("g", state): 1, ("h", state): 1}
+    groups.in_state("g", None, 12_000)
+    assert values(scraped(metrics), "kohort_group_paused_members", "group") == {("g",): 0, ("h",): 0}
+
+
 def test_lags_have_the_names_of_other_exporters_if_asked() -> None:
     samples = scraped(GroupMetrics(live(), MetricsOptions(names=MetricNames.KAFKA_EXPORTER), 0))
     assert values(samples, "kafka_consumergroup_lag", "consumergroup", "topic", "partition") == {

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from kohort import Consumer, ErrorCode, Producer, TopicPartition
+from kohort import Admin, Consumer, ErrorCode, Producer, TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import LagMethod, Live, Snapshot, Watching
@@ -199,3 +199,49 @@ async def test_what_may_not_be_described_is_reported_and_left_out(kohort: Worksp
     assert any(problem.startswith(f"Group {group} cannot be described: ") for problem in snapshot.problems)
     # The log tells its commits nevertheless.
     assert snapshot.watcher.groups[group].commits[TopicPartition(open_topic, 0)].offset == 0
+
+
+async def test_earliest_offsets_are_sampled() -> None:
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        orders = TopicPartition("orders", 0)
+        async with asyncio.timeout(120), Producer(bootstrap_servers=servers) as producer:
+            for _ in range(5):
+                await (await producer.send("orders", b"value", partition=0))
+            async with Admin(bootstrap_servers=servers) as admin:
+                await admin.alter_group_offsets("g", {orders: 4})
+                await admin.delete_records({orders: 2})
+            async with Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching:
+                await watching.caught_up()
+                assert watching.live.starts == {orders: 2}
+                assert watching.live.poll_ms is not None
+
+
+async def test_a_classic_group_is_seen_to_rebalance_before_its_log_tells_it() -> None:
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        broker.create_topic("orders", partitions=2)
+        async with (
+            asyncio.timeout(120),
+            Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching,
+            polling(servers, "orders", "g", "a", "classic"),
+        ):
+            await told(watching.live, "g", 1)
+            changed = asyncio.Event()
+            watching.live.subscribe(lambda event, now: changed.set())
+
+            async def seen(state: str) -> None:
+                while watching.live.groups["g"].state != state:
+                    changed.clear()
+                    await changed.wait()
+
+            await seen("Stable")
+            async with contextlib.AsyncExitStack() as second:
+                with broker.fault(keys="SyncGroup", group="g", hold=True, count=-1):
+                    joining = asyncio.create_task(
+                        second.enter_async_context(polling(servers, "orders", "g", "b", "classic"))
+                    )
+                    await seen("CompletingRebalance")
+                    assert len(watching.live.groups["g"].rebalances) == 1
+                await seen("Stable")
+                await joining

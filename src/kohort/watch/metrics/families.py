@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from kohort.exposition import Exposition, escaped, labels
 from kohort.group_events import Cause
 from kohort.model import Millis
-from kohort.watch.group import WatchedGroup, WatchedMember
+from kohort.recorder import is_eager
+from kohort.watch.group import REBALANCING, WatchedGroup, WatchedMember
 from kohort.watch.live import Live, SourceKind
 from kohort.watch.metrics.counters import GroupCounters, protocol_of
 from kohort.watch.metrics.recent import Recent
@@ -52,6 +53,9 @@ class GroupFamilies:
         self._thrashing = text.gauge(
             f"{ours}_thrashing", "1 if more rebalances follow each other than a restart of all members causes."
         )
+        self._paused_now = text.gauge(
+            f"{ours}_paused_members", "Members that process nothing now, because their eager group rebalances."
+        )
         self._epoch = text.gauge(f"{ours}_epoch", "Generation of a classic group, group epoch of a consumer group.")
         self._state = text.gauge(f"{ours}_state", "1 for the group's state.")
         self._methods = text.gauge(f"{ours}_lag_partitions", "Partitions by the way their lag in seconds is known.")
@@ -78,6 +82,7 @@ class GroupFamilies:
         self._flapping.add(ours, recent.flapping)
         self._missing.add(ours, recent.missing)
         self._thrashing.add(ours, int(recent.thrashing))
+        self._paused_now.add(ours, _paused(group))
         if group.epoch is not None:
             self._epoch.add(ours, group.epoch)
         self._state.add(f"{ours},{labels(state=group.state)}", 1)
@@ -115,6 +120,12 @@ def _state(group: WatchedGroup, member: WatchedMember) -> str:
         return "away"
     settled = group.type != "consumer" or (member.stable and member.epoch == group.epoch)
     return "stable" if settled else "reconciling"
+
+
+def _paused(group: WatchedGroup) -> int:
+    """Return the number of members that stopped for a rebalance. Members of other groups keep what does not move."""
+    stops = group.type == "classic" and group.state in REBALANCING and is_eager(group.protocol)
+    return len(group.members) if stops else 0
 
 
 def add_watcher(text: Exposition, live: Live, cluster: str, now: Millis, *, groups: int, limited: bool) -> None:

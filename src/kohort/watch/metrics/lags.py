@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Protocol
 
 from kohort.exposition import Exposition, escaped, labels, number
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 from kohort.watch.group import WatchedGroup
 from kohort.watch.snapshot import PartitionProgress
 
@@ -31,6 +31,9 @@ class Lags(Protocol):
     def ends(self, ends: Iterable[tuple[TopicPartition, int]]) -> None:
         """Add the end offsets of partitions."""
 
+    def starts(self, starts: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Add the earliest offsets of partitions."""
+
 
 def _sums(progress: Iterable[PartitionProgress]) -> tuple[dict[str, int], dict[str, int]]:
     """Return the lag and the committed offset of each topic, as far as they are known."""
@@ -45,9 +48,9 @@ def _sums(progress: Iterable[PartitionProgress]) -> tuple[dict[str, int], dict[s
 
 
 class KafkaLagExporter:
-    """Names of kafka-lag-exporter 0.8, except for the earliest offset and the time of polling."""
+    """Names of kafka-lag-exporter 0.8."""
 
-    def __init__(self, text: Exposition, cluster: str) -> None:
+    def __init__(self, text: Exposition, cluster: str, poll_ms: Millis | None) -> None:
         self._cluster = labels(cluster_name=cluster)
         group = "kafka_consumergroup_group"
         self._offset = text.gauge(f"{group}_offset", "Last group consumed offset of a partition.")
@@ -58,6 +61,10 @@ class KafkaLagExporter:
         self._sum_lag = text.gauge(f"{group}_sum_lag", "Sum of group offset lag.")
         self._topic_lag = text.gauge(f"{group}_topic_sum_lag", "Sum of group offset lag across topic partitions.")
         self._end = text.gauge("kafka_partition_latest_offset", "Latest offset of a partition.")
+        self._start = text.gauge("kafka_partition_earliest_offset", "Earliest offset of a partition.")
+        poll = text.gauge("kafka_consumergroup_poll_time_ms", "Group time poll time.")
+        if poll_ms is not None:
+            poll.add(self._cluster, poll_ms)
 
     def group(self, group: WatchedGroup, progress: Iterable[PartitionProgress], *, partitions: bool) -> None:
         """Add a group."""
@@ -100,12 +107,17 @@ class KafkaLagExporter:
             series = f'{self._cluster},topic="{escaped(topic)}",partition="{partition}"'
             self._end.lines.append(f"kafka_partition_latest_offset{{{series}}} {end}\n")
 
+    def starts(self, starts: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Add the earliest offsets of partitions."""
+        for (topic, partition), start in starts:
+            self._start.add(f'{self._cluster},topic="{escaped(topic)}",partition="{partition}"', start)
+
 
 class KafkaExporter:
     """Most used names of kafka_exporter 1.9: offsets, lags and members of groups, and ends of partitions."""
 
-    def __init__(self, text: Exposition, cluster: str) -> None:
-        del cluster  # kafka_exporter has no such label
+    def __init__(self, text: Exposition, cluster: str, poll_ms: Millis | None) -> None:
+        del cluster, poll_ms  # kafka_exporter has neither
         group = "kafka_consumergroup"
         self._offset = text.gauge(f"{group}_current_offset", "Current Offset of a ConsumerGroup at Topic/Partition.")
         self._offset_sum = text.gauge(
@@ -117,6 +129,7 @@ class KafkaExporter:
         )
         self._members = text.gauge(f"{group}_members", "Amount of members in a consumer group.")
         self._end = text.gauge("kafka_topic_partition_current_offset", "Current Offset of a Broker at Topic/Partition.")
+        self._start = text.gauge("kafka_topic_partition_oldest_offset", "Oldest Offset of a Broker at Topic/Partition.")
 
     def group(self, group: WatchedGroup, progress: Iterable[PartitionProgress], *, partitions: bool) -> None:
         """Add a group."""
@@ -141,12 +154,17 @@ class KafkaExporter:
         for (topic, partition), end in ends:
             self._end.add(f'partition="{partition}",topic="{escaped(topic)}"', end)
 
+    def starts(self, starts: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Add the earliest offsets of partitions."""
+        for (topic, partition), start in starts:
+            self._start.add(f'partition="{partition}",topic="{escaped(topic)}"', start)
+
 
 class Kminion:
     """Most used names of kminion 2: lags and members of groups, and ends of partitions."""
 
-    def __init__(self, text: Exposition, cluster: str) -> None:
-        del cluster  # kminion has no such label
+    def __init__(self, text: Exposition, cluster: str, poll_ms: Millis | None) -> None:
+        del cluster, poll_ms  # kminion has neither
         group = "kminion_kafka_consumer_group"
         self._info = text.gauge(f"{group}_info", "1 if the group is in the stable state, otherwise 0.")
         self._members = text.gauge(f"{group}_members", "Number of members of a consumer group.")
@@ -154,6 +172,7 @@ class Kminion:
         self._topic_lag = text.gauge(f"{group}_topic_lag", "Records that a group is behind in a topic.")
         self._offset_sum = text.gauge(f"{group}_topic_offset_sum", "Sum of a group's committed offsets in a topic.")
         self._end = text.gauge("kminion_kafka_topic_partition_high_water_mark", "End offset of a partition.")
+        self._start = text.gauge("kminion_kafka_topic_partition_low_water_mark", "Earliest offset of a partition.")
 
     def group(self, group: WatchedGroup, progress: Iterable[PartitionProgress], *, partitions: bool) -> None:
         """Add a group."""
@@ -182,12 +201,17 @@ class Kminion:
         for (topic, partition), end in ends:
             self._end.add(f'topic_name="{escaped(topic)}",partition_id="{partition}"', end)
 
+    def starts(self, starts: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Add the earliest offsets of partitions."""
+        for (topic, partition), start in starts:
+            self._start.add(f'topic_name="{escaped(topic)}",partition_id="{partition}"', start)
 
-def lags_of(names: MetricNames, text: Exposition, cluster: str) -> Lags:
-    """Return the families of an exporter."""
-    kinds: dict[MetricNames, Callable[[Exposition, str], Lags]] = {
+
+def lags_of(names: MetricNames, text: Exposition, cluster: str, poll_ms: Millis | None) -> Lags:
+    """Return the families of an exporter. `poll_ms` is the time that the last questions to the cluster took."""
+    kinds: dict[MetricNames, Callable[[Exposition, str, Millis | None], Lags]] = {
         MetricNames.KAFKA_LAG_EXPORTER: KafkaLagExporter,
         MetricNames.KAFKA_EXPORTER: KafkaExporter,
         MetricNames.KMINION: Kminion,
     }
-    return kinds[names](text, cluster)
+    return kinds[names](text, cluster, poll_ms)

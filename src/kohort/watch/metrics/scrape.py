@@ -82,7 +82,7 @@ class GroupMetrics:
         `Exposition.part` returns them, in the same format.
         """
         text = Exposition(openmetrics=openmetrics)
-        lags = lags_of(self._options.names, text, self._options.cluster)
+        lags = lags_of(self._options.names, text, self._options.cluster, self._live.poll_ms)
         families = GroupFamilies(text, self._options.cluster)
         groups = self._groups(now)
         limited = self._limited(groups, now)
@@ -95,6 +95,7 @@ class GroupMetrics:
                 done = 0
         if not limited:
             yield from _add_ends(self._live, lags)
+            yield from _add_starts(self._live, lags)
         return text.body(*others)
 
     def _add(self, group: WatchedGroup, lags: Lags, families: GroupFamilies, now: Millis, *, partitions: bool) -> int:
@@ -163,6 +164,13 @@ def _add_ends(live: Live, lags: Lags) -> Generator[None, None, None]:
     ends = [(partition, each.end) for partition, each in live.ends.items() if each.end is not None]
     for start in range(0, len(ends), 4 * _SLICE):
         lags.ends((partition, end) for partition, end in ends[start : start + 4 * _SLICE] if end is not None)
+        yield
+
+
+def _add_starts(live: Live, lags: Lags) -> Generator[None, None, None]:
+    starts = list(live.starts.items())
+    for begin in range(0, len(starts), 4 * _SLICE):
+        lags.starts(starts[begin : begin + 4 * _SLICE])
         yield
 
 

@@ -11,6 +11,7 @@ from kohort.watch.live import GroupsChanged, Live, LiveEvent
 from kohort.watch.source.clients import clock
 from kohort.watch.source.dating import LagDater
 from kohort.watch.source.offsets import OffsetQuestions
+from kohort.watch.source.starts import StartsSampler
 from kohort.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 _AT_ONCE = 10_000
@@ -34,6 +35,7 @@ class EndsSampler:
         self._questions = questions
         self._dater = dater
         self._live = live
+        self._starts = StartsSampler(questions, live)
         self._wanted: set[TopicPartition] = set()
         self._looked_at: Millis = 0
         """Time of the last look at all groups."""
@@ -69,6 +71,7 @@ class EndsSampler:
         self._look(touched, whole=whole, now=now)
         await self._take_ends(self._due(now))
         await self._dater.date(touched)
+        await self._starts.sample(self._wanted)
         if whole:
             self._dater.keep_only_committed()
 

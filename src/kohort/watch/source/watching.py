@@ -16,6 +16,7 @@ from kohort.watch.source.following import LogFollower
 from kohort.watch.source.log_stream import OFFSETS_TOPIC, Ends, LogStream
 from kohort.watch.source.offsets import OffsetQuestions
 from kohort.watch.source.polling import Poller
+from kohort.watch.source.states import RebalancingStates
 from kohort.watch.source.telemetry import TelemetrySource
 from kohort.watch.source.unread import FirstUnread
 
@@ -76,6 +77,7 @@ class Watching:
         self._unread = FirstUnread(options)
         questions = OffsetQuestions(self._cluster, self.live)
         self._ends = EndsSampler(questions, LagDater(questions, self._unread, self.live), self.live)
+        self._states = RebalancingStates(self._cluster, self.live)
         self._telemetry = TelemetrySource(options, self._admin, self.live)
         self._started = asyncio.Event()
         self._ready = False
@@ -180,7 +182,10 @@ class Watching:
         if not self._described:
             await self._describer.describe_all()
             self._described = True
+        began = clock()
         await self._ends.sample()
+        await self._states.look()
+        self.live.poll_ms = clock() - began
         if not self._ready:
             self._caught_up()
         elif self.live.sources[SourceKind.LOG].state == "following":
@@ -234,11 +239,14 @@ class Watching:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                if loop.time() >= poll_at:
+                began, polls = clock(), loop.time() >= poll_at
+                if polls:
                     poll_at = loop.time() + self._polling_s
                     await poller.poll()
                     self.live.source(SourceKind.ADMIN, "following", clock())
                 await self._ends.sample()
+                if polls:
+                    self.live.poll_ms = clock() - began
                 if not self._ready:
                     self._caught_up()
                 failures = 0
