@@ -6,14 +6,16 @@
 
 from kohort.broker.clock import Clock
 from kohort.broker.config import read_settings
-from kohort.broker.main import announce_ready, log_to_stderr, run, run_cluster, stop_on_signals
+from kohort.broker.main import Beside, OwnMetrics, announce_ready, log_to_stderr, run, run_cluster, stop_on_signals
 from kohort.broker.offline import stored_credentials
 from kohort.broker.server import Broker, BrokerOptions
 
 __all__ = [
+    "Beside",
     "Broker",
     "BrokerOptions",
     "Clock",
+    "OwnMetrics",
     "announce_ready",
     "log_to_stderr",
     "read_settings",

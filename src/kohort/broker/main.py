@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
@@ -20,8 +20,12 @@ from kohort.broker.metrics import BrokerMetrics, MetricsEndpoint
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
 
-Beside = Callable[[str, str], AbstractAsyncContextManager[object]]
-"""Returns what runs beside a broker, from its address for clients and that of the listener of `--web`."""
+OwnMetrics = Callable[[bool], Awaitable[bytes]]
+"""Returns the metrics of a broker as `Exposition.part` does, in OpenMetrics or not, in any thread."""
+
+Beside = Callable[[str, str, OwnMetrics | None], AbstractAsyncContextManager[object]]
+"""Returns what runs beside a broker or a cluster, from its address for clients, that of the listener of `--web`, and
+the broker's metrics; None for a cluster, whose brokers are other processes."""
 
 
 def run(options: BrokerOptions, beside: Beside | None = None) -> int:
@@ -38,7 +42,8 @@ def run(options: BrokerOptions, beside: Beside | None = None) -> int:
 
 async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
     broker = Broker(options)
-    broker.metrics = None if options.metrics is None else BrokerMetrics()
+    measured = options.metrics is not None or beside is not None
+    broker.metrics = metrics = BrokerMetrics() if measured else None
     stop = asyncio.Event()
     # Until the broker answers requests, a kill breaks no promise, so a signal does not wait for a large log's recovery.
     for number in interruption.SIGNALS:
@@ -46,8 +51,8 @@ async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
     await broker.start()
     endpoint = None
     try:
-        if broker.metrics is not None and options.metrics is not None:
-            endpoint = MetricsEndpoint(broker.metrics)
+        if metrics is not None and options.metrics is not None:
+            endpoint = MetricsEndpoint(metrics)
             await endpoint.start(options.metrics.host, options.metrics.port)
     except KohortError:
         await broker.stop()
@@ -66,7 +71,10 @@ async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
             await endpoint.close()
         await broker.stop()
         raise
-    async with nullcontext() if beside is None else beside(broker.address, str(broker.endpoints[WATCH_LISTENER])):
+    page: AbstractAsyncContextManager[object] = nullcontext()
+    if beside is not None and metrics is not None:
+        page = beside(broker.address, str(broker.endpoints[WATCH_LISTENER]), metrics.part_for)
+    async with page:
         ends = [asyncio.create_task(event.wait()) for event in (stop, broker.over)]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
@@ -98,7 +106,10 @@ async def _serve_cluster(options: ClusterOptions, beside: Beside | None) -> int:
             return 0
         started.result()
         announce_ready(cluster.bootstrap)
-        async with nullcontext() if beside is None else beside(cluster.bootstrap, cluster.addresses_at(WATCH_LISTENER)):
+        page: AbstractAsyncContextManager[object] = nullcontext()
+        if beside is not None:
+            page = beside(cluster.bootstrap, cluster.addresses_at(WATCH_LISTENER), None)
+        async with page:
             over = asyncio.create_task(cluster.over.wait())
             await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
             over.cancel()

@@ -15,9 +15,9 @@ from kohort.errors import ConfigError
 from kohort.model import Millis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
+    from kohort.broker import Beside, OwnMetrics
     from kohort.broker.config import WatchLogin
     from kohort.watch.metrics import MetricsOptions
     from kohort.watch.web import ServingOptions, WebOptions
@@ -214,15 +214,16 @@ def new_login() -> "WatchLogin":
     return WatchLogin(f"kohort-watch-{secrets.token_hex(16)}", Secret(secrets.token_hex(32)))
 
 
-def page_beside(web: "WebOptions", login: "WatchLogin") -> "Callable[[str, str], AbstractAsyncContextManager[None]]":
+def page_beside(web: "WebOptions", login: "WatchLogin") -> "Beside":
     """Return what serves the page beside a broker or a cluster."""
     from kohort.watch.metrics import MetricsOptions
     from kohort.watch.web import ClusterName, ServingOptions, page_thread
 
-    def beside(bootstrap: str, private: str) -> "AbstractAsyncContextManager[None]":
+    def beside(bootstrap: str, private: str, own: "OwnMetrics | None") -> "AbstractAsyncContextManager[None]":
         client = {"bootstrap_servers": private, "client_id": "kohort-watch"} | login.client_options
         metrics = MetricsOptions(bootstrap)
-        return page_thread(ServingOptions(web, client, ClusterName(bootstrap), _HISTORY_MS, metrics), _announce)
+        options = ServingOptions(web, client, ClusterName(bootstrap), _HISTORY_MS, metrics, own)
+        return page_thread(options, _announce)
 
     return beside
 

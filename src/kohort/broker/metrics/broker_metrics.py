@@ -18,6 +18,8 @@ from kohort.log import LogStore, PartitionLog
 _SYNC_SECONDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _LAG_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _LOOK_EVERY_S = 0.5
+_WITHIN_S = 5.0
+"""Time within which the broker must answer the page's thread. Prometheus waits for 10 s by default."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -42,11 +44,12 @@ class BrokerMetrics:
         self._look: asyncio.TimerHandle | None = None
         self._look_at = 0.0
         self._broker: Dependencies | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, broker: Dependencies) -> None:
         """Begin to measure the delays of the event loop."""
         self._broker = broker
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._look_at = loop.time() + _LOOK_EVERY_S
         self._look = loop.call_at(self._look_at, self._measure_delay, loop)
 
@@ -68,6 +71,16 @@ class BrokerMetrics:
     def part(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text, for `Exposition.body`."""
         return self._text(openmetrics=openmetrics).part()
+
+    async def part_for(self, openmetrics: bool) -> bytes:
+        """Return the same for an event loop of another thread. Raise TimeoutError if the broker is busy or stopped."""
+
+        async def part() -> bytes:
+            return self.part(openmetrics=openmetrics)
+
+        assert self._loop is not None, "start was not called"
+        asked = asyncio.run_coroutine_threadsafe(part(), self._loop)
+        return await asyncio.wait_for(asyncio.wrap_future(asked), _WITHIN_S)
 
     def body(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as the body of an answer."""

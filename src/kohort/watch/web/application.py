@@ -1,7 +1,9 @@
 """The routes of the web server. Everything is read: no request changes anything."""
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote
 
 from starlette.applications import Starlette
@@ -19,14 +21,25 @@ from kohort.watch.web.feed import Feed, Page
 from kohort.watch.web.guard import refusal
 from kohort.watch.web.page_files import INDEX, PageFile, page_files
 
+log = logging.getLogger("kohort.watch")
+
 _KEEP_ALIVE_S = 15.0
 _SEND_WITHIN_S = 60.0
 """Time within which a client must read an answer."""
 _MOST_AT_ONCE = 50
 _WELL = ("following", "loading")
 
-Metrics = Callable[[bool], Generator[None, None, bytes]]
-"""Makes the text for `/metrics` in short steps, in the format of OpenMetrics or else of Prometheus."""
+OtherMetrics = Callable[[bool], Awaitable[bytes]]
+"""Returns metrics as text, as `Exposition.part` does, in OpenMetrics or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What `/metrics` shows."""
+
+    steps: Callable[[bool, Iterable[bytes]], Generator[None, None, bytes]]
+    """Makes the text in short steps, in the format of OpenMetrics or else of Prometheus, with other metrics."""
+    others: OtherMetrics | None = None
 
 
 class BadRequest(Exception):
@@ -93,13 +106,22 @@ class Application:
         if self._metrics is None:
             raise NotFound("This server has no metrics.")
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
-        steps = self._metrics(openmetrics)
+        steps = self._metrics.steps(openmetrics, await self._other_metrics(openmetrics))
         while True:
             try:
                 next(steps)
             except StopIteration as end:
                 return Response(end.value, media_type=OPENMETRICS if openmetrics else TEXT)
             await asyncio.sleep(0)  # a scrape of thousands of groups must not stop the sources
+
+    async def _other_metrics(self, openmetrics: bool) -> list[bytes]:
+        if self._metrics is None or self._metrics.others is None:
+            return []
+        try:
+            return [await self._metrics.others(openmetrics)]
+        except TimeoutError:
+            log.warning("/metrics is without the broker's own metrics: it did not answer in time.")
+            return []
 
     # -- the API
 

@@ -1,7 +1,7 @@
 """A cluster with its page: the sources, the state, and the web server, for the time of a block."""
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ from kohort.model import Millis
 from kohort.watch import Live, Watching
 from kohort.watch.metrics import GroupMetrics, MetricsOptions
 from kohort.watch.source import clock
+from kohort.watch.web.application import Metrics, OtherMetrics
 from kohort.watch.web.documents import ClusterName
 from kohort.watch.web.server import WebOptions, WebServer
 
@@ -27,6 +28,8 @@ class ServingOptions:
     """Age of the history to read first; 0 starts at the end."""
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
     """What /metrics shows."""
+    others: OtherMetrics | None = None
+    """Further metrics that it shows, such as those of the broker in whose process the page is."""
 
 
 @asynccontextmanager
@@ -35,10 +38,11 @@ async def serving(options: ServingOptions) -> AsyncIterator[WebServer]:
     live = Live()
     metrics = GroupMetrics(live, options.metrics, clock())
 
-    def scrape(openmetrics: bool) -> Generator[None, None, bytes]:
-        return metrics.steps(clock(), openmetrics=openmetrics)
+    def scrape(openmetrics: bool, others: Iterable[bytes]) -> Generator[None, None, bytes]:
+        return metrics.steps(clock(), openmetrics=openmetrics, others=others)
 
-    async with WebServer(live, options.web, cluster=options.cluster, metrics=scrape) as server:
+    shown = Metrics(scrape, options.others)
+    async with WebServer(live, options.web, cluster=options.cluster, metrics=shown) as server:
         async with Watching(options.client, history_ms=options.history_ms, live=live):
             try:
                 yield server
