@@ -201,7 +201,7 @@ class Shell:
         shard = self._new_shard()
         log = dict(self.log).items() if compacted else self.log
         for key, value in log:
-            shard.replay(_decoded(key, value))
+            shard.replay(decoded(key, value))
         return shard
 
     def apply(self, effects: Effects) -> Effects:
@@ -325,7 +325,7 @@ def durable(shard: GroupShard) -> Durable:
     }
 
 
-def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
+def decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
     key = decode_key(key_bytes)
     assert key is not None
     return Record(key, None if value_bytes is None else decode_value(key, value_bytes))

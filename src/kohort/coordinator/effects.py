@@ -48,6 +48,9 @@ class Effects:
     """
 
     records: list[Record] = field(default_factory=list)
+    producer: tuple[int, int] | None = None
+    """Producer ID and epoch if the records are part of a transaction: their batch is transactional, and they
+    are replayed with the producer ID."""
     replies: dict[Token, Message] = field(default_factory=dict)
     timers: dict[Timer, Millis | None] = field(default_factory=dict)
     """Time at which to fire each timer; None cancels it."""

@@ -8,6 +8,7 @@ from kohort.coordinator.classic import ClassicGroup, WaitingMember
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer import ConsumerGroup, no_group
 from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
+from kohort.coordinator.pending_offsets import PendingOffsets
 from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage
 from kohort.wire.codec import Message
@@ -28,6 +29,8 @@ class Groups:
     """Return the current settings of a consumer group."""
     metadata: MetadataImage = UNKNOWN
     by_id: dict[str, Group] = field(default_factory=dict)
+    pending: PendingOffsets = field(default_factory=PendingOffsets)
+    """Offsets in open transactions."""
     by_topic: dict[str, dict[str, None]] = field(default_factory=dict)
     """By topic name, the IDs of the consumer groups that subscribe to it. A change of a topic affects only those."""
     with_expressions: dict[str, None] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class Groups:
 
     def drop_if_forgettable(self, group: Group) -> None:
         """Forget a group that has no members, no offsets and no record in the log."""
-        if isinstance(group, ClassicGroup) and group.is_forgettable:
+        if isinstance(group, ClassicGroup) and group.is_forgettable and not self.pending.has_group(group.group_id):
             self.by_id.pop(group.group_id, None)
 
     # Consumer groups

@@ -27,7 +27,7 @@ def replay_all(groups: Groups, records: Iterable[Record]) -> None:
     stored: dict[int, Record] = {}
     for record in records:
         key = record.key
-        if type(key) is not OffsetCommitKey or record.value is None:
+        if type(key) is not OffsetCommitKey or record.value is None or groups.pending:
             group_id = None  # the record may remove the dictionary that the run writes to
             replay(groups, record)
         elif key.topic is topic and key.group is group_id:
@@ -36,6 +36,30 @@ def replay_all(groups: Groups, records: Iterable[Record]) -> None:
             replay(groups, record)
             group_id, topic = key.group, key.topic
             stored = groups.by_id[group_id].offsets[topic]
+
+
+def replay_pending(groups: Groups, record: Record, producer_id: int) -> None:
+    """Apply one record of an open transaction. Only offsets are written in transactions; other records are ignored."""
+    key = record.key
+    if type(key) is not OffsetCommitKey:
+        return
+    if record.value is None:
+        replay(groups, record)
+        return
+    if groups.by_id.get(key.group) is None:
+        groups.make_classic(key.group)
+    groups.pending.add(producer_id, record)
+
+
+def replay_end(groups: Groups, producer_id: int, *, committed: bool) -> None:
+    """Apply a marker: the offsets of the producer's transaction are committed, or never were."""
+    ended = groups.pending.groups_of(producer_id)
+    for record in groups.pending.end(producer_id, committed=committed):
+        _store_offset(groups, record)
+    for group_id in ended:
+        group = groups.by_id.get(group_id)
+        if group is not None:
+            groups.drop_if_forgettable(group)
 
 
 def replay(groups: Groups, record: Record) -> None:
@@ -66,20 +90,32 @@ def _modernised(key: LegacyOffsetCommitKey, record: Record) -> Record:
 
 
 def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None:
-    group = groups.by_id.get(key.group)
     if record.value is not None:
-        if group is None:
-            group = groups.make_classic(key.group)  # a simple consumer's group, which has no members
-        stored = group.offsets.get(key.topic)
-        if stored is None:
-            stored = group.offsets[key.topic] = {}
-        stored[key.partition] = record
-    elif group is not None:
+        _store_offset(groups, record)
+        if groups.pending:
+            groups.pending.committed(record)
+        return
+    if groups.pending:
+        groups.pending.deleted(record)
+    group = groups.by_id.get(key.group)
+    if group is not None:
         stored = group.offsets.get(key.topic, {})
         stored.pop(key.partition, None)
         if not stored:
             group.offsets.pop(key.topic, None)
         groups.drop_if_forgettable(group)
+
+
+def _store_offset(groups: Groups, record: Record) -> None:
+    key = record.key
+    assert type(key) is OffsetCommitKey
+    group = groups.by_id.get(key.group)
+    if group is None:
+        group = groups.make_classic(key.group)  # a simple consumer's group, which has no members
+    stored = group.offsets.get(key.topic)
+    if stored is None:
+        stored = group.offsets[key.topic] = {}
+    stored[key.partition] = record
 
 
 def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | None) -> None:

@@ -30,9 +30,16 @@ from kohort.coordinator.disconnects import connection_lost, expire_member, grace
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.offsets import commit, delete_groups, delete_offsets, fetch, forget_topics
+from kohort.coordinator.offsets import (
+    commit,
+    commit_in_transaction,
+    delete_groups,
+    delete_offsets,
+    fetch,
+    forget_topics,
+)
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats, WaitingRequest
-from kohort.coordinator.replay import replay, replay_all
+from kohort.coordinator.replay import replay, replay_all, replay_end, replay_pending
 from kohort.coordinator.skipped_time import skip_time
 from kohort.coordinator.timer_firing import fire
 from kohort.coordinator.timers import (
@@ -56,15 +63,17 @@ from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.offset_delete import OffsetDeleteRequest
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest
+from kohort.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class GroupShard:
     """All groups of one partition of `__consumer_offsets`.
 
     For every call that returns Effects, the caller appends the records as one batch, replays each of
-    them, sets the timers, and sends the replies once the records are durable. Only then may it make
-    the next call. If an append fails, the caller discards the shard and loads a new one from the log, so
-    that later changes of the discarded shard have no effect.
+    them (with `replay_pending` if they have a producer), sets the timers, and sends the replies once
+    the records are durable. Only then may it make the next call. If an append fails, the caller
+    discards the shard and loads a new one from the log, so that later changes of the discarded shard
+    have no effect.
 
     To load a shard, call `replay` for every record of the partition in order, then `loaded`.
     """
@@ -141,6 +150,8 @@ class GroupShard:
                 commit(groups, request, context, now, out)
             case ConsumerGroupHeartbeatRequest():
                 consumer_heartbeat(groups, request, context, now, out)
+            case TxnOffsetCommitRequest():
+                commit_in_transaction(groups, request, context, now, out)
             case JoinGroupRequest():
                 join(groups, request, context, now, out)
             case SyncGroupRequest():
@@ -228,6 +239,15 @@ class GroupShard:
         """Apply records in order, such as those of one append."""
         assert not self._resigned
         replay_all(self._groups, records)
+
+    def replay_pending(self, records: Iterable[Record], producer_id: int) -> None:
+        """Apply records of a transaction that is open: `Effects.producer`, or a transactional batch in the log."""
+        for record in records:
+            replay_pending(self._groups, record, producer_id)
+
+    def replay_end(self, producer_id: int, *, committed: bool) -> None:
+        """Apply the marker that ends a producer's transaction in this partition."""
+        replay_end(self._groups, producer_id, committed=committed)
 
     def loaded(self, now: Millis) -> Effects:
         """Complete a load: start a full session for every member, since their last heartbeats are unknown."""

@@ -68,7 +68,7 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
         for partition in topic.partitions:
             index = partition.partition_index
             metadata = partition.committed_metadata or ""
-            if len(metadata) * 2 > limit and _java_length(metadata) > limit:
+            if metadata_is_too_long(metadata, limit):
                 answers.append(
                     OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 )
@@ -95,9 +95,9 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
 _NOTHING: Mapping[int, Record] = {}
 
 
-def _java_length(text: str) -> int:
-    """Return the length of a Java string: the number of UTF-16 code units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+def metadata_is_too_long(metadata: str, limit: int) -> bool:
+    """Return whether the metadata has more than `limit` UTF-16 code units, the length of a Java string."""
+    return len(metadata) * 2 > limit and len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def _accepted(index: int) -> OffsetCommitResponsePartition:
@@ -150,11 +150,28 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 
 def fetch(groups: Groups, request: OffsetFetchRequest, context: RequestContext, out: Effects) -> None:
     """Return the offsets of groups; -1 for partitions without a commit and for groups that do not exist."""
+    stable = request.require_stable and bool(groups.pending)
     if context.api_version >= _MANY_GROUPS:
-        response = OffsetFetchResponse(groups=[_fetch_group(groups, wanted) for wanted in request.groups])
+        found = [_fetch_group(groups, wanted) for wanted in request.groups]
+        for group in found if stable else ():
+            _mark_unstable(groups, group.group_id, group.topics)
+        response = OffsetFetchResponse(groups=found)
     else:
         response = OffsetFetchResponse(topics=_fetch_one_group(groups, request))
+        if stable:
+            _mark_unstable(groups, request.group_id, response.topics)
     out.replies[context.token] = response
+
+
+def _mark_unstable(
+    groups: Groups, group_id: str, topics: Iterable[OffsetFetchResponseTopic | OffsetFetchResponseTopics]
+) -> None:
+    """Replace the offsets of partitions that an open transaction has committed (KIP-447): the client asks again."""
+    for topic in topics:
+        for partition in topic.partitions:
+            if groups.pending.is_open(group_id, topic.name, partition.partition_index):
+                partition.committed_offset, partition.committed_leader_epoch = _NO_OFFSET, -1
+                partition.metadata, partition.error_code = "", ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 def _fetch_group(groups: Groups, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:

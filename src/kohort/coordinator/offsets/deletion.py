@@ -10,6 +10,7 @@ from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import PendingMemberTimeout
 from kohort.errors import ErrorCode
 from kohort.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from kohort.wire.messages.group_records import OffsetCommitKey
 from kohort.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -21,15 +22,21 @@ from kohort.wire.messages.offset_delete import (
 def delete_groups(groups: Groups, request: DeleteGroupsRequest, out: Effects) -> list[DeletableGroupResult]:
     """Delete each group with all its offsets (KIP-229); a group that has members stays."""
     wanted = dict.fromkeys(request.groups_names)
-    return [DeletableGroupResult(group_id=name, error_code=_delete(groups.get(name), out)) for name in wanted]
+    return [DeletableGroupResult(group_id=name, error_code=_delete(groups, groups.get(name), out)) for name in wanted]
 
 
-def _delete(group: Group | None, out: Effects) -> ErrorCode:
+def _delete(groups: Groups, group: Group | None, out: Effects) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     out.records += [Record(record.key, None) for stored in group.offsets.values() for record in stored.values()]
+    # Else the commit of an open transaction would create the group again.
+    out.records += [
+        Record(OffsetCommitKey(group=place.group_id, topic=place.topic, partition=place.partition), None)
+        for place in groups.pending.places(group.group_id)
+        if place.partition not in group.offsets.get(place.topic, {})
+    ]
     out.records += deletion_records(group)
     if isinstance(group, ClassicGroup):
         for member_id in group.pending:
@@ -56,7 +63,7 @@ def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: Reques
         indexes = [partition.partition_index for partition in topic.partitions]
         subscribed = is_subscribed(topic.name)
         if not subscribed:
-            out.records += _tombstones(group, topic.name, indexes)
+            out.records += _tombstones(groups, group, topic.name, indexes)
         answer = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=answer) for index in indexes]
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
@@ -67,7 +74,8 @@ def forget_topics(groups: Groups, names: Collection[str], out: Effects) -> None:
     """Delete all groups' offsets of deleted topics: a later topic with the same name is another one (KAFKA-19154)."""
     for group in groups.by_id.values():
         for name in names:
-            out.records += _tombstones(group, name, group.offsets.get(name, {}))
+            pending = [place.partition for place in groups.pending.places(group.group_id) if place.topic == name]
+            out.records += _tombstones(groups, group, name, [*group.offsets.get(name, {}), *pending])
 
 
 def _refusal(group: Group | None) -> ErrorCode:
@@ -80,6 +88,12 @@ def _refusal(group: Group | None) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _tombstones(group: Group, topic: str, indexes: Iterable[int]) -> list[Record]:
-    stored = group.offsets.get(topic, {})
-    return [Record(stored[index].key, None) for index in dict.fromkeys(indexes) if index in stored]
+def _tombstones(groups: Groups, group: Group, topic: str, indexes: Iterable[int]) -> list[Record]:
+    """Return the records that delete committed offsets, and those that are pending in open transactions."""
+    stored, deleted = group.offsets.get(topic, {}), []
+    for index in dict.fromkeys(indexes):
+        if index in stored:
+            deleted.append(Record(stored[index].key, None))
+        elif groups.pending.is_open(group.group_id, topic, index):
+            deleted.append(Record(OffsetCommitKey(group=group.group_id, topic=topic, partition=index), None))
+    return deleted

@@ -10,7 +10,7 @@ from kohort.coordinator.offsets.deletion import deletion_records
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.model import Millis
-from kohort.wire.messages.group_records import OffsetCommitValue
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 
 def expire(groups: Groups, now: Millis, out: Effects) -> None:
@@ -22,13 +22,20 @@ def expire(groups: Groups, now: Millis, out: Effects) -> None:
             for topic, stored in group.offsets.items()
             if not is_needed(topic)
             for record in stored.values()
-            if _has_expired(group, record, groups.config.offsets_retention_ms, now)
+            if _has_expired(group, record, groups.config.offsets_retention_ms, now) and not _is_pending(groups, record)
         ]
         out.records += [Record(record.key, None) for record in expired]
         left = sum(map(len, group.offsets.values())) - len(expired)
-        if not left and _has_no_members(group):
+        if not left and _has_no_members(group) and not groups.pending.has_group(group.group_id):
             out.records += deletion_records(group)
     out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
+
+
+def _is_pending(groups: Groups, record: Record) -> bool:
+    """Return whether an open transaction replaces the offset. Its tombstone would delete the new one, too."""
+    key = record.key
+    assert isinstance(key, OffsetCommitKey)
+    return bool(groups.pending) and groups.pending.is_open(key.group, key.topic, key.partition)
 
 
 def _has_no_members(group: Group) -> bool:
