@@ -240,6 +240,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.testing.fake",
         "kohort.watch",
         "kohort.watch.findings",
+        "kohort.watch.group",
         "kohort.watch.source",
         "kohort.watch.webhooks",
         "kohort.watch.otlp",
