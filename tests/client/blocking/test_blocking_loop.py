@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kohort.client import ClosedError, ConcurrentUseError, KohortError
 from kohort.client.blocking.loop import BlockingClient, LoopThread, call_in_loop
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 
 @pytest.fixture
@@ -49,16 +56,16 @@ def test_work_runs_in_the_loop_and_its_result_is_returned(thread: LoopThread) ->
     async def where() -> tuple[object, str]:
         return asyncio.get_running_loop(), threading.current_thread().name
 
-    assert thread.call(where()) == (thread.loop, "test")
-    assert thread.call(call_in_loop(threading.get_ident)) != threading.get_ident()
+    assert thread.call(where) == (thread.loop, "test")
+    assert thread.call(lambda: call_in_loop(threading.get_ident)) != threading.get_ident()
 
 
 def test_a_call_that_takes_too_long_is_cancelled(thread: LoopThread) -> None:
     work = Work()
     with pytest.raises(TimeoutError):
-        thread.call(work.run(), 0.01)
+        thread.call(work.run, 0.01)
     assert not work.began.is_set() or work.cancelled.wait(5)
-    assert thread.call(answer(1), 5.0) == 1
+    assert thread.call(lambda: answer(1), 5.0) == 1
 
 
 def test_an_interrupt_cancels_what_is_waited_for(thread: LoopThread) -> None:
@@ -69,12 +76,48 @@ def test_an_interrupt_cancels_what_is_waited_for(thread: LoopThread) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        thread.wait(thread.submit(work.run()), interrupted)
+        thread.wait(thread.submit(work.run), interrupted)
     assert work.cancelled.wait(5)
 
 
+def test_an_interrupt_at_any_line_of_a_call_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A signal handler raises between any two lines. A coroutine that is lost there warns that it was never awaited.
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: unraisable.append(told.exc_value))
+    methods = (Client.ask, BlockingClient._call, LoopThread.call, LoopThread.submit, LoopThread.wait)
+    code = {method.__code__ for method in methods}
+    left = 0
+
+    def interrupt(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+        nonlocal left
+        if frame.f_code not in code:
+            return None
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    tracing = sys.gettrace()
+    with Client() as client:
+        for number in itertools.count(1):
+            left = number
+            sys.settrace(interrupt)
+            try:
+                client.ask()
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+            finally:
+                sys.settrace(tracing)
+            gc.collect()
+            assert unraisable == [], number
+        assert client.ask() == 7
+    assert number > 10
+
+
 def test_what_a_thread_waits_for_is_known_while_it_waits(thread: LoopThread) -> None:
-    outer, inner = thread.submit(answer(1)), thread.submit(answer(2))
+    outer, inner = thread.submit(lambda: answer(1)), thread.submit(lambda: answer(2))
     seen: list[object] = [thread.current]
 
     def look(future: Future[int]) -> int:
@@ -90,16 +133,16 @@ def test_what_a_thread_waits_for_is_known_while_it_waits(thread: LoopThread) -> 
 
 def test_a_call_from_inside_the_loop_is_refused(thread: LoopThread) -> None:
     async def call() -> None:
-        thread.call(answer(1))
+        thread.call(lambda: answer(1))
 
     with pytest.raises(KohortError, match="from inside the event loop"):
-        thread.call(call(), 5.0)
+        thread.call(call, 5.0)
     gc.collect()  # the coroutine was closed: else Python warns, which is an error here
 
 
 def test_the_end_of_the_loop_cancels_what_threads_wait_for() -> None:
     thread, work = LoopThread("test"), Work()
-    future, done = thread.submit(work.run()), thread.submit(answer(1))
+    future, done = thread.submit(work.run), thread.submit(lambda: answer(1))
     assert work.began.wait(5) and done.result(5) == 1
     thread.stop()
     with pytest.raises(CancelledError):
@@ -119,7 +162,7 @@ def test_the_end_of_the_loop_cancels_tasks_also_those_that_have_not_begun() -> N
         except asyncio.CancelledError:
             ended.append("cancelled")
 
-    thread.submit(wait())
+    thread.submit(wait)
     assert began.wait(5)
 
     def stop_and_begin() -> None:
@@ -143,10 +186,10 @@ def test_a_loop_stops_after_its_last_work() -> None:
         await asyncio.sleep(0)
         ran.set()
 
-    thread.stop_soon(last())
+    thread.stop_soon(last)
     thread._thread.join(5)
     assert ran.is_set() and not alive(thread)
-    thread.stop_soon(last())  # closed, and not run
+    thread.stop_soon(last)  # closed, and not run
     thread.stop_soon()
     gc.collect()
 
@@ -173,7 +216,7 @@ class Client(BlockingClient):
 
     def ask(self) -> int:
         self._check_process()
-        return self._call(answer(7), 5.0)
+        return self._call(lambda: answer(7), 5.0)
 
 
 ABANDONED: list[LoopThread] = []
@@ -260,7 +303,7 @@ def test_a_forked_process_cannot_use_the_client_and_does_not_end_it() -> None:
 
     with Client() as client:
         assert in_child(lambda: refused(client, client.ask))
-        assert in_child(lambda: refused(client, lambda: client._call(answer(7))))
+        assert in_child(lambda: refused(client, lambda: client._call(lambda: answer(7))))
         assert in_child(lambda: leaves_the_block(client))
         assert client.ask() == 7
     assert client.closed == 1

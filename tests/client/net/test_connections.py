@@ -176,13 +176,13 @@ def test_an_event_loop_may_be_closed_as_soon_as_its_client_is_closed() -> None:
         return connections
 
     there, thread = Peer([(supports(API_VERSIONS), None)]), LoopThread("peer")
-    server = thread.call(start())
+    server = thread.call(start)
     there.port = int(server.sockets[0].getsockname()[1])
     loop = asyncio.new_event_loop()
     loop.run_until_complete(loop.run_until_complete(connect()).close())
     loop.close()
     gc.collect()
-    thread.call(there.ended.wait())
+    thread.call(there.ended.wait)
     server.close()
     thread.stop()
 

@@ -39,7 +39,7 @@ class Admin(BlockingClient):
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         super().__init__("kohort-admin")
         try:
-            self._admin = self._call(call_in_loop(lambda: AsyncioAdmin(**options)))
+            self._admin = self._call(lambda: call_in_loop(lambda: AsyncioAdmin(**options)))
         except BaseException:
             self._stop()
             raise
@@ -47,141 +47,141 @@ class Admin(BlockingClient):
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """See `kohort.Admin.metrics`."""
-        return self._call(call_in_loop(self._admin.metrics))
+        return self._call(lambda: call_in_loop(self._admin.metrics))
 
     def describe_cluster(self) -> ClusterMetadata:
         """See `kohort.Admin.describe_cluster`."""
-        return self._call(self._admin.describe_cluster())
+        return self._call(self._admin.describe_cluster)
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
         """See `kohort.Admin.list_topics`."""
-        return self._call(self._admin.list_topics(internal=internal))
+        return self._call(lambda: self._admin.list_topics(internal=internal))
 
     def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
         """See `kohort.Admin.describe_topics`."""
-        return self._call(self._admin.describe_topics(names))
+        return self._call(lambda: self._admin.describe_topics(names))
 
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: Millis | None = None
     ) -> dict[str, UUID]:
         """See `kohort.Admin.create_topics`."""
-        return self._call(self._admin.create_topics(topics, validate_only=validate_only, timeout_ms=timeout_ms))
+        return self._call(lambda: self._admin.create_topics(topics, validate_only=validate_only, timeout_ms=timeout_ms))
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: Millis | None = None) -> None:
         """See `kohort.Admin.delete_topics`."""
-        self._call(self._admin.delete_topics(names, timeout_ms=timeout_ms))
+        self._call(lambda: self._admin.delete_topics(names, timeout_ms=timeout_ms))
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec | Millis], *, read_committed: bool = False
     ) -> dict[TopicPartition, FoundOffset | None]:
         """See `kohort.Admin.list_offsets`."""
-        return self._call(self._admin.list_offsets(wanted, read_committed=read_committed))
+        return self._call(lambda: self._admin.list_offsets(wanted, read_committed=read_committed))
 
     def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
     ) -> dict[str, list[ScramCredentialInfo]]:
         """See `kohort.Admin.describe_user_scram_credentials`."""
-        return self._call(self._admin.describe_user_scram_credentials(users))
+        return self._call(lambda: self._admin.describe_user_scram_credentials(users))
 
     def alter_user_scram_credentials(self, alterations: Iterable[UserScramCredentialAlteration]) -> None:
         """See `kohort.Admin.alter_user_scram_credentials`."""
-        self._call(self._admin.alter_user_scram_credentials(alterations))
+        self._call(lambda: self._admin.alter_user_scram_credentials(alterations))
 
     def create_acls(self, acls: Iterable[Acl]) -> None:
         """See `kohort.Admin.create_acls`."""
-        self._call(self._admin.create_acls(acls))
+        self._call(lambda: self._admin.create_acls(acls))
 
     def describe_acls(self, acl_filter: AclFilter | None = None) -> list[Acl]:
         """See `kohort.Admin.describe_acls`."""
-        return self._call(self._admin.describe_acls(acl_filter))
+        return self._call(lambda: self._admin.describe_acls(acl_filter))
 
     def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
         """See `kohort.Admin.delete_acls`."""
-        return self._call(self._admin.delete_acls(filters))
+        return self._call(lambda: self._admin.delete_acls(filters))
 
     def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
         """See `kohort.Admin.describe_client_quotas`."""
-        return self._call(self._admin.describe_client_quotas(quota_filter))
+        return self._call(lambda: self._admin.describe_client_quotas(quota_filter))
 
     def alter_client_quotas(
         self, changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
     ) -> None:
         """See `kohort.Admin.alter_client_quotas`."""
-        self._call(self._admin.alter_client_quotas(changes, validate_only=validate_only))
+        self._call(lambda: self._admin.alter_client_quotas(changes, validate_only=validate_only))
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""
-        return self._call(self._admin.list_groups(states, types))
+        return self._call(lambda: self._admin.list_groups(states, types))
 
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """See `kohort.Admin.describe_groups`."""
-        return self._call(self._admin.describe_groups(group_ids))
+        return self._call(lambda: self._admin.describe_groups(group_ids))
 
     def group_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `kohort.Admin.group_offsets`."""
-        return self._call(self._admin.group_offsets(group_id, partitions))
+        return self._call(lambda: self._admin.group_offsets(group_id, partitions))
 
     def group_lag(self, group_id: str) -> list[GroupOffset]:
         """See `kohort.Admin.group_lag`."""
-        return self._call(self._admin.group_lag(group_id))
+        return self._call(lambda: self._admin.group_lag(group_id))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
         """See `kohort.Admin.alter_group_offsets`."""
-        self._call(self._admin.alter_group_offsets(group_id, offsets))
+        self._call(lambda: self._admin.alter_group_offsets(group_id, offsets))
 
     def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
         """See `kohort.Admin.create_partitions`."""
-        self._call(self._admin.create_partitions(topic, total, validate_only=validate_only))
+        self._call(lambda: self._admin.create_partitions(topic, total, validate_only=validate_only))
 
     def describe_configs(self, kind: ConfigKind, name: str) -> dict[str, ConfigValue]:
         """See `kohort.Admin.describe_configs`."""
-        return self._call(self._admin.describe_configs(kind, name))
+        return self._call(lambda: self._admin.describe_configs(kind, name))
 
     def alter_configs(self, kind: ConfigKind, name: str, changes: Mapping[str, str | None]) -> None:
         """See `kohort.Admin.alter_configs`."""
-        self._call(self._admin.alter_configs(kind, name, changes))
+        self._call(lambda: self._admin.alter_configs(kind, name, changes))
 
     def delete_groups(self, group_ids: Iterable[str]) -> None:
         """See `kohort.Admin.delete_groups`."""
-        self._call(self._admin.delete_groups(group_ids))
+        self._call(lambda: self._admin.delete_groups(group_ids))
 
     def remove_members(self, group_id: str, members: Iterable[str], *, instances: Iterable[str] = ()) -> None:
         """See `kohort.Admin.remove_members`."""
-        self._call(self._admin.remove_members(group_id, members, instances=instances))
+        self._call(lambda: self._admin.remove_members(group_id, members, instances=instances))
 
     def remove_all_members(self, group_id: str) -> tuple[MemberDescription, ...]:
         """See `kohort.Admin.remove_all_members`."""
-        return self._call(self._admin.remove_all_members(group_id))
+        return self._call(lambda: self._admin.remove_all_members(group_id))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """See `kohort.Admin.delete_records`."""
-        return self._call(self._admin.delete_records(before))
+        return self._call(lambda: self._admin.delete_records(before))
 
     def describe_log_dirs(self, topics: Collection[str] | None = None) -> list[LogDirectory]:
         """See `kohort.Admin.describe_log_dirs`."""
-        return self._call(self._admin.describe_log_dirs(topics))
+        return self._call(lambda: self._admin.describe_log_dirs(topics))
 
     def delete_group_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """See `kohort.Admin.delete_group_offsets`."""
-        self._call(self._admin.delete_group_offsets(group_id, partitions))
+        self._call(lambda: self._admin.delete_group_offsets(group_id, partitions))
 
     def describe_producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """See `kohort.Admin.describe_producers`."""
-        return self._call(self._admin.describe_producers(partitions))
+        return self._call(lambda: self._admin.describe_producers(partitions))
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, ErrorCode]:
         """See `kohort.Admin.elect_leaders`."""
-        return self._call(self._admin.elect_leaders(partitions, unclean=unclean))
+        return self._call(lambda: self._admin.elect_leaders(partitions, unclean=unclean))
 
     def list_config_resources(self, kinds: Collection[ConfigKind] = ()) -> list[tuple[ConfigKind, str]]:
         """See `kohort.Admin.list_config_resources`."""
-        return self._call(self._admin.list_config_resources(kinds))
+        return self._call(lambda: self._admin.list_config_resources(kinds))
 
     def close(self) -> None:
         """Close the client and its event loop. Closing twice is allowed."""
@@ -189,9 +189,9 @@ class Admin(BlockingClient):
         if self._stopped:
             return
         try:
-            self._call(self._admin.close())
+            self._call(self._admin.close)
         finally:
             self._stop()
 
     def _abandon(self) -> None:
-        self._thread.stop_soon(self._admin.close())
+        self._thread.stop_soon(self._admin.close)

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kohort.client.arguments import seconds
-from kohort.client.blocking.loop import BlockingClient, T, call_in_loop
+from kohort.client.blocking.loop import BlockingClient, T, Work, call_in_loop
 from kohort.client.consume import Consumer as AsyncioConsumer
 from kohort.client.consume import ConsumerRecord, PartitionBatch, Partitions, PartitionValues, UnreadRecords
 from kohort.client.failures import ClosedError, ConcurrentUseError
@@ -71,7 +71,7 @@ class Consumer(BlockingClient):
                 "on_revoked": self._relayed(on_revoked),
                 "on_lost": self._relayed(on_lost),
             }
-            self._consumer = self._call(call_in_loop(lambda: AsyncioConsumer(*topics, **callbacks, **options)))
+            self._consumer = self._call(lambda: call_in_loop(lambda: AsyncioConsumer(*topics, **callbacks, **options)))
             self._buffered = self._consumer.buffered
         except BaseException:
             self._stop()
@@ -111,7 +111,7 @@ class Consumer(BlockingClient):
 
     def unsubscribe(self) -> None:
         """See `kohort.Consumer.unsubscribe`."""
-        self._pump(self._consumer.unsubscribe())
+        self._pump(self._consumer.unsubscribe)
 
     def set_weight(self, weight: float) -> None:
         """See `kohort.Consumer.set_weight`."""
@@ -129,7 +129,7 @@ class Consumer(BlockingClient):
         """See `kohort.Consumer.poll`. Deserializers run in the calling thread."""
         self._consumer.note_asked(max_records)
         while True:
-            records = self._pump(self._consumer.poll_bytes(max_records, timeout))
+            records = self._pump(lambda: self._consumer.poll_bytes(max_records, timeout))
             try:
                 ready = self._consumer.deserialization.of_all(
                     records, lambda left: self._do(lambda: self._consumer.put_back(left))
@@ -140,15 +140,15 @@ class Consumer(BlockingClient):
 
     def poll_arrow(self, max_records: int | None = None, timeout: float = 1.0) -> "pa.Table":
         """See `kohort.Consumer.poll_arrow`."""
-        return self._pump(self._consumer.poll_arrow(max_records, timeout))
+        return self._pump(lambda: self._consumer.poll_arrow(max_records, timeout))
 
     def poll_batches(self, max_records: int | None = None, timeout: float = 1.0) -> list[PartitionBatch]:
         """See `kohort.Consumer.poll_batches`."""
-        return self._pump(self._consumer.poll_batches(max_records, timeout))
+        return self._pump(lambda: self._consumer.poll_batches(max_records, timeout))
 
     def poll_values(self, max_records: int | None = None, timeout: float = 1.0) -> list[PartitionValues]:
         """See `kohort.Consumer.poll_values`."""
-        return self._pump(self._consumer.poll_values(max_records, timeout))
+        return self._pump(lambda: self._consumer.poll_values(max_records, timeout))
 
     def __iter__(self) -> Self:
         return self
@@ -171,7 +171,7 @@ class Consumer(BlockingClient):
                 needed.load()
                 continue
             try:
-                more = self._pump(self._consumer.read_ahead())
+                more = self._pump(self._consumer.read_ahead)
             except ClosedError:  # before, or meanwhile by a signal handler
                 raise StopIteration from None
             if not more:
@@ -184,7 +184,7 @@ class Consumer(BlockingClient):
         timeout: float | None = None,
     ) -> None:
         """See `kohort.Consumer.commit`."""
-        self._call(self._consumer.commit(offsets, timeout=timeout))
+        self._call(lambda: self._consumer.commit(offsets, timeout=timeout))
 
     def commit_nowait(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> "Future[None]":
         """Start a commit without waiting. The returned future holds the result.
@@ -195,15 +195,15 @@ class Consumer(BlockingClient):
         if self._stopped:
             raise self._refusal()
         with self._alone():
-            return self._thread.submit(self._consumer.commit(offsets))
+            return self._thread.submit(lambda: self._consumer.commit(offsets))
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `kohort.Consumer.committed`."""
-        return self._call(self._consumer.committed(partitions))
+        return self._call(lambda: self._consumer.committed(partitions))
 
     def position(self, partition: TopicPartition) -> int:
         """See `kohort.Consumer.position`."""
-        return self._call(self._consumer.position(partition))
+        return self._call(lambda: self._consumer.position(partition))
 
     def positions(self) -> dict[TopicPartition, int]:
         """See `kohort.Consumer.positions`."""
@@ -262,27 +262,27 @@ class Consumer(BlockingClient):
         if self._stopped:
             raise self._refusal()
         # Not by `_call`, which notes what the thread that uses the consumer waits for.
-        return self._thread.submit(call_in_loop(self._consumer.metrics)).result()
+        return self._thread.submit(lambda: call_in_loop(self._consumer.metrics)).result()
 
     def topics(self) -> frozenset[str]:
         """See `kohort.Consumer.topics`."""
-        return self._call(self._consumer.topics())
+        return self._call(self._consumer.topics)
 
     def partitions_for(self, topic: str) -> int:
         """See `kohort.Consumer.partitions_for`."""
-        return self._call(self._consumer.partitions_for(topic))
+        return self._call(lambda: self._consumer.partitions_for(topic))
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """See `kohort.Consumer.beginning_offsets`."""
-        return self._call(self._consumer.beginning_offsets(partitions))
+        return self._call(lambda: self._consumer.beginning_offsets(partitions))
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """See `kohort.Consumer.end_offsets`."""
-        return self._call(self._consumer.end_offsets(partitions))
+        return self._call(lambda: self._consumer.end_offsets(partitions))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, Millis]) -> dict[TopicPartition, FoundOffset | None]:
         """See `kohort.Consumer.offsets_for_times`."""
-        return self._call(self._consumer.offsets_for_times(times))
+        return self._call(lambda: self._consumer.offsets_for_times(times))
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -339,7 +339,7 @@ class Consumer(BlockingClient):
         self._close_asked = False
         self._consumer.note_asked()  # in the thread that processed the records
         try:
-            self._pump(self._consumer.close(timeout=timeout, commit=commit))
+            self._pump(lambda: self._consumer.close(timeout=timeout, commit=commit))
         finally:
             self._stop()
 
@@ -349,7 +349,7 @@ class Consumer(BlockingClient):
             self._buffered = UnreadRecords()  # so that an iteration gets to `_check_process`
 
     def _abandon(self) -> None:
-        self._thread.stop_soon(self._consumer.abandon())
+        self._thread.stop_soon(self._consumer.abandon)
 
     # -- callbacks run in the waiting thread
 
@@ -377,22 +377,17 @@ class Consumer(BlockingClient):
 
         return relay
 
-    def _pump(self, work: Coroutine[Any, Any, T]) -> T:
+    def _pump(self, work: Work[T]) -> T:
         """Wait for `work`, and run the callbacks that it requests meanwhile."""
         if self._stopped:
-            work.close()
             raise self._refusal()
-        try:
-            self._enter()
-        except ConcurrentUseError:
-            work.close()
-            raise
+        self._enter()
         try:
             return self._until_closed(lambda: self._pumped(work))
         finally:
             self._leave()
 
-    def _pumped(self, work: Coroutine[Any, Any, T]) -> T:
+    def _pumped(self, work: Work[T]) -> T:
         future = self._thread.submit(work)
         future.add_done_callback(lambda _: self._inbox.put(future.done))
 
@@ -441,16 +436,12 @@ class Consumer(BlockingClient):
         finally:
             self._leave()
 
-    def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        try:
-            self._enter()
-        except ConcurrentUseError:
-            work.close()
-            raise
+    def _call(self, work: Work[T], timeout_s: float | None = None) -> T:
+        self._enter()
         try:
             return self._until_closed(lambda: super(Consumer, self)._call(work, timeout_s))
         finally:
             self._leave()
 
     def _do(self, action: Callable[[], T]) -> T:
-        return self._call(call_in_loop(action))
+        return self._call(lambda: call_in_loop(action))

@@ -16,6 +16,8 @@ from kohort.client.loops import warn_unclosed
 from kohort.errors import KohortError
 
 T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
+"""Makes the coroutine to run, such as a bound method of an asyncio client."""
 
 _CANCEL_S = 1.0
 """Time that cancelled tasks have to end when their loop stops, in seconds."""
@@ -51,18 +53,33 @@ class LoopThread:
         if tasks:
             self.loop.run_until_complete(asyncio.wait(tasks, timeout=_CANCEL_S))
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run `work` in the loop and return its future."""
+    def submit(self, work: Work[T]) -> "Future[T]":
+        """Run the coroutine that `work` returns in the loop, and return its future.
+
+        `work` is called in the loop's thread. A signal handler may raise at any line of the main
+        thread, and a coroutine that is lost there warns that it was never awaited.
+        """
         if threading.current_thread() is self._thread:
-            work.close()
             raise KohortError("a blocking call from inside the event loop would wait for itself.")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        future = Future[T]()
         self._awaited.add(future)
         future.add_done_callback(self._awaited.discard)
+        self.loop.call_soon_threadsafe(self._begin, work, future)
         return future
 
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run `work` in the loop and return its result.
+    def _begin(self, work: Work[T], future: "Future[T]") -> None:
+        if future.cancelled():
+            return
+        task = self.loop.create_task(_run(work))
+        task.add_done_callback(lambda _: _tell(future, task))
+        future.add_done_callback(lambda _: self._cancel_soon(task))
+
+    def _cancel_soon(self, task: "asyncio.Task[Any]") -> None:
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(task.cancel)
+
+    def call(self, work: Work[T], timeout_s: float | None = None) -> T:
+        """Run `work` in the loop and return its result. See `submit`.
 
         An interrupt (Ctrl-C) cancels it, and so does the TimeoutError after `timeout_s` seconds.
         """
@@ -84,15 +101,33 @@ class LoopThread:
         self.stop_soon()
         self._thread.join()
 
-    def stop_soon(self, work: Coroutine[Any, Any, None] | None = None) -> None:
-        """Stop the loop, after `work` if given."""
+    def stop_soon(self, work: Work[None] | None = None) -> None:
+        """Stop the loop, after the coroutine that `work` returns if given."""
         if not self._thread.is_alive() or self.loop.is_closed():
-            if work is not None:
-                work.close()
-        elif work is None:
+            return
+        if work is None:
             self.loop.call_soon_threadsafe(self.loop.stop)
         else:
-            asyncio.run_coroutine_threadsafe(work, self.loop).add_done_callback(lambda _: self.stop_soon())
+            future = Future[None]()
+            future.add_done_callback(lambda _: self.stop_soon())
+            self.loop.call_soon_threadsafe(self._begin, work, future)
+
+
+async def _run(work: Work[T]) -> T:
+    return await work()
+
+
+def _tell(future: "Future[T]", task: "asyncio.Task[T]") -> None:
+    """Give the future what the task has ended with."""
+    if task.cancelled():
+        future.cancel()
+    if not future.set_running_or_notify_cancel():
+        return
+    problem = task.exception()
+    if problem is None:
+        future.set_result(task.result())
+    else:
+        future.set_exception(problem)
 
 
 class BlockingClient(ABC):
@@ -133,9 +168,8 @@ class BlockingClient(ABC):
     def close(self) -> None:
         """Close the client and its event loop. Closing twice is allowed."""
 
-    def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+    def _call(self, work: Work[T], timeout_s: float | None = None) -> T:
         if self._stopped:
-            work.close()
             raise self._refusal()
         return self._thread.call(work, timeout_s)
 

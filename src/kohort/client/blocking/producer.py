@@ -154,7 +154,9 @@ class Producer(BlockingClient):
         self._interception = SendInterception(read.interceptors, read) or None
         super().__init__("kohort-producer")
         try:
-            self._core = self._call(call_in_loop(lambda: ProducerCore(read, keep=False, threads=BlockingDelivery)))
+            self._core = self._call(
+                lambda: call_in_loop(lambda: ProducerCore(read, keep=False, threads=BlockingDelivery))
+            )
         except BaseException:
             self._stop()
             raise
@@ -227,16 +229,17 @@ class Producer(BlockingClient):
         key = key if key is None or type(key) is bytes else bytes(key)
         self._records.put((pending, topic, value, key, timestamp, tuple(headers), partition, size))
         if len(self._records) > _MOST_HANDED_OVER:
-            self._call(self._records.done())
+            self._call(self._records.done)
         return QueuedDelivery(self, pending)
 
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until every record sent so far is written or has failed. See `kohort.Producer.flush`."""
-        self._call(self._records.flush(None if timeout is None else seconds("timeout", timeout)))
+        timeout_s = None if timeout is None else seconds("timeout", timeout)
+        self._call(lambda: self._records.flush(timeout_s))
 
     def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count."""
-        return self._call(self._core.partitions_for(topic))
+        return self._call(lambda: self._core.partitions_for(topic))
 
     @property
     def interceptors(self) -> tuple[Any, ...]:
@@ -251,7 +254,7 @@ class Producer(BlockingClient):
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """See `kohort.Producer.metrics`."""
-        return self._call(call_in_loop(self._core.report))
+        return self._call(lambda: call_in_loop(self._core.report))
 
     def close(self, *, timeout: float | None = None) -> None:
         """Flush and disconnect. See `kohort.Producer.close`. Closing twice is allowed."""
@@ -260,7 +263,7 @@ class Producer(BlockingClient):
         if self._stopped:
             return
         try:
-            self._call(self._records.close(timeout_s))
+            self._call(lambda: self._records.close(timeout_s))
         finally:
             self._stop()
             if self._interception is not None:
@@ -284,7 +287,7 @@ class Producer(BlockingClient):
         - `timeout_s`: Longest time to wait, in seconds; None for no limit.
         """
         try:
-            return self._call(self._records.decided(pending), timeout_s)
+            return self._call(lambda: self._records.decided(pending), timeout_s)
         except TimeoutError:
             detail = f"the record is neither written nor failed after {timeout_s:g} s; it may still be written"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None

@@ -30,7 +30,7 @@ class LimitedAdmin(Admin):
         self.limit_s = None if limit_s is None or limit_s < 0 else limit_s
         return self
 
-    def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
         return super()._call(work, self.limit_s if timeout_s is None else timeout_s)
 
 
@@ -65,7 +65,7 @@ class OneRecordConsumer(Consumer):
         finally:
             self._limit_s = None
 
-    def _call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
         self.note_delivered()
         return super()._call(work, self._limit_s if timeout_s is None else timeout_s)
 
@@ -77,7 +77,7 @@ class OneRecordConsumer(Consumer):
         self.poll_at = 0.0
         super()._inherit()
 
-    def _pump(self, work: Coroutine[Any, Any, T]) -> T:
+    def _pump(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         self.note_delivered()
         return super()._pump(work)
 
@@ -108,7 +108,7 @@ class OneRecordConsumer(Consumer):
         return self._buffered.ready if self._buffered.next_run() else None
 
     def _read_ahead(self, timeout_s: float) -> None:
-        self._pump(self._consumer.read_ahead(timeout_s))
+        self._pump(lambda: self._consumer.read_ahead(timeout_s))
         self.poll_at = time.monotonic() + _POLL_EVERY_S
 
     @property

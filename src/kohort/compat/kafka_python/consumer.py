@@ -37,7 +37,7 @@ class _Consumer(blocking.Consumer):
     def within(self, timeout_ms: float | None, work: Callable[[client.Consumer], Coroutine[Any, Any, _T]]) -> _T:
         """Run work with the asyncio consumer. Raises KafkaTimeoutError after `timeout_ms`."""
         try:
-            return self._call(work(self._consumer), None if timeout_ms is None else timeout_ms / 1000)
+            return self._call(lambda: work(self._consumer), None if timeout_ms is None else timeout_ms / 1000)
         except TimeoutError:
             raise KafkaTimeoutError(f"no answer within {timeout_ms} ms") from None
 
