@@ -111,6 +111,6 @@ def test_a_snapshot_is_left_alone_by_later_batches() -> None:
     snapshot = producers.snapshot()
     producers.update(header(1))
     again = ProducerStates()
-    again.replace(snapshot, [header(1), header(2)])
+    again.replace(snapshot, [(header(1), None), (header(2), None)])
     assert kind(again.check(header(2))) is Duplicate
     assert ProducerStates(snapshot).check(header(1)) == Accepted()

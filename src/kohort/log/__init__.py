@@ -24,17 +24,30 @@ from kohort.log.kept_configs import AllConfigs
 from kohort.log.memory import MemorySnapshot, MemoryStore
 from kohort.log.partition import SegmentedLog
 from kohort.log.partition_files import MAX_OPEN_FILES, PartitionFiles
-from kohort.log.producers import Accepted, Duplicate, Fenced, OutOfOrder, Producer, ProducerStates, Verdict
+from kohort.log.producers import (
+    AbortedTransaction,
+    Accepted,
+    CoordinatorFenced,
+    Duplicate,
+    Fenced,
+    NotTransactional,
+    OutOfOrder,
+    Producer,
+    ProducerStates,
+    Verdict,
+)
 from kohort.log.queue import PendingAppends
 from kohort.log.segment import CorruptBatch
 
 __all__ = [
     "MAX_OPEN_FILES",
+    "AbortedTransaction",
     "Accepted",
     "AllConfigs",
     "BadDataDirectory",
     "ClusterStore",
     "Compaction",
+    "CoordinatorFenced",
     "CorruptBatch",
     "DataDirectoryInUse",
     "Disk",
@@ -46,6 +59,7 @@ __all__ = [
     "LogStore",
     "MemorySnapshot",
     "MemoryStore",
+    "NotTransactional",
     "OffsetAndTime",
     "OffsetOutOfRange",
     "OutOfOrder",

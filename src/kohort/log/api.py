@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kohort.errors import KohortError
 from kohort.log.descriptors import FileSlice
-from kohort.log.producers import ProducerStates
+from kohort.log.producers import AbortedTransaction, ProducerStates
 from kohort.model import UUID, Millis
 from kohort.wire.batches import Buffer
 
@@ -86,6 +86,18 @@ class PartitionLog(Protocol):
     @property
     def stable_offset(self) -> int:
         """High watermark: all records below it are on disk, and may be read and acknowledged."""
+        ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the oldest open transaction, or else `stable_offset`: the end for read_committed (KIP-98)."""
+        ...
+
+    def aborted(self, offset: int, end: int) -> Sequence[AbortedTransaction]:
+        """Return the aborted transactions with records from `offset` up to `end`, in the order of their first records.
+
+        A reader skips the records of their producers from there up to the marker.
+        """
         ...
 
     @property

@@ -262,6 +262,7 @@ class Compaction:
         new.planned = new.size
         producers = self._files.producers_at_end(old[-1])
         new.producers_at_end = None if producers is None else dict(producers)
+        new.aborted = [aborted for segment in old for aborted in segment.aborted]
         yield
         self._files.commit(end)
         self._ready = old, new

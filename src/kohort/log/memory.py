@@ -130,10 +130,16 @@ class LogImage:
         """Return the producers of the log that replaces `old`: those that have written nothing since.
 
         The others go on with sequence numbers that do not follow those of the snapshot. The log does not know them, so
-        it accepts any (KIP-360).
+        it accepts any (KIP-360). It knows those with an open transaction, whose records stay invisible.
         """
         known = {} if old is None else old.producers.snapshot()
-        return ProducerStates({number: state for number, state in self.producers.items() if known.get(number) == state})
+        return ProducerStates(
+            {
+                number: state
+                for number, state in self.producers.items()
+                if known.get(number) == state or state.transaction_start is not None
+            }
+        )
 
     def segments(self) -> list[Segment]:
         """Return segments that may grow, with the bytes of the snapshot."""

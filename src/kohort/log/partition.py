@@ -13,12 +13,12 @@ from kohort.log.compaction import Compaction, CompactionFiles, cleanable
 from kohort.log.config import LogConfig
 from kohort.log.descriptors import FileSlice
 from kohort.log.placing import place_batches
-from kohort.log.producers import Producer, ProducerStates
+from kohort.log.producers import AbortedTransaction, Producer, ProducerStates
 from kohort.log.reading import Reader, Take
 from kohort.log.segment import Medium, Segment
 from kohort.log.times import find_max_time, find_time
 from kohort.model import Millis, TopicPartition
-from kohort.wire.batches import BatchHeader, Buffer
+from kohort.wire.batches import BatchHeader, Buffer, Marker, read_marker
 
 P = TypeVar("P", bound=Sized)
 
@@ -34,6 +34,8 @@ class Queued:
     size: int
     undo: list[tuple[int, Producer | None]]
     """Previous state of each producer."""
+    aborted: list[AbortedTransaction]
+    """Transactions that its markers abort."""
 
 
 class SegmentedLog:
@@ -79,6 +81,8 @@ class SegmentedLog:
         self.compacted_to = compacted_to if compacted_to <= self._stable_offset else 0
         """Offset below which the log is compacted."""
         self._settled_in = self._segments[-1]
+        self._open = self.producers.open_transactions()
+        """First offsets of open transactions by producer ID, up to the stable offset; the oldest first."""
         """Segment that contains the end of the settled bytes; later partition_ids contain only pending appends."""
         self._reader = Reader(name, self._segments)
 
@@ -93,6 +97,20 @@ class SegmentedLog:
     @property
     def stable_offset(self) -> int:
         return self._stable_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return next(iter(self._open.values()), self._stable_offset)
+
+    def aborted(self, offset: int, end: int) -> list[AbortedTransaction]:
+        found = [
+            each
+            for segment in self._segments
+            if segment.aborted and segment.end_offset > offset
+            for each in segment.aborted
+            if each.last_offset >= offset and each.first_offset < end
+        ]
+        return sorted(found, key=lambda each: each.first_offset)
 
     @property
     def leader_epoch(self) -> int:
@@ -143,12 +161,16 @@ class SegmentedLog:
         parts, headers = place_batches(batches, base_offset, leader_epoch)
         assert headers and sum(header.size for header in headers) == len(batches), "an append is whole batches"
         segment = self._segment_for(len(batches), headers[0].max_timestamp)
-        undo = []
+        undo, aborted, position = [], [], 0
         for header in headers:
             if header.producer_id >= 0:
                 undo.append((header.producer_id, self.producers.get(header.producer_id)))
-                self.producers.update(header)
-        self.queue.append(Queued(segment, segment.planned, parts, headers, len(batches), undo))
+                marker = read_marker(memoryview(batches)[position:]) if header.is_control else None
+                ended = self.producers.update(header, marker)
+                if ended is not None:
+                    aborted.append(ended)
+            position += header.size
+        self.queue.append(Queued(segment, segment.planned, parts, headers, len(batches), undo, aborted))
         segment.planned += len(batches)
         self._end_offset = headers[-1].next_offset
         self.unsettled += 1
@@ -167,6 +189,11 @@ class SegmentedLog:
             append.segment.medium.settle(append.parts)
             for header in append.headers:
                 append.segment.note(header)
+                if header.is_control:
+                    self._open.pop(header.producer_id, None)
+                elif header.is_transactional:
+                    self._open.setdefault(header.producer_id, header.base_offset)
+            append.segment.aborted += append.aborted
             self._stable_offset = append.segment.end_offset
         self.unsettled -= len(queued)
         return full
@@ -252,7 +279,8 @@ class SegmentedLog:
             self._start_offset = self._end_offset
             self._keep_start(self._start_offset)
         self._settled_in = growing
-        self.producers.replace({}, self._headers())
+        self.producers.replace({}, self._marked_headers())
+        self._open = self.producers.open_transactions()
 
     def delete_before(self, offset: int) -> int:
         target = min(offset, self._stable_offset)
@@ -319,7 +347,6 @@ class SegmentedLog:
         self._segments[at : at + len(old)] = [new]
         self._reader.forget()
 
-    def _headers(self) -> Iterator[BatchHeader]:
+    def _marked_headers(self) -> Iterator[tuple[BatchHeader, Marker | None]]:
         for segment in self._segments:
-            for _, header in segment.headers():
-                yield header
+            yield from segment.marked_headers()

@@ -29,7 +29,7 @@ from kohort.log.producers import ProducerStates
 from kohort.log.segment import Medium, Segment
 from kohort.log.sidecar import Sidecar, decode_sidecar
 from kohort.model import TopicPartition
-from kohort.wire.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from kohort.wire.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header, read_marker
 
 _CHUNK = 1 << 20
 _MAGIC_AT = 16
@@ -146,8 +146,12 @@ def _read_segment(
                 segment.planned = segment.size
                 reason: str | None = end.value
                 return reason
+            position = segment.size
             segment.note(header)
-            producers.update(header)
+            marker = read_marker(os.pread(descriptor, header.size, position)) if header.is_control else None
+            aborted = producers.update(header, marker)
+            if aborted is not None:
+                segment.aborted.append(aborted)
             if following is not None:
                 segment.doubtful_to = segment.size  # only the headers of older segments were read
     finally:

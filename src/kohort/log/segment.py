@@ -7,9 +7,9 @@ from typing import Protocol
 
 from kohort.log.descriptors import FileSlice
 from kohort.log.index import INTERVAL, SparseIndex
-from kohort.log.producers import Producer
+from kohort.log.producers import AbortedTransaction, Producer
 from kohort.model import Millis
-from kohort.wire.batches import HEADER_SIZE, MAGIC, BatchHeader, Buffer, crc_matches, read_header
+from kohort.wire.batches import HEADER_SIZE, MAGIC, BatchHeader, Buffer, Marker, crc_matches, read_header, read_marker
 
 NO_TIMESTAMP: Millis = -1
 _WINDOW = INTERVAL + 4096
@@ -62,6 +62,7 @@ class Segment:
     """
 
     __slots__ = (
+        "aborted",
         "base_offset",
         "doubtful_to",
         "end_offset",
@@ -89,6 +90,8 @@ class Segment:
         self.max_timestamp: Millis = NO_TIMESTAMP
         self.max_timestamp_at = 0
         """Position of the batch with `max_timestamp`."""
+        self.aborted: list[AbortedTransaction] = []
+        """Aborted transactions whose marker is in the segment, in the order of the markers."""
         self.producers_at_end: dict[int, Producer] | None = None
         """Producers of the partition when this segment became full, until they are in its sidecar."""
         self.has_sidecar = False
@@ -104,6 +107,7 @@ class Segment:
         """Return a segment with the same batches in another medium; either may grow without the other."""
         other = copy.copy(self)
         other.medium, other.planned, other.index = medium, self.size, SparseIndex.from_bytes(self.index.to_bytes())
+        other.aborted = self.aborted.copy()
         return other
 
     def note(self, header: BatchHeader) -> None:
@@ -134,6 +138,11 @@ class Segment:
             if not at:  # too few bytes are left: the previous size is wrong
                 raise self._damaged(position, self.base_offset)
             position += at
+
+    def marked_headers(self) -> Iterator[tuple[BatchHeader, Marker | None]]:
+        """Yield the headers of all batches, and the markers of control batches."""
+        for position, header in self.headers():
+            yield header, read_marker(self.medium.read(position, header.size)) if header.is_control else None
 
     def locate(self, offset: int) -> int | None:
         """Return the position of the batch that contains `offset`, or of the first one after it, or None.
@@ -203,6 +212,7 @@ class Segment:
         self.in_sidecar = 0
         for header in kept:
             self.note(header)
+        self.aborted = [each for each in self.aborted if each.last_offset < self.end_offset]
         self.planned = self.size
 
     def _damaged(self, position: int, offset: int) -> CorruptBatch:

@@ -50,12 +50,11 @@ def _describe(broker: Dependencies, name: str, index: int) -> PartitionResponse:
 
 
 def _state(producer_id: int, producer: Producer) -> ProducerState:
-    """Return the producer's state; without transactions it has no coordinator epoch and no open transaction."""
     return ProducerState(
         producer_id=producer_id,
         producer_epoch=producer.epoch,
         last_sequence=producer.batches[-1].last_sequence if producer.batches else _NONE,
         last_timestamp=producer.last_timestamp,
-        coordinator_epoch=_NONE,
-        current_txn_start_offset=_NONE,
+        coordinator_epoch=_NONE if producer.coordinator_epoch is None else producer.coordinator_epoch,
+        current_txn_start_offset=_NONE if producer.transaction_start is None else producer.transaction_start,
     )

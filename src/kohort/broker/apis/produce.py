@@ -9,7 +9,7 @@ from kohort.broker.logs import INTERNAL_TOPICS, GroupCommit, TopicRules, Topics,
 from kohort.broker.net import Call, ClientConnection
 from kohort.broker.quotas import ClientQuotas
 from kohort.errors import ErrorCode
-from kohort.log import Accepted, Duplicate, Fenced, OutOfOrder, PartitionStopped, Topic
+from kohort.log import Accepted, Duplicate, Fenced, NotTransactional, OutOfOrder, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.batches import BatchError, BatchHeader, check_batches, decode_records, recompress, stamp
 from kohort.wire.codec import Buffer
@@ -139,6 +139,8 @@ def _append(broker: Dependencies, topic: Topic, data: PartitionProduceData, acks
             return _refused(data.index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
         case Fenced(detail=detail):
             return _refused(data.index, ErrorCode.INVALID_PRODUCER_EPOCH, detail)
+        case NotTransactional(detail=detail):
+            return _refused(data.index, ErrorCode.INVALID_TXN_STATE, detail)
         case verdict:
             assert_never(verdict)
     return PartitionProduceResponse(

@@ -18,6 +18,7 @@ from kohort.wire.batches.batch import (
     stamp,
 )
 from kohort.wire.batches.compression import BatchError, Buffer, Codec, InflatesTooLarge, decompress
+from kohort.wire.batches.markers import Marker, encode_marker, read_marker
 from kohort.wire.batches.record_reader import (
     MOST_OFFSET_DELTA,
     MOST_TIME,
@@ -47,6 +48,7 @@ __all__ = [
     "Codec",
     "Header",
     "InflatesTooLarge",
+    "Marker",
     "Record",
     "batches",
     "check_batches",
@@ -55,11 +57,13 @@ __all__ = [
     "decode_values",
     "decompress",
     "encode_batch",
+    "encode_marker",
     "encode_pairs",
     "pack_batch",
     "pack_headers",
     "place",
     "read_header",
+    "read_marker",
     "recompress",
     "stamp",
 ]
