@@ -166,7 +166,7 @@ print(*(set(sys.modules) - before), sep="\\n", file=sys.stderr)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     loaded = set(done.stderr.split())
     ours = {name for name in loaded if name.startswith("kohort.") and not name.startswith("kohort.cli")}
-    assert ours == {"kohort.errors", "kohort.interruption", "kohort.model", "kohort.properties"}
+    assert ours == {"kohort.errors", "kohort.interruption", "kohort.model", "kohort.printable", "kohort.properties"}
     packages = {name.partition(".")[0] for name in loaded} - {"kohort"}
     assert packages - sys.stdlib_module_names <= {"annotated_doc", "shellingham", "typer"}
     slow = {"asyncio", "concurrent", "email", "http", "multiprocessing", "sqlite3", "ssl", "unittest", "xml"}

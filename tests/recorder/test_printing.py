@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console, RenderableType
 
 from kohort.group_events import MemberFacts, Refused, Weighed
+from kohort.printable import printable
 from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
 from kohort.recorder.views.member_labels import label_of, labels, seconds
 from kohort.recorder.views.printing import headline, partitions_table, rebalances_table, summary, weighed_table
@@ -122,3 +125,25 @@ def test_the_partitions_of_a_group_that_was_stopped_were_not_dark() -> None:
     assert rendered(rebalances_table([back]))[1].split()[-2:] == ["–", "–"]
     assert rendered(partitions_table(back, {}))[1].split() == ["flights-0", "old-id", "app-1-id", "–"]
     assert summary([back]) == "1 rebalance, 1 partition moved, none was dark."
+
+
+HOSTILE = ("[red]x[/]", "[/]", ":smiley:", "\x1b[31mred\x1b[0m", "two\nlines\r", "\u202egnp.exe", "\x9b2J", "\ud800")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_of_strangers_are_neither_markup_nor_commands(name: str) -> None:
+    member = MemberFacts(f"{name}-id", name, name)
+    record = RebalanceRecord(
+        name, 2, 1_000, 2_000, (Trigger("member left", f"{name}-id", name),), name, before=(member,), after=(member,),
+        partitions=(PartitionChange(name, 0, f"{name}-id", f"{name}-id", 1_000, 1_100, 1_200),),
+        weighed=(Weighed(f"{name}-id", name),), refused=(Refused(name, f"{name}-id", name),),
+    )  # fmt: skip
+    other = replace(record, group_id="other")
+    known = labels([record])
+    tables = (rebalances_table([record, other]), partitions_table(record, known), weighed_table(record, known))
+    for made in (*tables, headline(record, known)):
+        out = StringIO()
+        Console(file=out, width=400).print(made)  # with markup, which is rich's default
+        assert printable(name) in out.getvalue()
+        assert out.getvalue().replace("\n", "").isprintable()
+    assert summary([record]).isprintable()

@@ -34,7 +34,7 @@ from kohort.cli import (
 )
 from kohort.cli.client_options import add_client_options
 from kohort.cli.habits import hint
-from kohort.cli.output import OutputClosed, flush, print_line
+from kohort.cli.output import OutputClosed, flush, print_line, print_note
 from kohort.cli.running import Refused
 from kohort.errors import KohortError
 
@@ -142,5 +142,5 @@ def _help_of(problem: typer.TyperException) -> str:
 
 
 def _fail(sentence: str, code: int = 2) -> int:
-    sys.stderr.write(f"kohort: {sentence}\n")
+    print_note(f"kohort: {sentence}")
     return code

@@ -60,7 +60,7 @@ def lab(
     interrupted run continues where it stopped. Exit code 1 if a trial failed.
     """
     from kohort.cli import lab_run
-    from kohort.cli.output import print_line
+    from kohort.cli.output import print_text
     from kohort.lab import dump_experiment
 
     lists = {"brokers": broker, "clients": client, "protocols": protocol}
@@ -71,6 +71,6 @@ def lab(
     given |= {name: value for name, value in plain.items() if value is not None}
     chosen = lab_run.resolved(experiment, given, read_pairs("--set", settings or ()))
     if print_only:
-        print_line(dump_experiment(chosen).rstrip())
+        print_text(dump_experiment(chosen).rstrip())
         return 0
     return lab_run.run(chosen, again=again, as_json=as_json)

@@ -1,9 +1,15 @@
-"""Output of commands: columns for people, JSON for programs."""
+"""Output of commands: columns for people, JSON for programs.
+
+Names of groups, clients and topics are strangers' input. What a terminal would obey is shown as an escape; in JSON it
+is an escape of JSON, so that programs read the name itself.
+"""
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from kohort.printable import printable, printable_lines
 
 
 class OutputClosed(Exception):
@@ -12,7 +18,12 @@ class OutputClosed(Exception):
 
 def print_line(line: str) -> None:
     """Print a line of the result."""
-    print_exactly(line.encode(errors="surrogateescape") + b"\n")
+    print_exactly(printable(line).encode() + b"\n")
+
+
+def print_text(text: str) -> None:
+    """Print lines of the result."""
+    print_exactly(printable_lines(text).encode() + b"\n")
 
 
 def print_exactly(data: bytes) -> None:
@@ -33,7 +44,7 @@ def flush() -> None:
 
 def print_note(line: str) -> None:
     """Print a line for the user on stderr; it is not part of the result."""
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(printable_lines(line) + "\n")
 
 
 def print_json(value: Any) -> None:
@@ -43,12 +54,24 @@ def print_json(value: Any) -> None:
 
 def json_line(value: Any) -> bytes:
     """Return a JSON document as a line."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogateescape") + b"\n"
+    return json_text(json.dumps(value, separators=(",", ":"), ensure_ascii=False)) + b"\n"
+
+
+def json_text(text: str) -> bytes:
+    """Return JSON of one line as bytes that a terminal can show, and that mean the same."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() or _is_byte(each) else json.dumps(each)[1:-1] for each in text)
+    return text.encode(errors="surrogateescape")
+
+
+def _is_byte(character: str) -> bool:
+    """Return whether it stands for a byte that is no UTF-8: the output has the byte."""
+    return "\udc80" <= character <= "\udcff"
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print aligned columns, with numbers to the right and None as a dash."""
-    cells = [["-" if value is None else str(value) for value in row] for row in (header, *rows)]
+    cells = [["-" if value is None else printable(str(value)) for value in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     numeric = [_is_numeric(column[1:]) for column in zip(*cells, strict=True)]
     for row in cells:

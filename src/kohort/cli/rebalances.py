@@ -9,7 +9,7 @@ import typer
 from kohort.cli.client_options import client_options
 from kohort.cli.missing_group import similar
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
-from kohort.cli.output import print_line, print_note
+from kohort.cli.output import json_text, print_exactly, print_note
 from kohort.cli.running import admin_client, of_command, run
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
@@ -74,7 +74,7 @@ def rebalances(
         print_note(f"drew {picture}")
     if as_json:
         for record in records:
-            print_line(record.to_json().decode())
+            print_exactly(json_text(record.to_json().decode()) + b"\n")
     elif picture is None:
         _print(records, partitions)
     return 0
@@ -133,7 +133,7 @@ def _print(records: "Sequence[RebalanceRecord]", partitions: bool) -> None:
 
     from kohort.recorder.views import headline, labels, partitions_table, rebalances_table, summary, weighed_table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _WIDE
     if partitions:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kohort.cli.output import flush, print_line, print_note
+from kohort.cli.output import flush, print_line, print_note, print_text
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _tell(name: str, outcome: "Outcome") -> None:
     plan = outcome.plan
     print_line(f"seed {name}: {len(plan.members)} members, {len(plan.steps)} steps, {plan.seconds:.0f} s of faults")
     if outcome.violation is not None:
-        print_line(f"seed {name} violates {outcome.violation}")
+        print_text(f"seed {name} violates {outcome.violation}")
     for step in plan.faults:
         print_line(f"  {step}")
     for line in outcome.history:
@@ -114,7 +114,7 @@ def _model(depth: int) -> int:
                     f"{protocol}: {level} events deep, {explored.states:,} states after {explored.events:,} events"
                 )
         except Violation as problem:
-            print_line(f"{protocol}: {problem}")
+            print_text(f"{protocol}: {problem}")
             return 1
     return 0
 

@@ -165,7 +165,7 @@ def _columns(width: int) -> list[tuple[str, bool]]:
 def _cells(row: GroupRow) -> dict[str, str]:
     return {
         "type": row.type or "–",
-        "state": row.state,
+        "state": shown(row.state),
         "members": f"{row.members:,}",
         "partitions": f"{row.partitions:,}",
         "lag": "–" if row.lag is None else f"{row.lag:,}",
@@ -199,7 +199,7 @@ def _group(screen: Screen, view: View, console: Console) -> tuple[list[Text], Vi
     found = findings(
         group, group.rebalances, screen.now, ends=screen.live.ends, lags=lags, telemetry=screen.live.telemetry
     )
-    head[1].append(f"  {group.type or 'offsets only'}  {group.state}", "default")
+    head[1].append(f"  {group.type or 'offsets only'}  {shown(group.state)}", "default")
     head[1].append(f"  {shown(group.protocol or '')}  epoch {group.epoch}  {len(group.members)} members", "dim")
     names = {Tab.FINDINGS: f"findings ({len(found)})", Tab.REBALANCES: f"rebalances ({len(group.rebalances)})"}
     tabs = Text()

@@ -256,7 +256,7 @@ async def _ends(admin: Admin) -> dict[TopicPartition, int]:
 async def _print_rebalances(demo: Demo) -> list[RebalanceRecord]:
     records = await demo.journal()
     demo.console.print(rebalances_table(records))
-    demo.console.print(summary(records))
+    demo.console.print(summary(records), markup=False)
     return records
 
 

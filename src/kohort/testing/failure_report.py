@@ -34,7 +34,7 @@ def _rebalances(workspace: Workspace) -> str:
     if not records:
         return ""
     text = StringIO()
-    console = Console(file=text, width=_WIDTH, no_color=True)
+    console = Console(file=text, width=_WIDTH, no_color=True, markup=False, emoji=False)
     console.print(rebalances_table(records))
     console.print(summary(records))
     return text.getvalue()

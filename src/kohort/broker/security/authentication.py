@@ -18,6 +18,7 @@ from kohort.broker.net import BadFrame, Call, ClientConnection
 from kohort.broker.security.mechanisms import Mechanisms
 from kohort.errors import ErrorCode
 from kohort.model import Millis
+from kohort.printable import printable
 from kohort.security import user_principal
 from kohort.security.sasl import MAX_TOKEN_BYTES, Done, Failed, SaslServer, Send
 from kohort.wire.messages.api_key import ApiKey
@@ -210,7 +211,7 @@ class Authentication:
 
 def _printable(reason: str) -> str:
     """Return a reason as a part of one line: it may contain names of any length, which the peer chose."""
-    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in reason[:_LONGEST_REASON])
+    shown = printable(reason[:_LONGEST_REASON])
     return shown if len(reason) <= _LONGEST_REASON else f"{shown}..."
 
 

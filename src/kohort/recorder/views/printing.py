@@ -1,4 +1,7 @@
-"""Format the journal for a terminal: one line per rebalance, and the partitions of one rebalance below it."""
+"""Format the journal for a terminal: one line per rebalance, and the partitions of one rebalance below it.
+
+Names and reasons are strangers' input: `printable` takes out what a terminal would obey, and `Text` has no markup.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -9,6 +12,7 @@ from rich.text import Text
 
 from kohort.group_events import Cause, Refused
 from kohort.model import Millis
+from kohort.printable import printable
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 from kohort.recorder.views.member_labels import label_of, labels, seconds
 
@@ -34,7 +38,7 @@ def rebalances_table(records: Sequence[RebalanceRecord]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for record in records:
         row = _row(record, known)
-        table.add_row(*([record.group_id] if groups else []), *row)
+        table.add_row(*([_name(record.group_id)] if groups else []), *row)
     return table
 
 
@@ -42,12 +46,12 @@ def headline(record: RebalanceRecord, known: dict[str, str]) -> Text:
     """Return the line that is printed above a rebalance's partitions."""
     at = clock(record.started_at or record.ended_at)
     if not record.is_rebalance:
-        return Text.assemble(f"{at}  ", (f"{record.group_id}: {why(record, known)}", "bold"))
+        return Text.assemble(f"{at}  ", (f"{printable(record.group_id)}: {why(record, known)}", "bold"))
     moved = _moved(record)
     moved = f"{moved} moved" if moved.isdigit() else moved
     parts = [f"took {seconds(record.wall_ms)}", f"members {_members(record)}", moved]
-    parts += [f"by {record.protocol}"] if record.protocol else []
-    name = f"{record.group_id} generation {record.generation}"
+    parts += [f"by {printable(record.protocol)}"] if record.protocol else []
+    name = f"{printable(record.group_id)} generation {record.generation}"
     return Text.assemble(
         f"{at}  ", (f"{name}: {why(record, known)}", "bold"), "".join(f"  ·  {part}" for part in parts)
     )
@@ -66,9 +70,9 @@ def partitions_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
     scale = _scale(record.partitions)
     for change in record.partitions:
         table.add_row(
-            str(change),
-            label_of(known, change.previous_owner),
-            label_of(known, change.owner),
+            _name(str(change)),
+            _name(label_of(known, change.previous_owner)),
+            _name(label_of(known, change.owner)),
             seconds(None if record.was_empty else change.dark_ms),
             "" if record.was_empty else _bar(change, scale),
         )
@@ -81,12 +85,12 @@ def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
     table.add_column("member", no_wrap=True)
     table.add_column("weighed", overflow="fold")
     for weighed in record.weighed:
-        table.add_row(label_of(known, weighed.member_id), weighed.reason)
+        table.add_row(_name(label_of(known, weighed.member_id)), _name(weighed.reason))
     return table
 
 
 def summary(records: Sequence[RebalanceRecord]) -> str:
-    """Return a one-sentence summary of all records."""
+    """Return a one-sentence summary of all records. It has names: print it without markup."""
     refusals = sum(not record.is_rebalance for record in records)
     records = [record for record in records if record.is_rebalance]
     if refusals:
@@ -102,22 +106,25 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
     longest, partition = max(dark)
     total = sum(milliseconds for milliseconds, _ in dark)
     return (
-        f"{text}; partitions were dark for {seconds(total)} in all, the longest for {seconds(longest)} ({partition})."
+        f"{text}; partitions were dark for {seconds(total)} in all, the longest for {seconds(longest)}"
+        f" ({printable(partition)})."
     )
 
 
 def why(record: RebalanceRecord, known: dict[str, str]) -> str:
     """Return the cause, its member and the reason that the member sent; later triggers and refused targets follow."""
     if not record.is_rebalance:
-        return "; ".join(
-            f"refused: {member.client_id}, {member.code}: {member.reason}" for member in record.refused_members
+        return printable(
+            "; ".join(
+                f"refused: {member.client_id}, {member.code}: {member.reason}" for member in record.refused_members
+            )
         )
     parts = [_trigger(trigger, known) for trigger in record.triggers] or ["unknown"]
     if record.triggers and record.follow_up_of is not None:
         # The member's own reason only repeats that this is a follow-up.
         parts[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
     parts += [_refused(refused, known) for refused in record.refused]
-    return "; then ".join(dict.fromkeys(parts))
+    return printable("; then ".join(dict.fromkeys(parts)))
 
 
 def _refused(refused: Refused, known: dict[str, str]) -> str:
@@ -166,6 +173,10 @@ def _members(record: RebalanceRecord) -> str:
 def clock(at: Millis) -> str:
     """Format a time of day in the local zone, with milliseconds."""
     return datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+
+
+def _name(text: str) -> Text:
+    return Text(printable(text))
 
 
 def _count(number: int, what: str) -> str:

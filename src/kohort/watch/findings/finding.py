@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from kohort.printable import printable
+
 
 class Severity(IntEnum):
     """How much a finding matters; `label` is its name in JSON."""
@@ -119,7 +121,7 @@ class Finding:
 def shown(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name that a stranger chose, short and without characters that a terminal would obey."""
     short = name if len(name) <= longest else f"{name[: longest - 1]}…"
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in short)
+    return printable(short)
 
 
 def first_ids(member_ids: Iterable[str]) -> tuple[str, ...]:
