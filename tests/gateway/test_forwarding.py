@@ -34,8 +34,8 @@ async def test_clients_learn_the_gateways_addresses_only(cluster: Cluster, gatew
     named = {Address(broker.host, broker.port) for broker in described.brokers.values()}
     assert len(named) == 3
     assert not named & set(upstream(cluster))
-    assert gateway.addresses.upstream.keys() == {1, 2, 3}
-    assert set(gateway.addresses.upstream.values()) == set(upstream(cluster))
+    assert gateway.brokers.upstream.keys() == {1, 2, 3}
+    assert set(gateway.brokers.upstream.values()) == set(upstream(cluster))
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -42,10 +42,10 @@ _pairs: ContextVar[tuple[str, ...]] = ContextVar("_pairs", default=())
 
 
 def add_client_options(command: Any) -> None:
-    """Add the options to each command below `command` that has `--bootstrap`."""
+    """Add the options to each command below `command` that has `--bootstrap` or `--upstream`."""
     for inner in getattr(command, "commands", {}).values():
         add_client_options(inner)
-    if any(parameter.name == "bootstrap" for parameter in command.params):
+    if any(parameter.name in ("bootstrap", "upstream") for parameter in command.params):
         command.params += [
             TyperOption(
                 param_decls=["command_config", "--command-config"],

@@ -1,15 +1,19 @@
 """`kohort gateway`: a gateway in front of a cluster, in the foreground."""
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen
+from kohort.cli.client_options import client_options
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
     from kohort.gateway import Address
 
 _DEFAULT_LISTEN = "127.0.0.1:9192"
+_MOST_NODES = 10_000
 
 
 def register(app: typer.Typer) -> None:
@@ -27,24 +31,50 @@ def gateway(
         ),
     ],
     listen: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            metavar="HOST:PORT",
-            help="Address for bootstrap.servers of the clients. Each broker gets a port after it, by its node ID."
-            " Port 0 chooses free ports.",
+            metavar="[NAME://]HOST:PORT",
+            help="Address for bootstrap.servers of the clients; repeatable. Each broker gets a port after it, by its"
+            " node ID. NAME is a security protocol, such as SSL. Port 0 chooses free ports."
+            f" Default: {_DEFAULT_LISTEN}",
+            show_default=False,
         ),
-    ] = _DEFAULT_LISTEN,
+    ] = None,
     advertised_host: Annotated[
         str | None,
         typer.Option(
             metavar="HOST", help="Host that clients connect to. Default: that of --listen.", show_default=False
         ),
     ] = None,
-    first_node_id: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Node ID of the broker whose port is the one after that of --listen."),
-    ] = 0,
-    max_connections: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of connections.")] = 10_000,
+    node_ids: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N-M,...",
+            help="Node IDs of the brokers, such as 1-3 or 1001-1006. Their ports are opened at the start. The"
+            " lowest one gets the port after that of --listen. Default: from 0, opened when they are known.",
+            show_default=False,
+        ),
+    ] = None,
+    sni: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DOMAIN",
+            help="Give all brokers the port of --listen, and names such as broker-1.DOMAIN, by which TLS tells them"
+            " apart.",
+            show_default=False,
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Setting of the listeners, by Kafka's name, such as ssl.*; repeatable."
+        ),
+    ] = None,
+    config: ConfigFile = None,
+    max_connections: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Maximum number of connections. Default: 20000", show_default=False),
+    ] = None,
 ) -> int:
     """Pass the requests of clients on to a cluster, until SIGTERM or Ctrl-C.
 
@@ -52,31 +82,47 @@ def gateway(
     name brokers, and leaves everything else as it is. Prints 'ready HOST:PORT' on standard output
     as soon as it listens. Its log goes to standard error.
 
-    Connections are not encrypted: listen on loopback or in a trusted network.
+    Listeners and their TLS have the settings of a broker, and connections to the cluster have the options
+    of a client: -X security.protocol=SSL. Clients log in with SASL at the cluster, through the gateway.
     """
+    from kohort.client import AdminOptions
     from kohort.gateway import GatewayOptions, run
 
+    settings = read_broker_settings(config, set_)
+    if listen and any(pair.partition("=")[0].strip() == "listeners" for pair in set_ or ()):
+        raise ConfigError("--listen and --set listeners contradict each other: give one of them.")
+    if listen or not settings.get("listeners"):
+        entries = [part for entry in listen or [_DEFAULT_LISTEN] for part in entry.split(",")]
+        settings["listeners"] = ",".join(str(read_listen(entry)) for entry in entries)
+    if max_connections is not None:
+        settings["max.connections"] = str(max_connections)
     options = GatewayOptions(
         upstream=tuple(_address("--upstream", text) for text in upstream.split(",")),
-        listen=_address("--listen", listen, port_0=True),
+        settings=settings,
+        upstream_options=client_options(AdminOptions),
         advertised_host=advertised_host,
-        first_node_id=first_node_id,
-        max_connections=max_connections,
+        sni_domain=sni,
+        node_ids=() if node_ids is None else _node_ids(node_ids),
     )
-    if not options.listen.host:
-        raise ConfigError(
-            "--listen takes a host, such as 127.0.0.1; for all interfaces 0.0.0.0 with --advertised-host."
-        )
-    if options.listen.host in ("0.0.0.0", "::") and advertised_host is None:
-        raise ConfigError(f"Clients cannot connect to {options.listen.host}: add --advertised-host.")
     return run(options)
 
 
-def _address(option: str, text: str, *, port_0: bool = False) -> "Address":
+def _address(option: str, text: str) -> "Address":
     from kohort.broker.config import split_address
     from kohort.gateway import Address
 
     found = split_address(text.strip())
-    if found is None or (not int(found[1]) and not port_0) or (not found[0] and not port_0):
+    if found is None or not int(found[1]) or not found[0]:
         raise ConfigError(f"{option} takes HOST:PORT, such as 127.0.0.1:9092, not {text!r}.")
     return Address(found[0], int(found[1]))
+
+
+def _node_ids(text: str) -> list[int]:
+    found: set[int] = set()
+    for part in text.split(","):
+        bounds = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        first, last = (0, -1) if bounds is None else (int(bounds[1]), int(bounds[2] or bounds[1]))
+        if first > last or len(found) + last - first >= _MOST_NODES:
+            raise ConfigError(f"--node-ids takes node IDs such as 1-3 or 1001-1003,1007, not {text!r}.")
+        found |= set(range(first, last + 1))
+    return sorted(found)

@@ -6,6 +6,7 @@ as bytes; only those that name addresses are read.
 
 from kohort.gateway.addresses import Address
 from kohort.gateway.main import run
-from kohort.gateway.server import Gateway, GatewayOptions
+from kohort.gateway.options import GatewayOptions
+from kohort.gateway.server import Gateway
 
 __all__ = ["Address", "Gateway", "GatewayOptions", "run"]

@@ -35,18 +35,32 @@ class _Place(Protocol):
 
 
 @dataclass(slots=True)
+class Brokers:
+    """Upstream address of each broker, by node ID, as the last response named it."""
+
+    upstream: dict[int, Address] = field(default_factory=dict)
+    learned: Callable[[int, Address | None, Address], None] | None = None
+    """Is told when a broker has a new address: node ID, the former address if there was one, and the new one."""
+
+    def learn(self, node_id: int, address: Address) -> None:
+        """Remember the address of a broker."""
+        known = self.upstream.get(node_id)
+        if address != known:
+            self.upstream[node_id] = address
+            if self.learned is not None:
+                self.learned(node_id, known, address)
+
+
+@dataclass(slots=True)
 class Addresses:
-    """Upstream address of each broker, and the gateway's address in its place.
+    """The gateway's addresses in place of the brokers', for the clients of one listener.
 
     `open_for(node_id)` returns the gateway's address for a broker, which listens from then on. It
     raises an error if there is none to be had.
     """
 
     open_for: Callable[[int], Address]
-    upstream: dict[int, Address] = field(default_factory=dict)
-    """Addresses of the brokers, as the last response named them."""
-    moved: Callable[[int, Address, Address], None] | None = None
-    """Is told when a broker that was known has another address: node ID, old and new address."""
+    brokers: Brokers = field(default_factory=Brokers)
 
     def rewrite(self, response: Message) -> None:
         """Replace the addresses in a response, and remember them. A response that names none is left as it is."""
@@ -71,11 +85,7 @@ class Addresses:
                 place.host, place.port = address.host, address.port
 
     def _learn(self, node_id: int, host: str, port: int) -> Address:
-        known, found = self.upstream.get(node_id), Address(host, port)
-        if found != known:
-            self.upstream[node_id] = found
-            if known is not None and self.moved is not None:
-                self.moved(node_id, known, found)
+        self.brokers.learn(node_id, Address(host, port))
         return self.open_for(node_id)
 
 

@@ -10,7 +10,8 @@ from struct import Struct
 from typing import Protocol, cast
 
 from kohort.coordinator import ClientKind, WaitingRequest
-from kohort.gateway.addresses import Addresses
+from kohort.errors import KohortError
+from kohort.gateway.addresses import Address, Addresses
 from kohort.gateway.framing import BadStream, Fate, FrameStream
 from kohort.gateway.group_requests import GroupRequests, Waiting
 from kohort.gateway.groups import Probe
@@ -25,40 +26,57 @@ log = logging.getLogger("kohort.gateway")
 _SIZE = Struct(">i")
 _FIRST_PROBE = -(1 << 30)
 """First correlation ID of the gateway's own requests. Clients count up from 0."""
+_CONNECTING, _PROBED, _SLOW, _STOPPING = "connecting", "probe under way", "slow reader", "stopping"
+"""Reasons not to read from a connection."""
 _LINGER_S = 30.0
 """Time within which the peer of a closed connection must take what is left."""
+
+
+class Doors(Protocol):
+    """The listener that the client uses."""
+
+    addresses: Addresses
+
+    def node_of(self, transport: asyncio.BaseTransport, port_of: int | None) -> int | None:
+        """Return the broker that a client wants."""
 
 
 class Dependencies(Protocol):
     """The parts of the gateway that this module uses."""
 
-    addresses: Addresses
     groups: GroupRequests
     max_frame: int
 
-    def opened(self, link: "Link") -> None: ...
+    def opened(self, link: "Link") -> bool:
+        """Return whether the connection is admitted; if not, it is closed."""
 
     def closed(self, link: "Link") -> None: ...
 
-    async def connect(self, link: "Link", upstream: asyncio.Protocol) -> None:
-        """Open the upstream connection. Raises OSError or TimeoutError."""
+    async def connect(self, link: "Link", upstream: asyncio.Protocol) -> Address:
+        """Open the upstream connection, and return its address. Raises OSError."""
 
 
 class Link:
     """Both connections. `client` and `upstream` are the protocols of their transports."""
 
-    def __init__(self, gateway: Dependencies, node_id: int | None) -> None:
+    def __init__(self, gateway: Dependencies, doors: Doors, node_id: int | None) -> None:
         self.node_id = node_id
-        """Broker that the client asked for by its port; None for any broker."""
+        """Broker that the client asked for by its port or by name; None for any broker."""
         self.peer = ""
+        self._stand_in: Address | None = None
+        """Broker that was reached because the address of the right one was unknown."""
         self._gateway = gateway
+        self._doors = doors
         self._groups = gateway.groups
-        self._traffic = traffic = Traffic(gateway.addresses)
+        self._traffic = traffic = Traffic(doors.addresses)
         self.upstream = _Side(self)
         self.client = _Side(self)
         limit = gateway.max_frame
         self._requests = FrameStream(self._decide_request, self.upstream.write, self._request, max_frame=limit)
         self._responses = FrameStream(traffic.decide_response, self.client.write, self._response, max_frame=limit)
+        self._busy_at = asyncio.get_running_loop().time()
+        self._mid_frame_since: tuple[float, int] | None = None
+        """When an incomplete request was first seen, and the number of requests before it."""
         self._connecting: asyncio.Task[None] | None = None
         self._host = ""
         self._software = ClientKind.OTHER
@@ -78,26 +96,63 @@ class Link:
         if side is self.client:
             address = side.transport.get_extra_info("peername") or ("unknown", 0)
             self.peer, self._host = f"{address[0]}:{address[1]}", f"/{address[0]}"
-            side.transport.pause_reading()
-            self._gateway.opened(self)
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self.node_id = self._doors.node_of(side.transport, self.node_id)
+            self.client.pause(_CONNECTING)
+            if self._gateway.opened(self):
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
         try:
-            await self._gateway.connect(self, self.upstream)
-        except (OSError, TimeoutError):
+            reached = await self._gateway.connect(self, self.upstream)
+        except OSError:
             self.close()  # `connect` has logged it
             return
+        if self.node_id is not None and self._doors.addresses.brokers.upstream.get(self.node_id) != reached:
+            self._stand_in = reached
         if self.client.is_open:
-            self.client.transport.resume_reading()
+            self.client.resume(_CONNECTING)
         else:
             self.upstream.close()
+
+    def stands_in_for(self, node_id: int, address: Address) -> bool:
+        """Return whether the client asked for this broker when its address was unknown, and reached another one."""
+        return self.node_id == node_id and self._stand_in not in (None, address)
+
+    def check(self, now: float, *, idle_s: float, frame_s: float) -> None:
+        """Close the connection if nothing arrived for `idle_s`, or if a request is incomplete for `frame_s`."""
+        if self.client.is_busy or self.upstream.is_busy:
+            self.client.is_busy = self.upstream.is_busy = False
+            self._busy_at = now
+        elif now - self._busy_at > idle_s:
+            log.info("closing connection peer=%s reason=nothing arrived within connections.max.idle.ms", self.peer)
+            self.abort()
+            return
+        if not self._requests.mid_frame or self.client.is_paused:
+            self._mid_frame_since = None
+        elif self._mid_frame_since is None or self._mid_frame_since[1] != self._frames:
+            self._mid_frame_since = now, self._frames
+        elif now - self._mid_frame_since[0] > frame_s:
+            log.warning(
+                "closing connection peer=%s reason=a request did not arrive completely within frame.read.timeout.ms",
+                self.peer,
+            )
+            self.abort()
+
+    def drain(self) -> None:
+        """Take no more requests from the client."""
+        self.client.pause(_STOPPING)
+
+    def is_quiet(self) -> bool:
+        """Return whether no response is on its way to the client."""
+        return not (
+            self._responses.mid_frame or (self.client.is_open and self.client.transport.get_write_buffer_size())
+        )
 
     def received(self, side: "_Side", data: bytes) -> None:
         """Pass bytes to the other side."""
         try:
             (self._requests if side is self.client else self._responses).feed(data)
-        except BadStream as problem:
+        except (BadStream, KohortError) as problem:
             who = "client" if side is self.client else "upstream broker"
             log.warning("closing connection peer=%s reason=%s (from the %s)", self.peer, problem, who)
             self.close()
@@ -141,7 +196,7 @@ class Link:
                 self._release(WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT)
             if self._groups.must_wait(request):
                 self._parked, self._requests.is_paused = frame, True
-                self.client.transport.pause_reading()
+                self.client.pause(_PROBED)
                 return
             self._frames += 1
             self._heartbeat(header, request)
@@ -211,7 +266,7 @@ class Link:
         if parked is not None:
             self._request(parked)
             if self._parked is None:
-                self.client.transport.resume_reading()
+                self.client.resume(_PROBED)
                 self._requests.resume()
 
     def close(self) -> None:
@@ -233,17 +288,23 @@ class _Side(asyncio.Protocol):
     def __init__(self, link: Link) -> None:
         self._link = link
         self.is_open = False
+        self.is_busy = False
+        """Whether bytes arrived since the last `check`."""
+        self._paused_for: set[str] = set()
         self._early: bytearray | None = bytearray()
         """Bytes to send when the connection is open: a loop may read once before it can be told to pause."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport, self.is_open = cast("asyncio.Transport", transport), True
+        if self._paused_for:
+            self.transport.pause_reading()
         early, self._early = self._early, None
         if early:
             self.transport.write(early)
         self._link.made(self)
 
     def data_received(self, data: bytes) -> None:
+        self.is_busy = True
         self._link.received(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -251,14 +312,27 @@ class _Side(asyncio.Protocol):
         self._link.lost(self)
 
     def pause_writing(self) -> None:
-        other = self._link.other(self)
-        if other.is_open:
-            other.transport.pause_reading()
+        self._link.other(self).pause(_SLOW)
 
     def resume_writing(self) -> None:
-        other = self._link.other(self)
-        if other.is_open:
-            other.transport.resume_reading()
+        self._link.other(self).resume(_SLOW)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is read."""
+        return bool(self._paused_for)
+
+    def pause(self, reason: str) -> None:
+        """Read nothing until `resume` is called for each reason."""
+        if not self._paused_for and self.is_open:
+            self.transport.pause_reading()
+        self._paused_for.add(reason)
+
+    def resume(self, reason: str) -> None:
+        """Read again, unless there is another reason not to."""
+        self._paused_for.discard(reason)
+        if not self._paused_for and self.is_open:
+            self.transport.resume_reading()
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes, when the connection is open, unless it is closed by now."""

@@ -1,75 +1,63 @@
-"""The gateway: its listening sockets, one for each upstream broker, and its connections."""
+"""The gateway: its listeners, the upstream cluster, and its connections."""
 
 import asyncio
-import errno
 import logging
-import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
+from kohort.broker.net import Newcomers
 from kohort.errors import KohortError
-from kohort.gateway.addresses import Address, Addresses
+from kohort.gateway.addresses import Address, Brokers
 from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.link import Link
+from kohort.gateway.listening import Doors
+from kohort.gateway.options import GatewayOptions, read_config
+from kohort.gateway.upstream import Upstream
 
 log = logging.getLogger("kohort.gateway")
 
-_CONNECT_S = 10.0
-_MOST_NODES = 10_000
-_BACKLOG = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayOptions:
-    """Options of a gateway."""
-
-    upstream: Sequence[Address]
-    """Some brokers of the cluster, for clients that do not know a broker yet."""
-    listen: Address = Address("127.0.0.1", 9192)  # noqa: RUF009 - frozen
-    """Address for clients that do not know a broker yet; port 0 takes a free port for it and for each broker."""
-    advertised_host: str | None = None
-    """Host in the addresses that clients receive; None for the host on which the gateway listens."""
-    first_node_id: int = 0
-    """Node ID whose port is the one after that of `listen`; the others follow by node ID."""
-    max_frame: int = 100 << 20
-    """Maximum size of a request or a response, in bytes."""
-    max_connections: int = 10_000
-    hold_ms: int = 15_000
-    """Maximum time for which a heartbeat without news is held, in milliseconds."""
+_SWEEP_S = 1.0
+_DRAIN_STEP_S, _DRAIN_STEPS = 0.1, 5
+"""Times at which the gateway, when it stops, looks whether responses are on their way to clients."""
 
 
 class Gateway:
     """A gateway on the running event loop: `async with Gateway(options) as gateway: gateway.address`."""
 
     def __init__(self, options: GatewayOptions) -> None:
+        """Read the settings. Raises ConfigError."""
         self._options = options
-        self.max_frame = options.max_frame
-        self.addresses = Addresses(self._open_for, moved=self._moved)
+        config, self._listeners = read_config(options)
+        self.max_frame = config.number("socket.request.max.bytes")
+        self.brokers = Brokers(learned=self._learned)
         self.groups: GroupRequests
-        self._places: dict[int, Address] = {}
-        """The gateway's address in place of each broker."""
-        self._servers: list[asyncio.Server] = []
-        self._starting: set[asyncio.Task[None]] = set()
+        self.newcomers: Newcomers
+        self.handshake_s = config.number("authentication.timeout.ms") / 1000
+        self._idle_s = config.number("connections.max.idle.ms") / 1000
+        self._frame_s = config.number("frame.read.timeout.ms") / 1000
+        self._max_connections = config.number("max.connections")
+        self._max_newcomers = config.number("max.connections.unauthenticated")
+        self._upstream: Upstream
+        self._doors: list[Doors] = []
         self._links: set[Link] = set()
-        self._unreachable: set[Address] = set()
-        self._port = 0
         self._is_full = False
+        self._stopping = False
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._refused_nodes: set[str] = set()
 
     @property
     def address(self) -> Address:
-        """Address for clients that do not know a broker yet."""
-        return Address(self._host, self._port)
+        """Address of the first listener for clients that do not know a broker yet."""
+        return self._doors[0].address
+
+    @property
+    def bootstrap(self) -> list[Address]:
+        """Address of each listener for clients that do not know a broker yet."""
+        return [doors.address for doors in self._doors]
 
     @property
     def connections(self) -> int:
         """Number of clients' connections."""
         return len(self._links)
-
-    @property
-    def _host(self) -> str:
-        return self._options.advertised_host or self._options.listen.host
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -79,116 +67,126 @@ class Gateway:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen for clients. Raises KohortError if the address cannot be used."""
-        self.groups = GroupRequests(self._options.hold_ms)
-        self._port = self._listen(None, self._options.listen.port)
-        await asyncio.gather(*self._starting)
+        """Listen for clients. Raises KohortError if an address or a certificate cannot be used."""
+        loop, options = asyncio.get_running_loop(), self._options
+        self._upstream = Upstream(options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s)
+        self.groups = GroupRequests(options.hold_ms)
+        self.newcomers = Newcomers(loop.time)
+        try:
+            for listener in self._listeners:
+                doors = Doors(
+                    listener,
+                    self.brokers,
+                    self,
+                    lambda doors, node_id: Link(self, doors, node_id).client,
+                    first_node_id=options.first_node_id,
+                    sni_domain=options.sni_domain,
+                )
+                self._doors.append(doors)
+                await doors.open()
+            for node_id in options.node_ids:
+                for doors in self._doors:
+                    doors.addresses.open_for(node_id)
+        except BaseException:
+            await self._close_doors()
+            raise
+        self._warn_of_certificates()
+        await self._upstream.start(self._found)
+        self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+
+    def _warn_of_certificates(self) -> None:
+        for listener in self._listeners:
+            if listener.protocol.tls and listener.config.text("ssl.client.auth") != "none":
+                log.warning(
+                    "the certificates of clients of the listener %s end at the gateway: brokers cannot see them, so"
+                    " ACLs for their subjects do not apply; clients must log in with SASL to have a name of their own",
+                    listener.name,
+                )
+        if self._upstream.own_certificate:
+            log.warning(
+                "brokers see the certificate of the gateway on all connections: without SASL, every client has the"
+                " rights of the gateway"
+            )
 
     async def stop(self) -> None:
-        """Close all sockets and connections."""
-        for server in self._servers:
-            server.close()
+        """Accept no more connections and requests, pass on the responses that arrive soon, and close everything."""
+        self._stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for doors in self._doors:
+            doors.stop_listening()
+        await self._upstream.close()
+        for link in list(self._links):
+            link.drain()
+        for _ in range(_DRAIN_STEPS):
+            if not self._links:
+                break
+            await asyncio.sleep(_DRAIN_STEP_S)
+            if all(link.is_quiet() for link in self._links):
+                break
         for link in list(self._links):
             link.abort()
         self.groups.close()
-        await asyncio.gather(*self._starting)
-        for server in self._servers:
-            await server.wait_closed()
+        await self._close_doors()
 
-    # Addresses of brokers
+    async def _close_doors(self) -> None:
+        for doors in self._doors:
+            await doors.close()
 
-    def _open_for(self, node_id: int) -> Address:
-        place = self._places.get(node_id)
-        if place is None:
-            if len(self._places) >= _MOST_NODES:
-                raise KohortError(f"The cluster names more than {_MOST_NODES} brokers.")
-            place = self._places[node_id] = Address(self._host, self._listen(node_id, self._port_of(node_id)))
-            log.info("broker=%d upstream=%s is at %s", node_id, self.addresses.upstream[node_id], place)
-        return place
+    # Brokers
 
-    def _port_of(self, node_id: int) -> int:
-        if self._options.listen.port == 0:
-            return 0
-        port = self._options.listen.port + 1 + node_id - self._options.first_node_id
-        if not self._options.listen.port < port < 1 << 16:
-            raise KohortError(
-                f"Broker {node_id} has no port: set --first-node-id to the lowest node ID of the cluster, and leave as"
-                " many ports free after that of --listen as there are node IDs."
-            )
-        return port
+    def _found(self, node_id: int) -> None:
+        for doors in self._doors:
+            try:
+                doors.addresses.open_for(node_id)
+            except KohortError as problem:
+                log.error("%s", problem)
 
-    def _listen(self, node_id: int | None, port: int) -> int:
-        """Bind now, so that the address can be told to a client, and accept soon. Raises KohortError."""
-        host = self._options.listen.host
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((host, port))
-            listening.listen(_BACKLOG)
-            listening.setblocking(False)
-        except OSError as problem:
-            listening.close()
-            where = "" if node_id is None else f" for broker {node_id}"
-            why = "is taken" if problem.errno == errno.EADDRINUSE else f"cannot be used: {problem.strerror}"
-            raise KohortError(f"Port {port} of {host}{where} {why}. Choose another address with --listen.") from problem
-        starting = asyncio.get_running_loop().create_task(self._serve(node_id, listening))
-        self._starting.add(starting)
-        starting.add_done_callback(self._starting.discard)
-        bound: int = listening.getsockname()[1]
-        return bound
-
-    async def _serve(self, node_id: int | None, listening: socket.socket) -> None:
-        new = partial(self._new_link, node_id)
-        self._servers.append(await asyncio.get_running_loop().create_server(new, sock=listening, backlog=_BACKLOG))
-
-    def _new_link(self, node_id: int | None) -> asyncio.Protocol:
-        return Link(self, node_id).client
-
-    def _moved(self, node_id: int, old: Address, new: Address) -> None:
-        log.warning("broker=%d has moved from %s to %s: new connections go there", node_id, old, new)
+    def _learned(self, node_id: int, old: Address | None, new: Address) -> None:
+        if old is not None:
+            log.warning("broker=%d has moved from %s to %s: new connections go there", node_id, old, new)
+        else:
+            log.info("broker=%d is at upstream=%s", node_id, new)
+        for link in list(self._links):
+            if link.stands_in_for(node_id, new):
+                # It went to any broker, because this one's address was not known. The client connects again.
+                asyncio.get_running_loop().call_soon(link.close)
 
     # Connections
 
-    def opened(self, link: Link) -> None:
-        """Count a connection."""
+    def refusal(self, host: str) -> str | None:
+        """Return why the host may not begin a TLS handshake; None if it may."""
+        if self._stopping:
+            return "the gateway is stopping"
+        if len(self._links) >= self._max_connections:
+            return "there are max.connections connections already"
+        if not self.newcomers.make_room(host, self._max_newcomers):
+            return "there are max.connections.unauthenticated connections already"
+        return None
+
+    def opened(self, link: Link) -> bool:
+        """Count a connection. Return whether it is admitted; if not, it is closed."""
         self._links.add(link)
-        if len(self._links) > self._options.max_connections:
-            if not self._is_full:
-                log.warning(
-                    "refusing connections: there are %d already (--max-connections)", self._options.max_connections
-                )
-            self._is_full = True
-            link.abort()
+        if not self._stopping and len(self._links) <= self._max_connections:
+            return True
+        if not self._is_full and not self._stopping:
+            log.warning("refusing connections: there are max.connections=%d already", self._max_connections)
+        self._is_full = True
+        link.abort()
+        return False
 
     def closed(self, link: Link) -> None:
         """Forget a connection."""
         self._links.discard(link)
-        self._is_full = self._is_full and len(self._links) >= self._options.max_connections
+        self._is_full = self._is_full and len(self._links) >= self._max_connections
 
-    async def connect(self, link: Link, upstream: asyncio.Protocol) -> None:
-        """Open the upstream connection of a client. Raises OSError or TimeoutError."""
-        known = None if link.node_id is None else self.addresses.upstream.get(link.node_id)
-        tried = [known] if known is not None else self._options.upstream
-        for number, address in enumerate(tried, 1):
-            try:
-                await asyncio.wait_for(self._connect(address, upstream), _CONNECT_S)
-            except (OSError, TimeoutError) as problem:
-                if address not in self._unreachable:
-                    self._unreachable.add(address)
-                    log.warning(
-                        "upstream broker %s cannot be reached: %s; its clients are disconnected and try again",
-                        address,
-                        str(problem) or f"no connection within {_CONNECT_S:g} s",
-                    )
-                if number == len(tried):
-                    raise
-            else:
-                if address in self._unreachable:
-                    self._unreachable.discard(address)
-                    log.warning("upstream broker %s can be reached again", address)
-                return
+    async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
+        """Open the upstream connection of a client, and return its address. Raises OSError."""
+        return await self._upstream.connect(link.node_id, upstream)
 
-    async def _connect(self, address: Address, upstream: asyncio.Protocol) -> None:
+    def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: upstream, address.host, address.port)
+        self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+        now = loop.time()
+        for link in list(self._links):
+            link.check(now, idle_s=self._idle_s, frame_s=self._frame_s)

@@ -11,7 +11,7 @@ from kohort.broker.config.advertised_listeners import (
     machine_name,
     split_address,
 )
-from kohort.broker.config.broker_config import BrokerConfig, is_sensitive, read_settings
+from kohort.broker.config.broker_config import BrokerConfig, is_sensitive, parse_config, read_settings
 from kohort.broker.config.client_metrics import (
     CLIENT_METRICS_SETTINGS,
     DEFAULT_INTERVAL_MS,
@@ -67,6 +67,7 @@ __all__ = [
     "is_local_name",
     "is_sensitive",
     "machine_name",
+    "parse_config",
     "read_advertised",
     "read_inter_broker",
     "read_listeners",

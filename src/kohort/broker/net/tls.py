@@ -4,13 +4,14 @@ Key stores are PEM, in files or in the settings themselves. Files are read again
 certificates are renewed without a restart.
 """
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 from kohort.broker.config import Listener
-from kohort.broker.net.tls_alerts import AlertingContext
+from kohort.broker.net.tls_alerts import AlertingContext, keep_asked_name
 from kohort.errors import ConfigError
 from kohort.pem import check_pem_file, pem_as_file, pem_problem
 
@@ -72,9 +73,16 @@ class ListenerTls:
         return tuple(found)
 
 
+def asked_name(transport: asyncio.BaseTransport) -> str | None:
+    """Return the name to which a client with TLS connects, in lower case (SNI); None if it did not say."""
+    name: str | None = getattr(transport.get_extra_info("ssl_object"), "asked_name", None)
+    return None if name is None else name.lower()
+
+
 def _context(listener: Listener) -> ssl.SSLContext:
     config = listener.config
     context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sni_callback = keep_asked_name
     versions = sorted(_VERSIONS[name] for name in config.names("ssl.enabled.protocols"))
     if not versions:
         raise ConfigError("ssl.enabled.protocols must name TLSv1.2, TLSv1.3 or both.")

@@ -61,6 +61,8 @@ class _Handshake(ssl.SSLObject):
     """Keeps what a handshake that fails has not sent."""
 
     alert: Alert | None = None
+    asked_name: str | None = None
+    """Name to which the client connects, if it said so (SNI)."""
     outgoing: ssl.MemoryBIO
 
     def do_handshake(self) -> None:
@@ -85,3 +87,9 @@ class AlertingContext(ssl.SSLContext):
         assert isinstance(made, _Handshake)
         made.alert, made.outgoing = _current.get(), outgoing
         return made
+
+
+def keep_asked_name(handshake: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+    """Keep the name that the client asks for. It is the context's `sni_callback`."""
+    assert isinstance(handshake, _Handshake)
+    handshake.asked_name = name

@@ -11,7 +11,6 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from kohort.broker.net.connection import ClientConnection
 from kohort.broker.net.newcomers import Newcomers
 from kohort.broker.net.tls import ListenerTls
 from kohort.broker.net.tls_alerts import Alert
@@ -30,7 +29,7 @@ class TlsServer:
     def __init__(
         self,
         tls: ListenerTls,
-        new_connection: Callable[[], ClientConnection],
+        new_connection: Callable[[], asyncio.BaseProtocol],
         newcomers: Newcomers,
         refusal: Callable[[str], str | None],
         *,
@@ -50,17 +49,24 @@ class TlsServer:
         """Listen on all addresses of the host, and return the port. Raise OSError."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        bound: list[socket.socket] = []
         try:
             for family, _, _, _, address in dict.fromkeys(found):
-                listening = socket.create_server((address[0], port), family=family, backlog=_BACKLOG)
-                listening.setblocking(False)
-                self._sockets.append(listening)
-                port = listening.getsockname()[1]
+                bound.append(socket.create_server((address[0], port), family=family, backlog=_BACKLOG))
+                port = bound[-1].getsockname()[1]
         except OSError:
-            self.close()
+            for listening in bound:
+                listening.close()
             raise
-        self._accepting = [loop.create_task(self._accept(listening)) for listening in self._sockets]
+        for listening in bound:
+            self.serve(listening)
         return port
+
+    def serve(self, listening: socket.socket) -> None:
+        """Accept the connections of a socket that listens."""
+        listening.setblocking(False)
+        self._sockets.append(listening)
+        self._accepting.append(asyncio.get_running_loop().create_task(self._accept(listening)))
 
     def close(self) -> None:
         """Accept no more connections."""

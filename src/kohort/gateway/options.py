@@ -1,0 +1,93 @@
+"""Options of a gateway, and the settings of its listeners: those of a broker, with the same names."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohort.broker.config import BrokerConfig, Listener, parse_config, read_listeners
+from kohort.errors import ConfigError
+from kohort.gateway.addresses import Address
+
+log = logging.getLogger("kohort.gateway")
+
+_USED = frozenset(
+    {
+        "advertised.listeners",
+        "authentication.timeout.ms",
+        "connections.max.idle.ms",
+        "frame.read.timeout.ms",
+        "listener.security.protocol.map",
+        "listeners",
+        "max.connections",
+        "max.connections.unauthenticated",
+        "socket.request.max.bytes",
+    }
+)
+_USED_OF_LISTENERS = "ssl."
+_NO_EFFECT = frozenset({"ssl.principal.mapping.rules", "ssl.endpoint.identification.algorithm"})
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """Options of a gateway."""
+
+    upstream: Sequence[Address]
+    """Some brokers of the cluster, for clients that do not know a broker yet."""
+    listen: Address = Address("127.0.0.1", 9192)  # noqa: RUF009 - frozen
+    """Address for clients that do not know a broker yet; port 0 takes a free port for it and for each broker.
+
+    Not used if `settings` has `listeners`.
+    """
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of a broker that apply to a gateway: `listeners`, TLS, and limits of connections."""
+    upstream_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Options of the client for upstream connections: TLS. SASL is only for the gateway's own requests."""
+    advertised_host: str | None = None
+    """Host in the addresses that clients receive; None for the host on which the gateway listens."""
+    sni_domain: str | None = None
+    """Domain of the brokers' names, such as broker-1.kafka.example.com. All have the port of `listen`."""
+    node_ids: Sequence[int] = ()
+    """Node IDs whose ports are opened at the start. The lowest one has the port after that of `listen`."""
+    hold_ms: int = 15_000
+    """Maximum time for which a heartbeat without news is held, in milliseconds."""
+    refresh_s: float = 30.0
+    """Time between two of the gateway's own requests for the addresses of all brokers, in seconds."""
+
+    @property
+    def first_node_id(self) -> int:
+        """Node ID whose port is the one after that of `listen`."""
+        return min(self.node_ids, default=0)
+
+
+def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
+    """Return the settings and the listeners. Logs settings without effect. Raises ConfigError."""
+    settings = dict(options.settings)
+    config = parse_config(settings)
+    _warn_of_unused(settings)
+    host, port = options.listen.host, options.listen.port
+    told = options.advertised_host
+    if told is not None and not config.names("advertised.listeners"):
+        names = [entry.rpartition("://") for entry in config.names("listeners")] or [("PLAINTEXT", "", f":{port}")]
+        shown = f"[{told}]" if ":" in told else told
+        settings["advertised.listeners"] = ",".join(
+            f"{name or 'PLAINTEXT'}://{shown}:{rest.rpartition(':')[2]}" for name, _, rest in names
+        )
+        config = parse_config(settings)
+    listeners = read_listeners(config, host, port)
+    if options.sni_domain is not None:
+        plain = [listener.name for listener in listeners if not listener.protocol.tls]
+        if plain:
+            raise ConfigError(
+                f"The listener {plain[0]} has no TLS, so its clients cannot name a broker: --sni needs listeners with"
+                " TLS only."
+            )
+    return config, listeners
+
+
+def _warn_of_unused(settings: Mapping[str, str]) -> None:
+    for name in sorted(settings):
+        of_listener = name.removeprefix("listener.name.").partition(".")[2] if name.startswith("listener.name.") else ""
+        bare = of_listener or name
+        if bare in _NO_EFFECT or not (bare in _USED or bare.startswith(_USED_OF_LISTENERS)):
+            log.warning("%s has no effect on a gateway", name)
