@@ -32,6 +32,22 @@ def test_a_bounce_reads_every_record_once(protocol: str) -> None:
     assert measured.reading == Reading(duplicated=0, committed_again=0, skipped=0, out_of_order=0)
 
 
+@pytest.mark.kafka
+def test_a_bounce_through_a_gateway_reads_every_record_once() -> None:
+    trial = Trial(
+        scenario="bounce", broker="kafka+gateway", client="kohort", protocol="consumer", members=3, partitions=6,
+        rest_ms=0, commit_ms=300,
+    )  # fmt: skip
+    with BROKERS["kafka+gateway"]({}) as broker:
+        outcome = run_trial(trial, broker)
+    measured = measure(outcome.events, outcome.triggers)
+    assert None not in measured.walls
+    assert measured.reading == Reading(duplicated=0, committed_again=0, skipped=0, out_of_order=0)
+    # Without the gateway, each trigger leaves partitions dark until the next heartbeats, which are 5 s apart.
+    assert max(interval.end - interval.begin for interval in measured.dark) < 4e9
+    assert outcome.broker_cpu_s is not None and outcome.broker_cpu_s > 0
+
+
 def test_the_successor_of_a_killed_member_rereads_no_committed_record() -> None:
     trial = Trial(
         scenario="crash", broker="kohort", client="kohort", protocol="consumer", members=2, partitions=4, rest_ms=1_000,

@@ -15,7 +15,7 @@ from rich.console import Console
 from kohort.errors import KohortError
 from kohort.lab.events import Assigned, Event, Gone, Joining, Read, Ready, Revoked
 from kohort.lab.experiment import Experiment
-from kohort.lab.goals import ROWS, goal_results
+from kohort.lab.goals import ROWS, GoalResult, goal_results
 from kohort.lab.lab_group import Trigger
 from kohort.lab.queries import Answered
 from kohort.lab.raw import write_parquet
@@ -23,7 +23,7 @@ from kohort.lab.report import write_report
 from kohort.lab.scenarios import possible
 from kohort.lab.series import throughput_around
 from kohort.lab.summary import summarise
-from kohort.lab.table import WIDE, summary_table
+from kohort.lab.table import WIDE, goal_cells, summary_table
 from kohort.lab.trace import slowest_trigger, trace
 from kohort.lab.trial import Outcome, Trial
 from kohort.lab.trials import outcomes, path_of
@@ -98,6 +98,16 @@ def test_the_goals_are_beside_the_measurements(tmp_path: Path) -> None:
     assert (ours.kohort_ms, ours.kafka_ms, ours.verdict, late.verdict) == (5_900, None, "reached", "missed")
     write_report([slow], tmp_path / "report.html")
     assert "<td class=missed>6.10 s</td>" in (tmp_path / "report.html").read_text()
+
+
+def test_the_goal_of_a_gateway_is_a_part_of_what_apache_kafka_needs_without_one() -> None:
+    (row,) = [row for row in ROWS if row.name == "bounce"]
+    (goal,) = [goal for goal in row.goals if (goal.protocol, goal.figure) == ("consumer", "dark_sum")]
+    measured = [GoalResult(row, goal, 150_000.0, None, gateway) for gateway in (30_000.0, 30_001.0, None)]
+    assert [result.gateway_verdict for result in measured] == ["reached", "missed", ""]
+    assert [goal_cells(result, first=True)[-1] for result in measured] == [
+        "30.00 s (20%, reached)", "30.00 s (20%, missed)", ""
+    ]  # fmt: skip
 
 
 def test_trials_that_never_settled_reach_no_goal() -> None:

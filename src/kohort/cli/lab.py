@@ -20,7 +20,8 @@ def register(app: typer.Typer) -> None:
 def lab(
     experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help=_WHAT)],
     broker: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="kohort, kohort-hold-off, kafka.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME,...", help="kohort, kohort-hold-off, kafka, kafka+gateway.", show_default=False),
     ] = None,
     client: Annotated[
         str | None,

@@ -1,4 +1,5 @@
-"""Brokers to compare, each in its own process: Kohort with and without held heartbeats, and Apache Kafka."""
+"""Brokers to compare, each in its own process: Kohort with and without held heartbeats, and Apache Kafka
+with and without a gateway."""
 
 from __future__ import annotations
 
@@ -23,14 +24,27 @@ Apache Kafka takes half a minute on a small machine to create an internal topic 
 class LabBroker:
     """Running broker, which the experiment can kill and observe unless it was given by its address."""
 
-    def __init__(self, bootstrap: str, process: ServerProcess | None = None, ready: str = "") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        process: ServerProcess | None = None,
+        ready: str = "",
+        gateway: ServerProcess | None = None,
+    ) -> None:
         self.bootstrap = bootstrap
         self._process = process
         self._ready = ready
+        self._gateway = gateway
 
     def cpu_seconds(self) -> float | None:
-        """Return the CPU time of the broker's process so far, or None for a given address."""
-        return None if self._process is None else self._process.cpu_seconds()
+        """Return the CPU time of the processes of the broker and its gateway so far, or None for a given address."""
+        if self._process is None:
+            return None
+        return self._process.cpu_seconds() + (0.0 if self._gateway is None else self._gateway.cpu_seconds())
+
+    def behind(self, address: str, gateway: ServerProcess) -> LabBroker:
+        """Return this broker as clients see it through a gateway at `address`."""
+        return LabBroker(address, self._process, self._ready, gateway)
 
     def kill(self) -> None:
         """Kill the broker. Raises KohortError for a broker that was given by its address."""
@@ -77,6 +91,23 @@ def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
             broker.kill()
 
 
+@contextlib.contextmanager
+def _kafka_behind_a_gateway(settings: Mapping[str, str]) -> Iterator[LabBroker]:
+    with _kafka(settings) as kafka, running_gateway(kafka.bootstrap) as (address, gateway):
+        yield kafka.behind(address, gateway)
+
+
+@contextlib.contextmanager
+def running_gateway(upstream: str, *options: str) -> Iterator[tuple[str, ServerProcess]]:
+    """Run `kohort gateway` in front of a cluster. Returns its address for clients, and its process."""
+    command = [sys.executable, "-m", "kohort", "gateway", "--upstream", upstream, "--listen", "127.0.0.1:0", *options]
+    process = ServerProcess(command)
+    try:
+        yield process.wait_for(r"^ready (\S+)$", timeout=30.0)[1], process
+    finally:
+        process.stop(5.0)
+
+
 GIVEN = "given"
 """Name of a cluster that the user runs."""
 
@@ -84,6 +115,7 @@ BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroke
     "kohort": _kohort,
     "kohort-hold-off": lambda settings: _kohort({"group.heartbeat.hold.ms": "0", **settings}),
     "kafka": _kafka,
+    "kafka+gateway": _kafka_behind_a_gateway,
 }
 """Context managers by name, each of which starts a broker with settings (Kafka's names) and stops it on exit."""
 

@@ -35,7 +35,8 @@ class Experiment(GroupSettings):
     protocols: tuple[str, ...] = setting(PROTOCOLS, "Protocols of the group.", choices=PROTOCOLS)
     brokers: tuple[str, ...] = setting(
         ("kohort", "kohort-hold-off"),
-        "Brokers; kohort-hold-off has group.heartbeat.hold.ms=0, kafka is Apache Kafka.",
+        "Brokers; kohort-hold-off has group.heartbeat.hold.ms=0, kafka is Apache Kafka, kafka+gateway has a gateway"
+        " in front of it.",
         choices=tuple(BROKERS),
     )
     rows: tuple[str, ...] = setting(

@@ -73,7 +73,8 @@ _TERMS = (
     ("client", "the library of the members: java, librdkafka (confluent-kafka), kafka-python, aiokafka, kohort"),
     ("protocol", "eager: all members stop in each rebalance; cooperative: only partitions that move stop;"
      " consumer: as KIP-848, one member after the other"),
-    ("broker", "kafka is Apache Kafka; kohort-hold-off is Kohort without held heartbeats"),
+    ("broker", "kafka is Apache Kafka, kafka+gateway is Apache Kafka behind kohort gateway; kohort-hold-off is"
+     " Kohort without held heartbeats"),
 )  # fmt: skip
 _NOTES = {
     "kafka-python": "kafka-python 3.0.12 can lose a join or an assignment during a rebalance: the member then owns"

@@ -105,7 +105,7 @@ def possible(trial: Trial) -> bool:
     if trial.store == "rocksdb" and trial.client == "java":
         return False
     if trial.is_warm and (
-        trial.client != "kohort" or trial.protocol == "eager" or (trial.protocol, trial.broker) == ("consumer", "kafka")
+        trial.client != "kohort" or trial.protocol == "eager" or (trial.protocol == "consumer" and trial.is_on_kafka)
     ):
         return False
-    return trial.scenario != "deploy" or (trial.protocol == "consumer" and trial.broker != "kafka")
+    return trial.scenario != "deploy" or (trial.protocol == "consumer" and not trial.is_on_kafka)

@@ -100,8 +100,17 @@ def goals_table(found: Sequence[GoalResult]) -> Table:
     return table
 
 
-GOAL_COLUMNS = ("experiment", "protocol", "figure", "Apache Kafka", "goal: at most", "Kohort", "goal")
-_GOAL_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left")
+GOAL_COLUMNS = (
+    "experiment",
+    "protocol",
+    "figure",
+    "Apache Kafka",
+    "goal: at most",
+    "Kohort",
+    "goal",
+    "Kafka + gateway",
+)
+_GOAL_SIDES: tuple[Literal["left", "right"], ...] = ("left", "left", "left", "right", "right", "right", "left", "left")
 
 
 def goal_cells(result: GoalResult, first: bool) -> list[str]:
@@ -110,7 +119,17 @@ def goal_cells(result: GoalResult, first: bool) -> list[str]:
     return [
         f"{result.row.name}: {result.row.what}" if first else "", result.goal.protocol, MEANING[result.goal.figure],
         duration(result.kafka_ms), most, duration(result.kohort_ms), result.verdict,
+        _through_gateway(result),
     ]  # fmt: skip
+
+
+def _through_gateway(result: GoalResult) -> str:
+    """Return the value of Apache Kafka behind a gateway, and its part of the value without one."""
+    value = duration(result.gateway_ms)
+    if result.gateway_ms is None or not result.kafka_ms:
+        return value
+    goal = f", {result.gateway_verdict}" if result.gateway_verdict else ""
+    return f"{value} ({result.gateway_ms / result.kafka_ms:.0%}{goal})"
 
 
 def cells(summary: Summary) -> list[str]:

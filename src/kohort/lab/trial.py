@@ -18,6 +18,11 @@ from kohort.lab.queries import Answered
 from kohort.lab.settings import GroupSettings
 
 
+def is_apache_kafka(broker: str) -> bool:
+    """Return whether that broker is Apache Kafka, with or without a gateway."""
+    return broker in ("kafka", "kafka+gateway")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(GroupSettings):
     """Parameters of one experiment with one broker, client and protocol."""
@@ -29,6 +34,11 @@ class Trial(GroupSettings):
     repetition: int = 1
     label: str = ""
     """Experiment to which the trial belongs, if one scenario runs in several variants; empty means the scenario."""
+
+    @property
+    def is_on_kafka(self) -> bool:
+        """Whether the group's coordinator is that of Apache Kafka."""
+        return is_apache_kafka(self.broker)
 
     @property
     def title(self) -> str:
