@@ -135,11 +135,11 @@ def test_versions_are_those_that_both_know(traffic: Traffic) -> None:
     asked(traffic, ApiVersionsRequest(), 3)
     upstream = ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=ApiKey.FETCH, min_version=4, max_version=18),
+            ApiVersion(api_key=ApiKey.FETCH, min_version=4, max_version=19),
             ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=99),
             ApiVersion(api_key=ApiKey.OFFSET_COMMIT, min_version=2, max_version=5),
             ApiVersion(api_key=ApiKey.SASL_HANDSHAKE, min_version=0, max_version=1),
-            ApiVersion(api_key=78, min_version=1, max_version=1),  # ShareFetch
+            ApiVersion(api_key=78, min_version=0, max_version=3),  # ShareFetch
             ApiVersion(api_key=9_999, min_version=3, max_version=4),
         ],
         finalized_features_epoch=5,
@@ -147,10 +147,11 @@ def test_versions_are_those_that_both_know(traffic: Traffic) -> None:
     )
     got = read(ApiVersionsResponse, 3, answered(traffic, upstream, 3))
     assert {api.api_key: (api.min_version, api.max_version) for api in got.api_keys} == {
-        ApiKey.FETCH: (4, 15),
+        ApiKey.FETCH: (4, 18),
         ApiKey.METADATA: (0, 13),
         ApiKey.OFFSET_COMMIT: (2, 5),
         ApiKey.SASL_HANDSHAKE: (1, 1),
+        78: (1, 2),
         9_999: (3, 4),
     }
     assert (got.finalized_features_epoch, got.finalized_features) == (5, upstream.finalized_features)

@@ -78,6 +78,13 @@ class Addresses:
                         address = self._learn(broker.broker_id, broker.host, broker.port)
                         broker.host, broker.port = address.host, address.port
 
+    def replaced(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        """Return host and port in place of a broker's."""
+        if node_id < 0 or not host:
+            return host, port
+        address = self._learn(node_id, host, port)
+        return address.host, address.port
+
     def _replace(self, places: Iterable[_Place]) -> None:
         for place in places:
             if place.node_id >= 0 and place.host:

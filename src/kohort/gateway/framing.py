@@ -7,6 +7,7 @@ collected: their bytes leave in the pieces in which they arrived.
 from collections.abc import Callable
 from enum import Enum
 from struct import Struct
+from typing import Protocol
 
 _SIZE = Struct(">i").unpack_from
 
@@ -21,6 +22,7 @@ class Fate(Enum):
     UNDECIDED = "more of its first bytes are needed"
     PASS = "its bytes are passed on as they arrive"
     COLLECT = "it is handed over whole"
+    WALK = "its bytes are passed on as they arrive, but for its end"
 
 
 Decide = Callable[[memoryview, int], Fate]
@@ -30,6 +32,19 @@ It is called again with more bytes while the fate is undecided, and must decide 
 """
 
 
+class Walk(Protocol):
+    """Finds the end of a frame that is not passed on as it is; see `kohort.gateway.endpoints`."""
+
+    is_done: bool
+
+    def feed(self, data: memoryview) -> int:
+        """Take the next bytes. Return how many of them are before the end. Raises BadStream."""
+
+
+_LARGEST_END = 1 << 20
+"""Maximum size of the end of a frame, which is collected."""
+
+
 class FrameStream:
     """One direction of a connection.
 
@@ -37,7 +52,20 @@ class FrameStream:
     size, both in the order of the stream.
     """
 
-    __slots__ = ("_collected", "_decide", "_left", "_max_frame", "_passed", "_rest", "_wanted", "is_paused")
+    __slots__ = (
+        "_begin_walk",
+        "_collected",
+        "_decide",
+        "_end",
+        "_end_walk",
+        "_left",
+        "_max_frame",
+        "_passed",
+        "_rest",
+        "_walk",
+        "_wanted",
+        "is_paused",
+    )
 
     def __init__(
         self,
@@ -46,7 +74,14 @@ class FrameStream:
         collected: Callable[[bytes], None],
         *,
         max_frame: int,
+        begin_walk: Callable[[memoryview], Walk] | None = None,
+        end_walk: Callable[[Walk, bytes], bytes] | None = None,
     ) -> None:
+        """`begin_walk` is needed for `Fate.WALK`; `end_walk` returns as many bytes in place of the end of a frame."""
+        self._begin_walk, self._end_walk = begin_walk, end_walk
+        self._walk: Walk | None = None
+        """The frame that is passed on, but for its end; None for another one."""
+        self._end = bytearray()
         self._decide, self._passed, self._collected = decide, passed, collected
         self._max_frame = max_frame
         self._left = 0
@@ -79,6 +114,9 @@ class FrameStream:
         self._left -= position
         begin = 0  # of the bytes that leave together
         view = memoryview(data)
+        if self._walk is not None:
+            begin = position
+            self._walked(view[:position])
         while end - position >= 4 and not self.is_paused:
             (size,) = _SIZE(data, position)
             if not 0 <= size <= self._max_frame:
@@ -88,6 +126,12 @@ class FrameStream:
             if fate is Fate.PASS:
                 position += 4 + have
                 self._left = size - have
+            elif fate is Fate.WALK:
+                assert self._begin_walk is not None
+                self._walk, self._left = self._begin_walk(view[position + 4 : position + 4 + have]), size - have
+                self._pass(view[begin : position + 4])
+                begin = position = position + 4 + have
+                self._walked(view[position - have : position])
             elif fate is Fate.COLLECT and have == size:
                 self._pass(view[begin:position])
                 begin = position = position + 4 + size
@@ -98,6 +142,24 @@ class FrameStream:
                 break
         self._pass(view[begin:position])
         self._rest += view[position:]
+
+    def _walked(self, piece: memoryview) -> None:
+        walk = self._walk
+        assert walk is not None
+        assert self._end_walk is not None
+        if not walk.is_done:
+            before = walk.feed(piece)
+            self._pass(piece[:before])
+            piece = piece[before:]
+        if len(self._end) + len(piece) > _LARGEST_END:
+            raise BadStream(f"a response ends with more than {_LARGEST_END} bytes of addresses")
+        self._end += piece
+        if self._left:
+            return
+        if not walk.is_done:
+            raise BadStream("a response is shorter than its fields")
+        end, self._end, self._walk = bytes(self._end), bytearray(), None
+        self._passed(memoryview(self._end_walk(walk, end)))
 
     def _pass(self, piece: memoryview) -> None:
         if piece:

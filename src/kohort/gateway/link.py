@@ -73,7 +73,14 @@ class Link:
         self.client = _Side(self)
         limit = gateway.max_frame
         self._requests = FrameStream(self._decide_request, self.upstream.write, self._request, max_frame=limit)
-        self._responses = FrameStream(traffic.decide_response, self.client.write, self._response, max_frame=limit)
+        self._responses = FrameStream(
+            traffic.decide_response,
+            self.client.write,
+            self._response,
+            max_frame=limit,
+            begin_walk=traffic.begin_walk,
+            end_walk=traffic.end_walk,
+        )
         self._busy_at = asyncio.get_running_loop().time()
         self._mid_frame_since: tuple[float, int] | None = None
         """When an incomplete request was first seen, and the number of requests before it."""

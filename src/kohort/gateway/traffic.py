@@ -5,7 +5,9 @@ from struct import error as StructError
 
 from kohort.errors import ErrorCode
 from kohort.gateway.addresses import Addresses
+from kohort.gateway.endpoints import WALKED, Walk
 from kohort.gateway.framing import BadStream, Fate
+from kohort.gateway.framing import Walk as AnyWalk
 from kohort.gateway.versions import FIRST_SASL_HANDSHAKE, announce
 from kohort.wire.api import (
     APIS,
@@ -65,7 +67,9 @@ class Traffic:
             )
         if key == ApiKey.PRODUCE:
             return self._decide_produce(head, size, version, correlation)
-        if key in _WITH_ADDRESSES:
+        if key in WALKED and version >= WALKED[key][0]:
+            self._expect_walk(correlation, key, version)
+        elif key in _WITH_ADDRESSES:
             self.expect(correlation, key, version)
         return Fate.COLLECT if key in READ_REQUESTS and size <= _LARGEST_READ else Fate.PASS
 
@@ -81,6 +85,12 @@ class Traffic:
             self.expect(correlation, ApiKey.PRODUCE, version)
         return Fate.PASS
 
+    def _expect_walk(self, correlation: int, key: int, version: int) -> None:
+        first, last = WALKED[key]
+        if version > last:
+            raise BadStream(f"request {key} has version {version}: the gateway announces {first} to {last}")
+        self._remember(correlation, key, version)
+
     def expect(self, correlation: int, key: int, version: int) -> None:
         """Read the response to this request. Raises BadStream if it cannot be read."""
         api = APIS[key]
@@ -88,6 +98,9 @@ class Traffic:
             raise BadStream(
                 f"{api.name} {version} is not supported: the gateway announces {api.min_version} to {api.max_version}"
             )
+        self._remember(correlation, key, version)
+
+    def _remember(self, correlation: int, key: int, version: int) -> None:
         if len(self._pending) >= _MOST_PENDING:
             raise BadStream(f"more than {_MOST_PENDING} requests wait for a response")
         self._pending[correlation] = key, version
@@ -99,7 +112,20 @@ class Traffic:
                 raise BadStream("a response is too short for its header")
             return Fate.UNDECIDED
         (correlation,) = _CORRELATION.unpack_from(head)
-        return Fate.COLLECT if correlation in self._pending else Fate.PASS
+        pending = self._pending.get(correlation)
+        if pending is None:
+            return Fate.PASS
+        return Fate.WALK if pending[0] in WALKED else Fate.COLLECT
+
+    def begin_walk(self, head: memoryview) -> Walk:
+        """Return the reader of a response that passes but for its end."""
+        (correlation,) = _CORRELATION.unpack_from(head)
+        return Walk(*self._pending.pop(correlation))
+
+    def end_walk(self, walk: AnyWalk, end: bytes) -> bytes:
+        """Return the end of such a response, with the gateway's addresses. Raises BadStream."""
+        assert isinstance(walk, Walk)
+        return walk.rewritten(end, self._addresses.replaced)
 
     def response(self, frame: bytes) -> bytes:
         """Return what the client gets in place of a response that was collected, with its size. Raises BadStream."""

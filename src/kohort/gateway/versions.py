@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kohort.gateway.endpoints import SHARE_ACKNOWLEDGE, SHARE_FETCH, WALKED
 from kohort.wire.api import APIS
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsResponse
@@ -20,23 +21,17 @@ _READ = (
 )
 """Requests or responses that the gateway reads, so it must know their versions."""
 
-NEWEST_FETCH = 15
-"""Fetch 16 names addresses of brokers at the end of a response (KIP-951), which passes unread: it may be 50 MB.
-
-Without them, a client whose leader moved asks for metadata. Fetch 17 and 18 are for followers.
-"""
-
 FIRST_SASL_HANDSHAKE = 1
 """After SaslHandshake 0, tokens without a header follow, which cannot be told from requests."""
 
-_UNREADABLE: Mapping[int, str] = {
-    78: "ShareFetch",
-    79: "ShareAcknowledge",
+HIGHEST: Mapping[int, int] = {int(key): APIS[int(key)].max_version for key in _READ} | {
+    key: last for key, (_, last) in WALKED.items()
 }
-"""Requests whose responses name addresses of brokers, and that the gateway cannot read yet."""
-
-HIGHEST: Mapping[int, int] = {int(key): APIS[int(key)].max_version for key in _READ} | {int(ApiKey.FETCH): NEWEST_FETCH}
-LOWEST: Mapping[int, int] = {int(ApiKey.SASL_HANDSHAKE): FIRST_SASL_HANDSHAKE}
+LOWEST: Mapping[int, int] = {
+    int(ApiKey.SASL_HANDSHAKE): FIRST_SASL_HANDSHAKE,
+    SHARE_FETCH: WALKED[SHARE_FETCH][0],
+    SHARE_ACKNOWLEDGE: WALKED[SHARE_ACKNOWLEDGE][0],
+}
 
 
 def announce(response: ApiVersionsResponse) -> None:
@@ -45,6 +40,6 @@ def announce(response: ApiVersionsResponse) -> None:
     for api in response.api_keys:
         api.max_version = min(api.max_version, HIGHEST.get(api.api_key, api.max_version))
         api.min_version = max(api.min_version, LOWEST.get(api.api_key, api.min_version))
-        if api.api_key not in _UNREADABLE and api.min_version <= api.max_version:
+        if api.min_version <= api.max_version:
             kept.append(api)
     response.api_keys = kept
