@@ -115,9 +115,13 @@ def ends(broker: TappedBroker) -> list[int]:
 # Errors
 
 
+ALL_SERVED = {"telemetry.receiver.enable": "true"}
+"""Lets a broker serve the requests that it serves only if it is told to."""
+
+
 @pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS)
 async def test_every_request_of_every_version_can_be_answered_with_an_error(key: int, version: int) -> None:
-    async with tapped() as (broker, _):
+    async with tapped(ALL_SERVED) as (broker, _):
         fault = add(broker, keys=key, error=CODE, when="before", count=-1)
         async with talking_to(broker) as peer:
             answer = await peer.ask(sample_request(APIS[key].request, version), version, APIS[key].response)
@@ -129,7 +133,7 @@ async def test_every_request_of_every_version_can_be_answered_with_an_error(key:
 
 @pytest.mark.parametrize(("key", "version"), [(key, high) for key, _, high in SERVED])
 async def test_every_request_can_be_answered_with_an_error_after_the_work(key: int, version: int) -> None:
-    async with tapped() as (broker, _):
+    async with tapped(ALL_SERVED) as (broker, _):
         fault = add(broker, keys=key, error=CODE, when="after")
         async with talking_to(broker) as peer:
             request = sample_request(APIS[key].request, version)
