@@ -150,7 +150,7 @@ def test_a_record_that_was_sampled_and_then_deleted_is_no_longer_the_first_unrea
     assert not table.must_check(4, 50_000)
     assert table.must_check(4, 400_000)
     table.checked(4, None, 400_000)  # it may not be read
-    assert table.lag(4, 400_000) == Lag(2, 398.0, LagMethod.INTERPOLATED)
+    assert table.lag(4, 400_000) == Lag(2, 398.5, LagMethod.INTERPOLATED)
     assert not table.must_check(4, 401_000)
     table.checked(4, EndPoint(300_500, 5), 460_000)
     assert table.lag(4, 460_000) == Lag(2, 159.5, LagMethod.TIMESTAMPS)

@@ -126,7 +126,8 @@ class EndOffsets:
         if above == 0:
             return Passed(self.points[0].at, LagMethod.AT_LEAST)
         before, after = self.points[above - 1], self.points[above]
-        share = (committed + 1 - before.end) / (after.end - before.end)
+        # Of one record, the middle of the interval is at most half of it wrong.
+        share = (committed + 0.5 - before.end) / (after.end - before.end)
         arrived = before.at + share * (after.at - before.at)
         asked = self._asked_from is not None and before.at < self._asked_from
         return Passed(arrived, LagMethod.TIMESTAMPS if asked else LagMethod.INTERPOLATED)
