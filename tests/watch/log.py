@@ -95,11 +95,13 @@ class Log:
 
     # -- consumer
 
-    def member(self, at: Millis, name: str, topic: str = "orders") -> list[RebalanceRecord]:
+    def member(
+        self, at: Millis, name: str, topic: str = "orders", client_id: str | None = None
+    ) -> list[RebalanceRecord]:
         value = ConsumerGroupMemberMetadataValue(
             instance_id=None,
             rack_id=None,
-            client_id=name,
+            client_id=name if client_id is None else client_id,
             client_host=f"/10.0.0.{ord(name)}",
             subscribed_topic_names=[topic],
             subscribed_topic_regex=None,

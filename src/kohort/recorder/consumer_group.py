@@ -19,7 +19,7 @@ from kohort.group_events import (
     TargetRefused,
 )
 from kohort.model import Millis, TopicPartition
-from kohort.recorder.following import GroupRecorder, PendingRecord, RunningRebalance
+from kohort.recorder.following import MOST_TRIGGERS, GroupRecorder, PendingRecord, RunningRebalance
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
 _MOST_REFUSED = 50
@@ -47,7 +47,7 @@ class ConsumerGroupRecorder(GroupRecorder):
         """Record that a change requires a new target; return the previous record, even if reads are missing."""
         trigger = Trigger(event.cause.value, event.member_id, event.reason)
         if self._running is not None:
-            self._running.triggers.append(trigger)
+            self._running.interrupted(trigger)
             return None
         self._running = RunningRebalance(now, [trigger], None)
         if self.written is not None:
@@ -65,7 +65,10 @@ class ConsumerGroupRecorder(GroupRecorder):
         Returns the partitions whose first read is no longer awaited, as `moved` does.
         """
         member_id = event.member.member_id
-        self._gone.append(Trigger(event.cause.value, member_id, event.reason))
+        self._went_for(Trigger(event.cause.value, member_id, event.reason))
+        self._came.pop(member_id, None)
+        if len(self._went) >= MOST_TRIGGERS:
+            del self._went[next(iter(self._went))]
         self._went[member_id] = event.member
         self.members.pop(member_id, None)
         return self._darken(self.holdings.held.get(member_id, set()), now)

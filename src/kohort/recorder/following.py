@@ -8,6 +8,9 @@ from kohort.model import Millis, TopicPartition
 from kohort.recorder.holdings import Ownership
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 
+MOST_TRIGGERS = 1_000
+"""Maximum number of triggers, and of removals, in one record: members may come and go before a group ever settles."""
+
 
 @dataclass(slots=True)
 class RunningRebalance:
@@ -16,6 +19,11 @@ class RunningRebalance:
     started_at: Millis
     triggers: list[Trigger]
     follow_up_of: int | None
+
+    def interrupted(self, trigger: Trigger) -> None:
+        """Take a further trigger, unless there are very many."""
+        if len(self.triggers) < MOST_TRIGGERS:
+            self.triggers.append(trigger)
 
 
 @dataclass(slots=True)
@@ -44,6 +52,12 @@ class GroupRecorder:
     empty_since: Millis | None = None
     _running: RunningRebalance | None = None
     _gone: list[Trigger] = field(default_factory=list)
+
+    def _went_for(self, trigger: Trigger) -> None:
+        """Take the reason for the removal of a member. The newest ones are kept."""
+        if len(self._gone) >= MOST_TRIGGERS:
+            del self._gone[0]
+        self._gone.append(trigger)
 
     def complete(self) -> RebalanceRecord | None:
         """Return the record if it awaits no read."""

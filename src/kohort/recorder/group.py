@@ -31,7 +31,7 @@ class ClassicGroupRecorder(GroupRecorder):
         if self._running is not None:
             # The running rebalance was interrupted before its assignment arrived, for example
             # because the leader never sent one. It counts as one disruption, not two.
-            self._running.triggers.append(trigger)
+            self._running.interrupted(trigger)
             return None
         # KIP-429: a member rejoins after it has revoked partitions that the assignment took from
         # it, so that others can own them.
@@ -57,7 +57,7 @@ class ClassicGroupRecorder(GroupRecorder):
     def removed(self, event: MemberGone, now: Millis) -> Set[TopicPartition]:
         """Record that a member is no longer in the group. All its partitions become dark."""
         member_id = event.member.member_id
-        self._gone.append(Trigger(event.cause.value, member_id, event.reason))
+        self._went_for(Trigger(event.cause.value, member_id, event.reason))
         if self._generation is None and self._running is None:
             self.members[member_id] = event.member  # it belonged to a generation before the failover
         return self._darken(self.holdings.held.get(member_id, set()), now)

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kohort.model import Millis, TopicPartition
+
+MOST_DARK = 200_000
+"""Number of dark partitions that are remembered; the oldest are forgotten first, such as those of deleted topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +43,13 @@ class Ownership:
         """Mark partitions as dark from `now`. A partition that is already dark keeps its earlier time."""
         for partition in partitions:
             self.dark.setdefault(partition, Dark(now, self.owner[partition]))
+        if len(self.dark) > MOST_DARK:
+            for partition in list(islice(self.dark, len(self.dark) - MOST_DARK + MOST_DARK // 8)):
+                self._forget(partition)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        del self.dark[partition]
+        member_id = self.owner.pop(partition)
+        self.held[member_id].discard(partition)
+        if not self.held[member_id]:
+            del self.held[member_id]

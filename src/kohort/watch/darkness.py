@@ -6,6 +6,8 @@ commits of the new owners tell the rest within a minute, and the record is amend
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
 
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
@@ -14,6 +16,8 @@ from kohort.watch.lag import EndOffsets
 
 WAIT_MS: Millis = 60_000
 """Maximum time for which a record waits for first commits. After it, an end of a dark time is unknown."""
+MOST_PARTITIONS = 200_000
+"""Number of partitions of one group of which times are kept; the oldest are forgotten first."""
 MOST_PENDING = 8
 """Maximum number of records of one group that wait at the same time."""
 
@@ -78,6 +82,13 @@ class Darkness:
         """Take that the owner of a partition need not stop any more."""
         self._told.pop(partition, None)
 
+    def forget(self, partition: TopicPartition) -> None:
+        """Forget a partition that the group no longer reads, such as one of a deleted topic."""
+        for times in (self._told, self._owned_from):
+            times.pop(partition, None)
+        if (early := self._early.get(partition)) is not None and early.is_over:
+            del self._early[partition]
+
     def took(self, partition: TopicPartition, commit: Commit | None, *, unowned: Millis, at: Millis) -> None:
         """Take that a member of a consumer group received a partition, which had no owner since `unowned`.
 
@@ -126,6 +137,8 @@ class Darkness:
             self._owned_from[partition] = record.ended_at if change.assigned_at is None else change.assigned_at
             if since is not None and not record.was_empty:
                 unread[partition] = place, since
+        for times in (self._told, self._owned_from, self._early):
+            bound(times, MOST_PARTITIONS)
         yield from (each.amended() for each in ended)
         pending = _Pending(record, changes, unread)
         yield pending.amended()
@@ -241,6 +254,13 @@ class Darkness:
             if pending.learned:
                 ended.append(pending)
         return stop
+
+
+def bound(kept: dict[TopicPartition, Any], most: int) -> None:
+    """Remove the oldest entries if there are more than `most`, an eighth of them at once."""
+    if len(kept) > most:
+        for partition in list(islice(kept, len(kept) - most + most // 8)):
+            del kept[partition]
 
 
 def is_same(one: RebalanceRecord, other: RebalanceRecord) -> bool:

@@ -153,7 +153,7 @@ class Histories:
 
     live: Live
     groups: dict[str, GroupHistory] = field(default_factory=dict)
-    _turn: deque[str] = field(default_factory=deque)
+    _turn: dict[str, None] = field(default_factory=dict)
     """Groups whose lag is to be sampled, the next one first."""
     _sampled_at: Millis = 0
 
@@ -173,7 +173,7 @@ class Histories:
         """Return the history of a group, which begins now if nothing happened yet."""
         if group_id not in self.groups:
             self.groups[group_id] = GroupHistory(now)
-            self._turn.append(group_id)
+            self._turn[group_id] = None
         return self.groups[group_id]
 
     def timeline(self, group_id: str, start: Millis, end: Millis) -> Timeline:
@@ -187,6 +187,7 @@ class Histories:
         group = self.live.groups.get(group_id)
         if group is None:
             self.groups.pop(group_id, None)
+            self._turn.pop(group_id, None)
         else:
             self.of(group_id, now).observe(group, now)
 
@@ -194,10 +195,11 @@ class Histories:
         """Sample the lag of the groups whose turn it is, so that the cost is spread over time."""
         passed, self._sampled_at = min(_SAMPLING_MS, max(0, now - self._sampled_at)), now
         for _ in range(-(-len(self._turn) * passed // _SAMPLING_MS)):
-            group_id = self._turn.popleft()
+            group_id = next(iter(self._turn))
+            del self._turn[group_id]
             group, history = self.live.groups.get(group_id), self.groups.get(group_id)
             if history is not None:
-                self._turn.append(group_id)
+                self._turn[group_id] = None
                 if group is not None:
                     history.lags.add(now, group_lag(self.live, group, now)[1])
 

@@ -23,6 +23,10 @@ from kohort.watch.watcher import Watcher
 
 _MOST_AMENDED = 50
 """Number of rebalances of one group that may be reported again."""
+_MOST_PROBLEMS = 200
+"""Number of problems that are listed. Further ones are counted: a cluster may refuse thousands of groups."""
+_MOST_COUNTED = 10_000
+_LONGEST_PROBLEM = 1_000
 _SAME_MS = 30_000
 """Largest difference between two times of the same rebalance, by different observers."""
 
@@ -112,6 +116,8 @@ class Live:
     problems: dict[str, None] = field(default_factory=dict)
     """What could not be read or known, in the order of its discovery."""
     reports: ClientReports = field(default_factory=ClientReports)
+    _left_out: set[int] = field(default_factory=set)
+    """Hashes of the problems that are not listed, to count each once."""
     _sinks: list[Sink] = field(default_factory=list)
     _reported: dict[str, deque[tuple[int, Millis]]] = field(default_factory=dict)
     """Generations and ends of the rebalances that were reported last, by group."""
@@ -158,6 +164,10 @@ class Live:
             for record in records:
                 self._put(record)
         self.rebalanced(records, now)
+        for group_id in touched - self.groups.keys():
+            self._reported.pop(group_id, None)
+        if self.watcher.forgotten_until is not None:
+            self.problem("There are so many rebalances that the oldest ones are forgotten.", now)
 
     def in_state(self, group_id: str, state: str | None, now: Millis) -> None:
         """Take the state that an admin API reports, until the next change of the group; None for the log's state."""
@@ -230,9 +240,16 @@ class Live:
 
     def problem(self, text: str, now: Millis) -> None:
         """Report a problem, unless it was reported before."""
-        if text not in self.problems:
+        text = text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}…"
+        if text in self.problems:
+            return
+        if len(self.problems) - bool(self._left_out) < _MOST_PROBLEMS:
             self.problems[text] = None
             self._report(ProblemFound(text), now)
+        elif len(self._left_out) < _MOST_COUNTED:
+            self.problems.pop(_left_out(len(self._left_out)), None)
+            self._left_out.add(hash(text))
+            self.problems[_left_out(len(self._left_out))] = None
 
     def snapshot(self, now: Millis) -> Snapshot:
         """Return the present state as a document."""
@@ -241,3 +258,8 @@ class Live:
     def _report(self, event: LiveEvent, now: Millis) -> None:
         for sink in list(self._sinks):
             sink(event, now)
+
+
+def _left_out(number: int) -> str:
+    more = "More than " if number >= _MOST_COUNTED else ""
+    return f"{more}{number} further problems are left out."

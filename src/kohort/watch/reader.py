@@ -52,6 +52,9 @@ from kohort.wire.messages.group_records import (
 _CONSUMERS = ("consumer", "")
 """Protocol types whose members have subscriptions and assignments in the consumer protocol's format."""
 
+_LONGEST_NAME = 1_000
+"""Number of characters of a client ID, host or instance ID that are kept."""
+
 
 class LogRecord(Protocol):
     """Record of `__consumer_offsets`, such as a `kohort.ConsumerRecord`."""
@@ -165,7 +168,7 @@ class LogReader:
         if value is None:
             yield MemberDeleted(key.group_id, at, key.member_id)
             return
-        facts = MemberFacts(key.member_id, value.client_id, value.client_host, value.instance_id)
+        facts = _facts_of(key.member_id, value)
         topics = frozenset(value.subscribed_topic_names)
         yield MemberWritten(
             key.group_id, at, facts, topics, value.subscribed_topic_regex or None, value.server_assignor
@@ -231,7 +234,22 @@ def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID
 
 
 def _facts(member: MemberMetadata) -> MemberFacts:
-    return MemberFacts(member.member_id, member.client_id, member.client_host, member.group_instance_id)
+    instance_id = member.group_instance_id
+    return MemberFacts(
+        member.member_id, _short(member.client_id), _short(member.client_host), instance_id and _short(instance_id)
+    )
+
+
+def _facts_of(member_id: str, value: ConsumerGroupMemberMetadataValue) -> MemberFacts:
+    instance_id = value.instance_id
+    return MemberFacts(
+        member_id, _short(value.client_id), _short(value.client_host), instance_id and _short(instance_id)
+    )
+
+
+def _short(text: str) -> str:
+    """Shorten what a client calls itself. A megabyte of it would be kept with each rebalance."""
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
 def _member_without_protocol(member: MemberMetadata) -> GenerationMember:

@@ -1,8 +1,11 @@
 """Generations of a classic group, as its log has them: each is the result of a rebalance. Pure."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from kohort.model import TopicPartition
 from kohort.recorder import RebalanceRecord
-from kohort.watch.changes import GenerationWritten
+from kohort.watch.changes import GenerationMember, GenerationWritten
 from kohort.watch.generations import Before, LastGeneration, events_of
 from kohort.watch.group.members import WatchedMember
 from kohort.watch.group.state import GroupState
@@ -10,6 +13,7 @@ from kohort.watch.group.state import GroupState
 
 def generation(group: GroupState, change: GenerationWritten) -> list[RebalanceRecord]:
     """Take a new generation, and return the records of the rebalances that it completes."""
+    change = _with_known_facts(change, group.members)
     resumed = group.type is None and group.resume("classic", change.at)
     known = group.type == "classic"
     before, after = group.members, {member.facts.member_id: member for member in change.members}
@@ -37,6 +41,19 @@ def generation(group: GroupState, change: GenerationWritten) -> list[RebalanceRe
         for partition in taken:
             group.darkness.told(partition, change.at)
     return [] if created else records
+
+
+def _with_known_facts(change: GenerationWritten, known: Mapping[str, WatchedMember]) -> GenerationWritten:
+    """Return the change with the facts of known members as one object: all their records share it."""
+    if not known:
+        return change
+    members = []
+    for member in change.members:
+        before = known.get(member.facts.member_id)
+        if before is not None and before.facts == member.facts:
+            member = GenerationMember(before.facts, member.topics, member.assigned, member.kept)
+        members.append(member)
+    return replace(change, members=tuple(members))
 
 
 def _last(group: GroupState) -> LastGeneration:

@@ -21,6 +21,8 @@ from kohort.watch.group.state import AWAY, GroupState, named
 
 _FIRST_EPOCHS = 2
 """Highest group epoch that the first member of a new group raises: 1 or 2, depending on the broker."""
+_MOST_REASONS = 1_000
+"""Number of causes that are kept for the next group epoch. A damaged log may never have one."""
 
 
 def epoch(group: GroupState, change: EpochRaised) -> list[RebalanceRecord]:
@@ -60,11 +62,11 @@ def member(group: GroupState, change: MemberWritten) -> list[RebalanceRecord]:
     old = group.members.get(member_id)
     if old is None:
         cause = Cause.MEMBER_JOINED if group.members or not group.complete else Cause.FIRST_MEMBER
-        group.reasons.append((cause, member_id))
+        _give_reason(group, cause, member_id)
         group.members[member_id] = WatchedMember(change.facts, change.topics, change.expression, stable=False)
     else:
         if (old.topics, old.expression) != (change.topics, change.expression):
-            group.reasons.append((Cause.SUBSCRIPTION_CHANGED, member_id))
+            _give_reason(group, Cause.SUBSCRIPTION_CHANGED, member_id)
         old.facts, old.topics, old.expression = change.facts, change.topics, change.expression
     group.protocol = change.assignor or group.protocol
     return []
@@ -81,8 +83,13 @@ def member_deleted(group: GroupState, change: MemberDeleted) -> list[RebalanceRe
     group.former.members[change.member_id] = member  # the group may change to the classic protocol
     away = member.epoch == AWAY
     cause = Cause.STATIC_MEMBER_RETURNED if away else Cause.MEMBER_GONE
-    group.reasons.append((cause, change.member_id))
+    _give_reason(group, cause, change.member_id)
     return group.observe([MemberGone(group.group_id, member.facts, cause, None)], change.at)
+
+
+def _give_reason(group: GroupState, cause: Cause, member_id: str) -> None:
+    if len(group.reasons) < _MOST_REASONS:
+        group.reasons.append((cause, member_id))
 
 
 def assignment(group: GroupState, change: AssignmentWritten, names: Mapping[UUID, str]) -> list[RebalanceRecord]:

@@ -14,7 +14,7 @@ from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import Journal, RebalanceRecord
 from kohort.watch.changes import GroupDeleted, IdPartition
 from kohort.watch.commits import Commit
-from kohort.watch.darkness import Darkness
+from kohort.watch.darkness import MOST_PARTITIONS, Darkness, bound
 from kohort.watch.group.members import Former, WatchedMember
 
 MOST_REBALANCES = 1_000
@@ -137,6 +137,7 @@ class GroupState:
 
     def observe(self, events: Iterable[GroupEvent], at: Millis) -> list[RebalanceRecord]:
         """Hand events to the recorder, and return the records that they complete, with the times of stops."""
+        bound(self.unowned, MOST_PARTITIONS)
         records = [record for event in events for record in self.journal.observe(event, at)]
         records += self.journal.expire(at)  # it is not told of first reads
         return [

@@ -93,7 +93,7 @@ class WatchedGroup(GroupState):
             case Committed():
                 return self._commit(change, ends.get(change.partition))
             case CommitDeleted():
-                self.commits.pop(change.partition, None)
+                self._forget(change.partition)
                 return []
         self.described_state = None
         records: list[RebalanceRecord] = []
@@ -124,6 +124,12 @@ class WatchedGroup(GroupState):
         history is read. A group without changes in its log needs this call.
         """
         return self._keep(self.darkness.expire(now)) if self.darkness.waits else []
+
+    def _forget(self, partition: TopicPartition) -> None:
+        """Forget a partition whose offset is deleted: by request, by expiry, or with its topic."""
+        self.commits.pop(partition, None)
+        self.unowned.pop(partition, None)
+        self.darkness.forget(partition)
 
     def _commit(self, change: Committed, ends: EndOffsets | None) -> list[RebalanceRecord]:
         before = self.commits.get(change.partition)

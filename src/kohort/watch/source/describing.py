@@ -38,10 +38,10 @@ class Describer:
         listed = await self._admin.list_groups()
         wanted = {group.group_id for group in listed if group.type in (None, "classic", "consumer")}
         for pause in (*_PAUSES_S, None):
-            self._follower.changed.clear()
+            self._follower.changed = set()
             found = await self._describe(wanted)
             await self._follower.reach(await self._stream.ends())
-            changed = set(self._follower.changed)
+            changed, self._follower.changed = self._follower.changed, None
             again = set()
             for group in found:
                 if pause is not None and (group.group_id in changed or group.state in _UNSTABLE):

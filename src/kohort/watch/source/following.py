@@ -25,8 +25,8 @@ class LogFollower:
     """Reader of the groups' log. One task calls `step` in a loop; others wait in `reach`."""
 
     def __init__(self, stream: LogStream, live: Live, admin: Admin) -> None:
-        self.changed: set[str] = set()
-        """Groups of which the log told more than commits, until it is cleared."""
+        self.changed: set[str] | None = None
+        """Groups of which the log told more than commits, while somebody wants to know; else None."""
         self._stream = stream
         self._live = live
         self._admin = admin
@@ -43,8 +43,11 @@ class LogFollower:
         if records:
             changes = self._reader.read(records)
             await self._name_topics(unnamed_topics(changes, self._live.watcher.topic_names))
-            self.changed.update(_rebalancing(changes))
+            if self.changed is not None:
+                self.changed.update(_rebalancing(changes))
             self._live.apply(changes, clock())
+            if self._reader.counts.first_unreadable is not None:
+                self._live.problem(self._reader.counts.first_unreadable, clock())
         async with self._stepped:
             self._stepped.notify_all()
 

@@ -58,13 +58,16 @@ class Documents:
     _facts: dict[str, GroupFacts] = field(default_factory=dict)
     _summaries: dict[str, _Summary] = field(default_factory=dict)
 
-    def sink(self, event: LiveEvent, _now: Millis) -> None:
+    def sink(self, event: LiveEvent, now: Millis) -> None:
         """Take an event."""
         match event:
             case GroupsChanged(group_ids):
                 self.dirty |= group_ids
+                for group_id in group_ids - self.live.groups.keys():
+                    self.refresh(group_id, now)  # no page may be open that asks for it
             case Rebalanced(record):
-                self.dirty.add(record.group_id)
+                if record.group_id in self.live.groups:
+                    self.dirty.add(record.group_id)
 
     # -- summaries
 
