@@ -9,7 +9,8 @@ import pytest
 from kohort.coordinator import ClientKind, Effects, HeldHeartbeatsDue, RequestContext, WaitingRequest
 from kohort.errors import ErrorCode
 from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
-from kohort.gateway.groups.mirror import AT_ONCE, PROBE_INTERVAL
+from kohort.gateway.groups.classic_mirror import AT_ONCE
+from kohort.gateway.groups.outcome import PROBE_INTERVAL
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -105,7 +106,7 @@ def test_a_join_lets_the_coordinator_be_asked_for_the_others(driven: Driven) -> 
     settle(driven, "a")
     driven.beat("join b", request("b", 0), response("b", 2, partitions()), 100)
     (probe,) = driven.probes
-    assert (probe.request.member_id, probe.request.member_epoch, probe.token) == ("a", 1, "held a")
+    assert probe == Probe("held a", request("a", 1))
     driven.take(driven.mirror.probed(probe, response("a", 1, partitions()), 110))
     assert driven.answers["held a"].assignment == Assignment(topic_partitions=partitions())
 
@@ -129,7 +130,7 @@ def test_news_that_came_too_late_is_merged_into_the_next_answer(driven: Driven) 
     settle(driven, "a")
     driven.beat("join b", request("b", 0), response("b", 2, []), 100)
     (probe,) = driven.probes
-    driven.take(driven.mirror.release("held a", WaitingRequest.REQUEST, 101))
+    driven.take(driven.mirror.release("held a", request("a", 1), WaitingRequest.REQUEST, 101))
     assert driven.answers["held a"].member_epoch == 1
     assert driven.mirror.is_asked(request("a", 1))
     driven.take(driven.mirror.probed(probe, response("a", 2, partitions(0, 1)), 110))
@@ -144,7 +145,7 @@ def test_news_that_came_too_late_is_merged_into_the_next_answer(driven: Driven) 
 def test_newer_news_replaces_that_which_came_too_late(driven: Driven) -> None:
     settle(driven, "a")
     driven.beat("join b", request("b", 0), response("b", 2, []), 100)
-    driven.take(driven.mirror.release("held a", WaitingRequest.REQUEST, 101))
+    driven.take(driven.mirror.release("held a", request("a", 1), WaitingRequest.REQUEST, 101))
     driven.take(driven.mirror.probed(driven.probes[0], response("a", 2, partitions(0, 1)), 110))
     driven.beat("next a", request("a", 1), response("a", 3, partitions(1)), 120)
     assert driven.answers["next a"].assignment == Assignment(topic_partitions=partitions(1))
@@ -153,7 +154,7 @@ def test_newer_news_replaces_that_which_came_too_late(driven: Driven) -> None:
 def test_a_member_that_joins_anew_keeps_its_epoch_0(driven: Driven) -> None:
     settle(driven, "a")
     driven.beat("join b", request("b", 0), response("b", 2, []), 100)
-    driven.take(driven.mirror.release("held a", WaitingRequest.REQUEST, 101))
+    driven.take(driven.mirror.release("held a", request("a", 1), WaitingRequest.REQUEST, 101))
     driven.take(driven.mirror.probed(driven.probes[0], response("a", 2, partitions(0, 1)), 110))
     assert driven.mirror.request(request("a", 0)).member_epoch == 0
     assert driven.mirror.request(request("a", -1)).member_epoch == -1

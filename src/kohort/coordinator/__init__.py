@@ -14,9 +14,12 @@ from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
+from kohort.coordinator.subscriptions import are_cooperative, is_eager_assignor, members_giving_up
 from kohort.coordinator.timers import (
     HeldHeartbeatsDue,
+    HeldSyncsDue,
     InitialRebalanceDelay,
+    NotificationDue,
     OffsetExpiry,
     RebalanceTimeout,
     SessionTimeout,
@@ -37,9 +40,11 @@ __all__ = [
     "GroupState",
     "HeldHeartbeat",
     "HeldHeartbeatsDue",
+    "HeldSyncsDue",
     "InitialRebalanceDelay",
     "MetadataImage",
     "MigrationPolicy",
+    "NotificationDue",
     "OffsetExpiry",
     "PartitionExtent",
     "RebalanceTimeout",
@@ -53,5 +58,8 @@ __all__ = [
     "Viewer",
     "WaitingRequest",
     "Weights",
+    "are_cooperative",
     "has_no_news",
+    "is_eager_assignor",
+    "members_giving_up",
 ]

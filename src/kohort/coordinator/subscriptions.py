@@ -5,7 +5,7 @@ leader fail, to know which offsets are still needed, and to report to the record
 members keep.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kohort.group_events import Cause
 from kohort.model import TopicPartition
@@ -35,12 +35,37 @@ def subscribed_topics(metadata: Iterable[bytes]) -> set[str] | None:
     return topics
 
 
+def is_eager_assignor(protocol_type: str | None, protocol: str | None) -> bool:
+    """Return whether consumers with this assignor give up all partitions when they learn of a rebalance."""
+    return protocol_type == CONSUMER and protocol is not None and protocol not in COOPERATIVE
+
+
+def are_cooperative(protocol_type: str | None, protocols: Collection[str]) -> bool:
+    """Return whether members with these assignors keep processing while the group rebalances (KIP-429)."""
+    return protocol_type == CONSUMER and COOPERATIVE.issuperset(protocols)
+
+
+def members_giving_up(
+    protocol_type: str, protocols: Mapping[str, Mapping[str, bytes]], assignment: Mapping[str, bytes]
+) -> frozenset[str]:
+    """Return the members of a cooperative assignor that must give up partitions and rejoin: a rebalance is near.
+
+    `protocols` has the subscriptions of each member, and `assignment` its assigned partitions.
+    """
+    members = set()
+    for member_id, offered in protocols.items():
+        owned = owned_partitions(protocol_type, offered)
+        if owned and owned - assigned_partitions(protocol_type, assignment.get(member_id, b"")):
+            members.add(member_id)
+    return frozenset(members)
+
+
 def owned_partitions(protocol_type: str, protocols: Mapping[str, bytes]) -> frozenset[TopicPartition] | None:
     """Return the partitions that a joining member keeps processing.
 
     None if it stops processing: a consumer is cooperative only if all its assignors are.
     """
-    if protocol_type != CONSUMER or not COOPERATIVE.issuperset(protocols):
+    if not are_cooperative(protocol_type, protocols):
         return None
     subscriptions = (read_subscription(metadata) for metadata in protocols.values())
     return frozenset().union(*(s.owned_partitions for s in subscriptions if s is not None))

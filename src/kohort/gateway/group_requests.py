@@ -11,8 +11,18 @@ from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
+from kohort.wire.messages.sync_group import SyncGroupRequest
 
 log = logging.getLogger("kohort.gateway")
+
+
+MemberRequest = (
+    ConsumerGroupHeartbeatRequest | HeartbeatRequest | JoinGroupRequest | LeaveGroupRequest | SyncGroupRequest
+)
+"""Request of a group's member that the gateway reads."""
 
 
 class MemberConnection(Protocol):
@@ -35,12 +45,22 @@ class Waiting:
     connection: MemberConnection
     correlation: int
     version: int
-    request: ConsumerGroupHeartbeatRequest
+    request: MemberRequest
     client_id: str
     client_host: str
     client: ClientKind
     frames: int
     """Number of requests on the connection up to this one."""
+    received: tuple[Message, bytes] | None = None
+    """Response of the coordinator and its frame, which is passed on if the response stays as it is."""
+
+    @property
+    def probe_version(self) -> int:
+        """Version of a heartbeat to send to the coordinator in its member's place.
+
+        A client that sends SyncGroup 3 may send Heartbeat 3 (KIP-345). The versions before rose together, too.
+        """
+        return min(self.version, 3) if isinstance(self.request, SyncGroupRequest) else self.version
 
 
 class GroupRequests:
@@ -53,6 +73,11 @@ class GroupRequests:
 
     def _now(self) -> Millis:
         return int(self._loop.time() * 1000)
+
+    @property
+    def held(self) -> int:
+        """Number of heartbeats that are held."""
+        return self._mirror.held
 
     def close(self) -> None:
         """Cancel all timers."""
@@ -67,25 +92,36 @@ class GroupRequests:
         """Return whether a member's request must wait until a probe for it is answered."""
         return self._mirror.is_asked(request)
 
-    def answered(self, waiting: Waiting, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Take the coordinator's answer to a member's request."""
-        context = RequestContext(
-            waiting, waiting.version, waiting.client_id, waiting.client_host, may_hold=True, client=waiting.client
-        )
-        self._apply(self._mirror.response(waiting.request, response, context, self._now()))
+    def sent(self, waiting: Waiting) -> None:
+        """Note a request of a classic group's member that was passed on."""
+        self._apply(self._mirror.sent(waiting.request, _context(waiting), self._now()))
 
-    def probed(self, probe: Probe, response: ConsumerGroupHeartbeatResponse) -> None:
+    def answered(self, waiting: Waiting, response: Message) -> None:
+        """Take the coordinator's answer to a member's request."""
+        request, context, now = waiting.request, _context(waiting), self._now()
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            self._apply(self._mirror.response(request, response, context, now))
+        else:
+            self._apply(self._mirror.answered(request, response, context, now))
+
+    def probed(self, probe: Probe, response: ConsumerGroupHeartbeatResponse | HeartbeatResponse) -> None:
         """Take the coordinator's answer to a probe."""
         self._apply(self._mirror.probed(probe, response, self._now()))
         cast("Waiting", probe.token).connection.probe_done()
 
     def release(self, waiting: Waiting, behind: WaitingRequest) -> None:
-        """Answer a held heartbeat because another request waits behind it."""
-        self._apply(self._mirror.release(waiting, behind, self._now()))
+        """Answer a held request because another one waits behind it."""
+        self._apply(self._mirror.release(waiting, waiting.request, behind, self._now()))
 
     def disconnected(self, waiting: Waiting) -> None:
-        """Drop a held heartbeat whose connection is closed."""
+        """Drop a held request whose connection is closed."""
         self._mirror.disconnected(waiting)
+        self._mirror.abandoned(waiting.request, waiting)
+
+    def abandoned(self, waiting: Waiting) -> None:
+        """Forget a request that is not answered yet, and whose connection is closed."""
+        self._mirror.abandoned(waiting.request, waiting)
 
     def probe_lost(self, probe: Probe) -> None:
         """Forget a probe whose connection is closed."""
@@ -99,7 +135,7 @@ class GroupRequests:
             waiting.connection.answer(waiting, response)
         for probe in outcome.probes:
             waiting = _waiting(probe.token)
-            if not waiting.connection.send_probe(probe, waiting.version):
+            if not waiting.connection.send_probe(probe, waiting.probe_version):
                 self._mirror.probe_lost(probe)
 
     def _set(self, timer: Timer | ProbeDue, at: Millis | None) -> None:
@@ -112,6 +148,12 @@ class GroupRequests:
     def _fire(self, timer: Timer | ProbeDue) -> None:
         self._timers.pop(timer, None)
         self._apply(self._mirror.fire(timer, self._now()))
+
+
+def _context(waiting: Waiting) -> RequestContext:
+    return RequestContext(
+        waiting, waiting.version, waiting.client_id, waiting.client_host, may_hold=True, client=waiting.client
+    )
 
 
 def _waiting(token: Hashable) -> Waiting:

@@ -13,13 +13,17 @@ from kohort.coordinator import ClientKind, WaitingRequest
 from kohort.errors import KohortError
 from kohort.gateway.addresses import Address, Addresses
 from kohort.gateway.framing import BadStream, Fate, FrameStream
-from kohort.gateway.group_requests import GroupRequests, Waiting
+from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
 from kohort.gateway.groups import Probe
 from kohort.gateway.traffic import Traffic, correlation_of, read_request, request_frame, response_frame
 from kohort.wire.api import RequestHeader
 from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 log = logging.getLogger("kohort.gateway")
 
@@ -90,9 +94,9 @@ class Link:
         self._frames = 0
         """Number of requests of the client so far."""
         self._waiting: dict[int, Waiting] = {}
-        """Heartbeats that the coordinator has not answered yet, by correlation ID."""
+        """Requests of members that the coordinator has not answered yet, by correlation ID."""
         self._held: Waiting | None = None
-        """The heartbeat that the gateway holds, if any: no response can overtake it."""
+        """The request whose answer the gateway holds, if any: no response can overtake it."""
         self._probes: dict[int, Probe] = {}
         self._probe_correlation = _FIRST_PROBE
         self._parked: bytes | None = None
@@ -174,6 +178,9 @@ class Link:
             held, self._held = self._held, None
             if held is not None:
                 self._groups.disconnected(held)
+            waiting, self._waiting = self._waiting, {}
+            for one in waiting.values():
+                self._groups.abandoned(one)
             if self._connecting is not None:
                 self._connecting.cancel()
             self._gateway.closed(self)
@@ -199,8 +206,7 @@ class Link:
         elif isinstance(request, ConsumerGroupHeartbeatRequest):
             held = self._held
             if held is not None:
-                same = held.request.member_id == request.member_id
-                self._release(WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT)
+                self._release(_behind(held.request, request))
             if self._groups.must_wait(request):
                 self._parked, self._requests.is_paused = frame, True
                 self.client.pause(_PROBED)
@@ -209,13 +215,18 @@ class Link:
             self._heartbeat(header, request)
             return
         elif self._held is not None:
-            self._release(WaitingRequest.REQUEST)
+            self._release(_behind(self._held.request, request))
         self._frames += 1
+        waiting = None
+        if isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest):
+            waiting = self._expect(header, request)
         self.upstream.write(_SIZE.pack(len(frame)) + frame)
+        if waiting is not None:
+            self._groups.sent(waiting)
 
-    def _heartbeat(self, header: RequestHeader, request: ConsumerGroupHeartbeatRequest) -> None:
+    def _expect(self, header: RequestHeader, request: MemberRequest) -> Waiting:
         self._traffic.expect(header.correlation_id, header.api_key, header.api_version)
-        self._waiting[header.correlation_id] = Waiting(
+        waiting = self._waiting[header.correlation_id] = Waiting(
             self,
             header.correlation_id,
             header.api_version,
@@ -225,6 +236,10 @@ class Link:
             self._software,
             self._frames,
         )
+        return waiting
+
+    def _heartbeat(self, header: RequestHeader, request: ConsumerGroupHeartbeatRequest) -> None:
+        self._expect(header, request)
         sent = self._groups.request(request)
         self.upstream.write(
             request_frame(header.api_key, header.api_version, header.correlation_id, header.client_id, sent)
@@ -238,9 +253,12 @@ class Link:
     def _response(self, frame: bytes) -> None:
         correlation = correlation_of(frame)
         if (probe := self._probes.pop(correlation, None)) is not None:
-            self._groups.probed(probe, cast("ConsumerGroupHeartbeatResponse", self._traffic.read(frame)))
+            answer = cast("ConsumerGroupHeartbeatResponse | HeartbeatResponse", self._traffic.read(frame))
+            self._groups.probed(probe, answer)
         elif (waiting := self._waiting.pop(correlation, None)) is not None:
-            response = cast("ConsumerGroupHeartbeatResponse", self._traffic.read(frame))
+            response = self._traffic.read(frame)
+            if isinstance(response, JoinGroupResponse | SyncGroupResponse | LeaveGroupResponse):
+                waiting.received = response, frame
             self._held = waiting
             self._groups.answered(waiting, response)
             if self._held is waiting and waiting.frames != self._frames:
@@ -249,9 +267,13 @@ class Link:
             self.client.write(self._traffic.response(frame))
 
     def answer(self, waiting: Waiting, response: Message) -> None:
-        """Send the response to a member's heartbeat."""
+        """Send the response to a member's request."""
         if self._held is waiting:
             self._held = None
+        if waiting.received is not None and waiting.received[0] is response:
+            frame = waiting.received[1]
+            self.client.write(_SIZE.pack(len(frame)) + frame)
+            return
         key = waiting.request.KEY
         self.client.write(response_frame(key, waiting.version, waiting.correlation, response))
 
@@ -285,6 +307,14 @@ class Link:
         """Close both connections at once, without what is not sent yet."""
         self.client.abort()
         self.upstream.abort()
+
+
+def _behind(held: MemberRequest, request: Message | None) -> WaitingRequest:
+    beats = HeartbeatRequest | ConsumerGroupHeartbeatRequest
+    if isinstance(held, beats) and isinstance(request, beats):
+        same = held.member_id == request.member_id
+        return WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT
+    return WaitingRequest.REQUEST
 
 
 class _Side(asyncio.Protocol):

@@ -26,7 +26,16 @@ _CORRELATION = Struct(">i")
 _SIZE = Struct(">i")
 _ACKS = Struct(">h")
 
-READ_REQUESTS = frozenset({ApiKey.API_VERSIONS, ApiKey.CONSUMER_GROUP_HEARTBEAT})
+READ_REQUESTS = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
 """Requests that are handed over: those of group members, and the one that names the client's software."""
 _WITH_ADDRESSES = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER, ApiKey.API_VERSIONS})
 _PRODUCE_WITH_ADDRESSES = 10

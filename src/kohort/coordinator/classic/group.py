@@ -9,7 +9,7 @@ from kohort.coordinator.classic.rebalance import Rebalance
 from kohort.coordinator.classic.states import PREDECESSORS, GroupState
 from kohort.coordinator.effects import Record
 from kohort.coordinator.prompt import FormerMembers, RebalanceNotice, RestartingMembers
-from kohort.coordinator.subscriptions import CONSUMER, COOPERATIVE, subscribed_topics
+from kohort.coordinator.subscriptions import CONSUMER, are_cooperative, is_eager_assignor, subscribed_topics
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.messages.group_records import GroupMetadataValue
@@ -221,12 +221,12 @@ class ClassicGroup:
     @property
     def is_eager(self) -> bool:
         """Whether members give up all partitions when they learn of a rebalance."""
-        return self.protocol_type == CONSUMER and self.protocol is not None and self.protocol not in COOPERATIVE
+        return is_eager_assignor(self.protocol_type, self.protocol)
 
     @property
     def is_cooperative(self) -> bool:
         """Whether all members keep processing their partitions while the group rebalances (KIP-429)."""
-        return self.protocol_type == CONSUMER and COOPERATIVE.issuperset(self._supporters)
+        return are_cooperative(self.protocol_type, self._supporters)
 
     # Subscriptions
 

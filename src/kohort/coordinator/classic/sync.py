@@ -13,7 +13,7 @@ from kohort.coordinator.classic.replies import sync_refused, synced
 from kohort.coordinator.classic.sessions import expect_heartbeat
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.effects import Effects, RequestContext
-from kohort.coordinator.subscriptions import assigned_partitions, owned_partitions
+from kohort.coordinator.subscriptions import assigned_partitions, members_giving_up
 from kohort.coordinator.timers import SessionTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.group_events import AssignmentMade, Cause, MemberGone, RebalanceReason
@@ -115,12 +115,8 @@ def _revoking_members(group: ClassicGroup, assignment: Mapping[str, bytes]) -> f
     partitions that move would have no owner until then. So the answers to the others wait while they
     keep processing, and they rejoin as soon as the first giver does.
     """
-    revoking_members = set()
-    for member in group.members.values():
-        owned = owned_partitions(group.protocol_type or "", member.protocols)
-        if owned and owned - assigned_partitions(group.protocol_type, assignment[member.member_id]):
-            revoking_members.add(member.member_id)
-    return frozenset(revoking_members)
+    protocols = {member.member_id: member.protocols for member in group.members.values()}
+    return members_giving_up(group.protocol_type or "", protocols, assignment)
 
 
 def _waits_for_revocation(group: ClassicGroup, member_id: str) -> bool:

@@ -11,26 +11,31 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from kohort.coordinator import Effects, HeldHeartbeatsDue, RequestContext, Timer, WaitingRequest
+from kohort.coordinator import (
+    Effects,
+    HeldHeartbeatsDue,
+    HeldSyncsDue,
+    NotificationDue,
+    RequestContext,
+    Timer,
+    WaitingRequest,
+)
 from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.errors import ErrorCode
+from kohort.gateway.groups.classic_group import MirroredClassicGroup
+from kohort.gateway.groups.classic_mirror import AT_ONCE, ClassicMirror
 from kohort.gateway.groups.consumer_group import MirroredConsumerGroup, MirroredMember
+from kohort.gateway.groups.outcome import PROBE_INTERVAL, Outcome, Probe, ProbeDue
 from kohort.group_events import MemberFacts
 from kohort.model import Millis
+from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-PROBE_INTERVAL: Millis = 1_000
-"""Time between two probes of a group in which nothing is known to happen."""
-AT_ONCE = 20
-"""Members of one group for which the coordinator is asked at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeDue:
-    """Time to ask the coordinator for one member of a group, for what the gateway cannot see."""
-
-    group_id: str
+ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +45,6 @@ class Settings:
     heartbeat_interval_ms: Millis = 5_000
     session_timeout_ms: Millis = 45_000
     """No answer tells it; this is Kafka's default and its default minimum."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """Heartbeat to send to the coordinator in place of a member whose own is held, on that member's connection."""
-
-    token: Hashable
-    """Token of the held heartbeat."""
-    request: ConsumerGroupHeartbeatRequest
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What the shell must do: `effects` as for a coordinator (without records), and probes to send."""
-
-    effects: Effects = field(default_factory=Effects)
-    timers: dict[ProbeDue, Millis | None] = field(default_factory=dict)
-    probes: list[Probe] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -79,7 +66,13 @@ class GroupMirror:
         self._asking: dict[str, _Asking] = {}
         self._probe_set: set[str] = set()
         """Groups whose timer `ProbeDue` is set."""
-        self._prompt = PromptHeartbeats(self, hold_ms)
+        self._classic = ClassicMirror()
+        self._prompt = self._classic.prompt = PromptHeartbeats(self, hold_ms)
+
+    @property
+    def held(self) -> int:
+        """Number of heartbeats that are held."""
+        return len(self._prompt.held)
 
     # Facts for the prompt room
 
@@ -87,9 +80,9 @@ class GroupMirror:
         """Return the settings of a consumer group."""
         return self._settings.get(group_id) or Settings()
 
-    def classic(self, group_id: str) -> None:
-        """Return None: heartbeats of classic groups are not held yet."""
-        return
+    def classic(self, group_id: str) -> MirroredClassicGroup | None:
+        """Return the group with that ID if it is a classic group, else None."""
+        return None if group_id in self._consumer else self._classic.groups.get(group_id)
 
     def consumer(self, group_id: str) -> MirroredConsumerGroup | None:
         """Return the group with that ID if it is a consumer group, else None."""
@@ -100,8 +93,8 @@ class GroupMirror:
         raise AssertionError(group_id)
 
     def classic_answer(self, request: HeartbeatRequest, now: Millis) -> ErrorCode:
-        """Never called, because no heartbeat of a classic group is held."""
-        raise AssertionError(request.group_id)
+        """Return the coordinator's answer to a heartbeat of a classic group that is held."""
+        return self._classic.answer(request)
 
     def consumer_answer(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis, out: Effects
@@ -112,7 +105,53 @@ class GroupMirror:
         assert news is not None, "the room is told of news when there is some"
         return news
 
-    # Requests and responses of members
+    # Requests and responses of members of classic groups
+
+    def sent(self, request: Message, context: RequestContext, now: Millis) -> Outcome:
+        """Note a request of a classic group's member that was passed on."""
+        out = Outcome()
+        match request:
+            case JoinGroupRequest():
+                self._classic.joining(request, context, now, out)
+                self._after_classic(request.group_id, now, out)
+            case SyncGroupRequest():
+                self._classic.syncing(request, now, out)
+        return out
+
+    def answered(self, request: Message, response: Message, context: RequestContext, now: Millis) -> Outcome:
+        """Take the coordinator's answer to a request of a classic group's member, and pass it on or hold it."""
+        out, classic = Outcome(), self._classic
+        assert isinstance(request, ClassicRequest)
+        if request.group_id in self._consumer:
+            # While it migrates, members are told of news one by one, and their generations differ.
+            out.effects.replies[context.token] = response
+            return out
+        match request, response:
+            case JoinGroupRequest(), JoinGroupResponse():
+                classic.joined(request, response, context, now, out)
+            case SyncGroupRequest(), SyncGroupResponse():
+                classic.synced(request, response, context, now, out)
+            case HeartbeatRequest(), HeartbeatResponse():
+                classic.beat(request, response, context, now, out)
+            case LeaveGroupRequest(), LeaveGroupResponse():
+                classic.left(request, response, context, now, out)
+            case _:
+                raise AssertionError(request, response)
+        self._after_classic(request.group_id, now, out)
+        return out
+
+    def abandoned(self, request: Message, token: Hashable) -> None:
+        """Forget a request whose connection is closed, whether it is held or not answered yet."""
+        if isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            self._classic.abandoned(request, token)
+
+    def _after_classic(self, group_id: str, now: Millis, out: Outcome) -> None:
+        self._prompt.answer_news(now, out.effects)
+        self._classic.settle(group_id, now, out)
+        if self._prompt.ends_at is not None:
+            out.effects.timers[HeldHeartbeatsDue()] = self._prompt.ends_at
+
+    # Requests and responses of members of consumer groups
 
     def request(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
         """Return what to send to the coordinator in place of a member's request, if it does not know its epoch yet."""
@@ -154,9 +193,16 @@ class GroupMirror:
         self._after(group, now, out)
         return out
 
-    def probed(self, probe: Probe, response: ConsumerGroupHeartbeatResponse, now: Millis) -> Outcome:
+    def probed(
+        self, probe: Probe, response: ConsumerGroupHeartbeatResponse | HeartbeatResponse, now: Millis
+    ) -> Outcome:
         """Take the coordinator's answer to a probe."""
         out, request = Outcome(), probe.request
+        if isinstance(request, HeartbeatRequest):
+            self._classic.probed(probe, request, response.error_code, now, out)
+            self._after_classic(request.group_id, now, out)
+            return out
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
         group, asking = self._consumer.get(request.group_id), self._asking.get(request.group_id)
         member = self._member(request)
         if asking is not None and asking.asked.pop(request.member_id, False):
@@ -183,6 +229,9 @@ class GroupMirror:
 
     def probe_lost(self, probe: Probe) -> None:
         """Forget a probe whose connection was closed before its answer."""
+        if isinstance(probe.request, HeartbeatRequest):
+            self._classic.probe_lost(probe.request)
+            return
         asking = self._asking.get(probe.request.group_id)
         if asking is not None:
             asking.asked.pop(probe.request.member_id, None)
@@ -252,14 +301,22 @@ class GroupMirror:
     def fire(self, timer: Timer | ProbeDue, now: Millis) -> Outcome:
         """Handle a timer whose time has come."""
         out = Outcome()
-        if isinstance(timer, ProbeDue):
-            self._probe_set.discard(timer.group_id)
-            group = self._consumer.get(timer.group_id)
-            if group is not None:
-                self._probe_next(group, now, out)
-        else:
-            assert isinstance(timer, HeldHeartbeatsDue)
-            self._prompt.holds_due(now, out.effects)
+        match timer:
+            case ProbeDue(group_id):
+                group = self._consumer.get(group_id)
+                if group is None:
+                    self._classic.probe_due(group_id, now, out)
+                else:
+                    self._probe_set.discard(group_id)
+                    self._probe_next(group, now, out)
+            case NotificationDue(group_id):
+                self._classic.notification_due(group_id, now, out)
+                self._after_classic(group_id, now, out)
+            case HeldSyncsDue(group_id):
+                self._classic.syncs_due(group_id, now, out)
+            case _:
+                assert isinstance(timer, HeldHeartbeatsDue)
+                self._prompt.holds_due(now, out.effects)
         return out
 
     def _probe_next(self, group: MirroredConsumerGroup, now: Millis, out: Outcome) -> None:
@@ -271,10 +328,13 @@ class GroupMirror:
                 self._ask(group, chosen, asking, out)
         self._after(group, now, out)
 
-    def release(self, token: Hashable, behind: WaitingRequest, now: Millis) -> Outcome:
-        """Answer a held heartbeat because another request waits behind it."""
+    def release(self, token: Hashable, request: Message, behind: WaitingRequest, now: Millis) -> Outcome:
+        """Answer a held request because another one waits behind it."""
         out = Outcome()
-        self._prompt.release(token, behind, now, out.effects)
+        if isinstance(request, SyncGroupRequest):
+            self._classic.release_sync(request, token, now, out)
+        else:
+            self._prompt.release(token, behind, now, out.effects)
         return out
 
     def disconnected(self, token: Hashable) -> None:

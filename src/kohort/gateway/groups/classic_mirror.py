@@ -1,0 +1,491 @@
+"""Classic groups whose members use one gateway, as their requests and the coordinator's answers show them. Pure.
+
+The coordinator begins a rebalance when a member joins, leaves or dies, and from then on answers heartbeats with
+REBALANCE_IN_PROGRESS. So when something happens, the gateway asks the coordinator for one member. If that is the
+answer, it is the answer to every other member of the generation as well, and the prompt room decides when each of
+them gets it. What only the coordinator knows, such as whether an old member still exists, is asked for each member.
+"""
+
+from collections.abc import Hashable
+
+from kohort.coordinator import HeldSyncsDue, NotificationDue, RequestContext, members_giving_up
+from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats
+from kohort.errors import ErrorCode
+from kohort.gateway.groups.classic_group import HeldSync, MirroredClassicGroup, MirroredClassicMember, Phase
+from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
+from kohort.gateway.groups.outcome import PROBE_INTERVAL, Outcome, Probe, ProbeDue
+from kohort.model import Millis
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_REPEAT: Millis = 10
+"""Time after which the coordinator is asked again whether a JoinGroup began a rebalance; it doubles each time.
+
+The probe may have overtaken the JoinGroup, which is on another connection.
+"""
+_FORGOTTEN_AFTER = 2
+"""Session timeouts after which a member that sent nothing is forgotten."""
+_MEMBER_ID_REQUIRED = 4
+"""First version of JoinGroup in which a new dynamic member first asks for its ID (KIP-394)."""
+AT_ONCE = 20
+"""Members of one group for which the coordinator is asked at the same time."""
+_KNOWN = frozenset(int(code) for code in ErrorCode)
+_GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+
+
+class ClassicMirror:
+    """All classic groups of one gateway."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, MirroredClassicGroup] = {}
+        self._probe_set: set[str] = set()
+        """Groups whose timer `ProbeDue` is set."""
+        self.prompt: PromptHeartbeats
+        """The prompt room, which needs the facts of this mirror."""
+
+    def answer(self, request: HeartbeatRequest) -> ErrorCode:
+        """Return the coordinator's answer to a heartbeat that is held. Without news it is that which it gave."""
+        group = self.groups.get(request.group_id)
+        member = None if group is None else group.members.get(request.member_id)
+        if group is None or member is None:
+            return ErrorCode.NONE
+        if member.verdict is not None:
+            return member.verdict
+        learns = group.awaits_joins and request.generation_id == group.generation
+        return ErrorCode.REBALANCE_IN_PROGRESS if learns and not _joins(group, request.member_id) else ErrorCode.NONE
+
+    # Requests, when they are passed on
+
+    def joining(self, request: JoinGroupRequest, context: RequestContext, now: Millis, out: Outcome) -> None:
+        """Note a JoinGroup that was passed on."""
+        group = self._group(request.group_id, now)
+        known = group.members.get(request.member_id)
+        if known is None and request.group_instance_id is None and not request.member_id:
+            self.prompt.new_member_arrived(group, now, out.effects)
+            if context.api_version >= _MEMBER_ID_REQUIRED:
+                return
+        if known is None:
+            group.new_members_until = self.prompt.new_members_until(group, now)
+        group.joins[context.token] = request.member_id
+        if request.member_id:
+            member = self._member(group, request.member_id, context, now)
+            member.is_new = member.is_new or known is None
+            _describe(member, request)
+            member.joined_at = now
+        if group.awaits_joins:
+            self.prompt.members_changed(group, now)
+        else:
+            self._suspect(group, out, now)
+
+    def syncing(self, request: SyncGroupRequest, now: Millis, out: Outcome) -> None:
+        """Note a SyncGroup that was passed on: the leader's tells which members must give up partitions."""
+        group = self.groups.get(request.group_id)
+        if group is None or request.generation_id != group.generation or request.member_id != group.leader_id:
+            return
+        if group.phase is Phase.SYNCING and group.is_cooperative and request.assignments:
+            assignment = {share.member_id: bytes(share.assignment) for share in request.assignments}
+            protocols = {member.member_id: member.protocols for member in group.members.values()}
+            givers = members_giving_up(group.protocol_type or "", protocols, assignment)
+            if givers:
+                group.revoking_members = givers
+                self.prompt.hold_syncs(group.group_id, now, out.effects)
+
+    # Answers of the coordinator
+
+    def joined(
+        self,
+        request: JoinGroupRequest,
+        response: JoinGroupResponse,
+        context: RequestContext,
+        now: Millis,
+        out: Outcome,
+    ) -> None:
+        """Pass on the answer to a JoinGroup, which may be a new generation."""
+        out.effects.replies[context.token] = response
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return
+        group.joins.pop(context.token, None)
+        member = group.members.get(request.member_id)
+        if response.error_code:
+            if member is not None and (member.is_new or response.error_code in _GONE):
+                self._remove(group, request.member_id, out, now)
+            return
+        replaced = [
+            member_id
+            for member_id, other in group.members.items()
+            if request.group_instance_id == other.instance_id is not None and member_id != response.member_id
+        ]
+        member = self._member(group, response.member_id, context, now)
+        _describe(member, request)
+        member.is_new, member.joined_at = False, member.joined_at or now
+        if response.generation_id > group.generation:
+            self._generation_began(group, response, out, now)
+            group.protocol_type = response.protocol_type or request.protocol_type
+        if response.leader == response.member_id:
+            group.leader_id = response.leader
+        for member_id in replaced:
+            self._ask(group, member_id)
+        self.prompt.session_started(member, now)
+
+    def _generation_began(
+        self, group: MirroredClassicGroup, response: JoinGroupResponse, out: Outcome, now: Millis
+    ) -> None:
+        group.generation, group.phase, group.suspects_in = response.generation_id, Phase.SYNCING, 0
+        group.protocol, group.leader_id = response.protocol_name, response.leader
+        group.new_members_until = group.revoking_members = None
+        group.notice.is_delayed, group.notice.new_members_until = False, None
+        out.effects.timers[NotificationDue(group.group_id)] = out.effects.timers[HeldSyncsDue(group.group_id)] = None
+        self._release_syncs(group, now, out, None)
+        for member_id in list(group.members):
+            if member_id != response.member_id and not _joins(group, member_id):
+                self._ask(group, member_id)  # it is late, or gone, or its client waits for the group's next rebalance
+
+    def synced(
+        self,
+        request: SyncGroupRequest,
+        response: SyncGroupResponse,
+        context: RequestContext,
+        now: Millis,
+        out: Outcome,
+    ) -> None:
+        """Pass on the answer to a SyncGroup, or hold it while other members give up partitions."""
+        group = self.groups.get(request.group_id)
+        member = None if group is None else group.members.get(request.member_id)
+        if group is None or member is None or request.generation_id != group.generation or response.error_code:
+            out.effects.replies[context.token] = response
+            code = response.error_code
+            if group is not None and request.generation_id == group.generation:
+                if code == ErrorCode.REBALANCE_IN_PROGRESS:
+                    self._began(group, out, now)
+                elif code in _GONE:
+                    self._remove(group, request.member_id, out, now)
+            return
+        if group.phase is Phase.SYNCING:
+            group.phase, group.generation_at = Phase.STABLE, now
+        member.heard_at = now
+        waits = group.revoking_members is not None and request.member_id not in group.revoking_members
+        if waits and context.may_hold:
+            group.syncs[request.member_id] = HeldSync(context.token, request, response)
+        else:
+            self._answer_sync(group, context.token, request.member_id, response, now, out)
+
+    def beat(
+        self,
+        request: HeartbeatRequest,
+        response: HeartbeatResponse,
+        context: RequestContext,
+        now: Millis,
+        out: Outcome,
+    ) -> None:
+        """Take the coordinator's answer to a heartbeat, and answer the member or hold its heartbeat."""
+        code = ErrorCode(response.error_code) if response.error_code in _KNOWN else None
+        group = self.groups.get(request.group_id)
+        if code is None or code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            out.effects.replies[context.token] = response
+            if group is not None:
+                if code in _GONE:
+                    self._remove(group, request.member_id, out, now)
+                self._suspect(group, out, now)
+            return
+        group = group or self._group(request.group_id, now)
+        member = self._member(group, request.member_id, context, now)
+        member.client, member.instance_id = context.client, request.group_instance_id
+        group.budget.sent(group.heartbeats_per_ms, now)
+        if request.generation_id > group.generation:
+            group.generation, group.phase, group.protocol = request.generation_id, Phase.STABLE, None
+            for other in group.members:
+                self._ask(group, other)
+        if request.generation_id != group.generation:
+            out.effects.replies[context.token] = response
+            return
+        group.answered_at = now
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._began(group, out, now)
+        elif group.awaits_joins and not _joins(group, request.member_id):
+            code = ErrorCode.REBALANCE_IN_PROGRESS  # this answer was overtaken by another member's
+        told = self.prompt.answer_or_hold_classic(request, code, now, context.token if context.may_hold else None)
+        if not isinstance(told, HeldHeartbeat):
+            response.error_code = told
+            out.effects.replies[context.token] = response
+
+    def left(
+        self,
+        request: LeaveGroupRequest,
+        response: LeaveGroupResponse,
+        context: RequestContext,
+        now: Millis,
+        out: Outcome,
+    ) -> None:
+        """Pass on the answer to a LeaveGroup."""
+        out.effects.replies[context.token] = response
+        group = self.groups.get(request.group_id)
+        if group is None or response.error_code:
+            return
+        for member_id in [request.member_id, *(one.member_id for one in response.members if not one.error_code)]:
+            if member_id:
+                self.prompt.member_left(group, now)
+                self._remove(group, member_id, out, now)
+        if not group.members:
+            return
+        if group.awaits_joins:
+            self.prompt.members_changed(group, now)
+        else:
+            self._suspect(group, out, now)
+
+    def probed(self, probe: Probe, request: HeartbeatRequest, code: int, now: Millis, out: Outcome) -> None:
+        """Take the coordinator's answer to a probe."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return
+        group.probed.pop(request.member_id, None)
+        again, group.ask_again = group.ask_again, False
+        is_current = request.generation_id == group.generation
+        if is_current:
+            group.answered_at = now
+        if code == ErrorCode.REBALANCE_IN_PROGRESS and is_current:
+            self._began(group, out, now)
+        elif code and code != ErrorCode.REBALANCE_IN_PROGRESS and code in _KNOWN:
+            self._sentence(group, probe, request, ErrorCode(code), now, out)
+        if again and not group.awaits_joins:
+            self._ask_one(group, out, now)
+        self._after(group, now, out)
+
+    def _sentence(
+        self,
+        group: MirroredClassicGroup,
+        probe: Probe,
+        request: HeartbeatRequest,
+        code: ErrorCode,
+        now: Millis,
+        out: Outcome,
+    ) -> None:
+        """Pass on an error that the coordinator answered for one member."""
+        held, member = self.prompt.held_of(group.group_id, request.member_id), group.members.get(request.member_id)
+        sync = group.syncs.get(request.member_id)
+        if held is not None and held.token == probe.token and member is not None:
+            member.verdict = code
+            self.prompt.news_for_member(group.group_id, request.member_id)
+            self.prompt.answer_news(now, out.effects)
+            member.verdict = None
+        elif sync is not None and sync.token == probe.token:
+            del group.syncs[request.member_id]
+            out.effects.replies[sync.token] = SyncGroupResponse(error_code=code)
+        if code in _GONE:
+            self._remove(group, request.member_id, out, now)
+        if code is not ErrorCode.ILLEGAL_GENERATION:  # the group has changed, or its coordinator has moved
+            for member_id in group.members:
+                self._ask(group, member_id)
+
+    # Rebalances
+
+    def _began(self, group: MirroredClassicGroup, out: Outcome, now: Millis) -> None:
+        """Begin a rebalance that the coordinator's answer shows."""
+        if group.awaits_joins:
+            return
+        identities = ((member.instance_id, member.client_id) for member in group.members.values() if not member.is_new)
+        self.prompt.generation_ended(group, identities, now)
+        group.begin()
+        group.notice.new_members_until, group.new_members_until = group.new_members_until, None
+        out.effects.timers[HeldSyncsDue(group.group_id)] = None
+        self._release_syncs(group, now, out, ErrorCode.REBALANCE_IN_PROGRESS)
+        self.prompt.rebalance_began(group, now, out.effects)
+
+    def _suspect(self, group: MirroredClassicGroup, out: Outcome, now: Millis) -> None:
+        """Ask the coordinator for one member whether a rebalance has begun."""
+        if not group.awaits_joins:
+            group.suspects_in = FIRST_REPEAT
+            group.ask_again = bool(group.probed)
+            self._ask_one(group, out, now)
+            self._probe_set.add(group.group_id)
+            out.timers[ProbeDue(group.group_id)] = now + FIRST_REPEAT
+
+    def notification_due(self, group_id: str, now: Millis, out: Outcome) -> None:
+        """Handle the timer `NotificationDue`."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            self.prompt.notification_due(group, now, out.effects)
+
+    def syncs_due(self, group_id: str, now: Millis, out: Outcome) -> None:
+        """Answer the SyncGroups that waited for members to give up partitions, because those take too long."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.revoking_members = None
+            self._release_syncs(group, now, out, None)
+
+    def _release_syncs(self, group: MirroredClassicGroup, now: Millis, out: Outcome, code: ErrorCode | None) -> None:
+        """Answer all held SyncGroups, with the coordinator's response or an error code."""
+        held, group.syncs = group.syncs, {}
+        for member_id, sync in held.items():
+            response = sync.response if code is None else SyncGroupResponse(error_code=code)
+            self._answer_sync(group, sync.token, member_id, response, now, out)
+
+    def _answer_sync(
+        self,
+        group: MirroredClassicGroup,
+        token: Hashable,
+        member_id: str,
+        response: SyncGroupResponse,
+        now: Millis,
+        out: Outcome,
+    ) -> None:
+        out.effects.replies[token] = response
+        if member_id in group.members:
+            self.prompt.session_started(group.members[member_id], now)
+
+    # Members
+
+    def _group(self, group_id: str, now: Millis) -> MirroredClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = MirroredClassicGroup(group_id, HeartbeatBudget(now))
+        return group
+
+    def _member(
+        self, group: MirroredClassicGroup, member_id: str, context: RequestContext, now: Millis
+    ) -> MirroredClassicMember:
+        member = group.members.get(member_id)
+        if member is None:
+            member = group.members[member_id] = MirroredClassicMember(member_id, context.client, context.client_id)
+        member.heard_at = now
+        return member
+
+    def _remove(self, group: MirroredClassicGroup, member_id: str, out: Outcome, now: Millis) -> None:
+        """Forget a member that the coordinator does not know any more."""
+        held, sync = self.prompt.held_of(group.group_id, member_id), group.syncs.pop(member_id, None)
+        member = group.members.get(member_id)
+        if member is None:
+            return
+        if held is not None:
+            member.verdict = ErrorCode.UNKNOWN_MEMBER_ID
+            self.prompt.news_for_member(group.group_id, member_id)
+            self.prompt.answer_news(now, out.effects)
+        if sync is not None:
+            out.effects.replies[sync.token] = SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        group.members.pop(member_id, None)
+        group.notice.new_members_until = None  # as in the coordinator: its partitions wait for the others
+
+    # Probes
+
+    def _ask(self, group: MirroredClassicGroup, member_id: str) -> None:
+        if self.prompt.is_held(group.group_id, member_id) or member_id in group.syncs:
+            group.to_ask[member_id] = None
+
+    def _ask_one(self, group: MirroredClassicGroup, out: Outcome, now: Millis) -> None:
+        """Ask for the member of the generation that has waited longest, unless one is asked for already."""
+        if group.probed or group.to_ask:
+            return
+        held = [
+            member_id
+            for member_id in group.members
+            if (one := self.prompt.held_of(group.group_id, member_id)) is not None
+            and isinstance(one.request, HeartbeatRequest)
+            and one.request.generation_id == group.generation
+        ]
+        if held:
+            self._send(group, held[now // PROBE_INTERVAL % len(held)], out, now)
+        elif group.syncs:
+            self._send(group, next(iter(group.syncs)), out, now)
+
+    def _send(self, group: MirroredClassicGroup, member_id: str, out: Outcome, now: Millis) -> None:
+        held, sync = self.prompt.held_of(group.group_id, member_id), group.syncs.get(member_id)
+        if member_id in group.probed or (held is None and sync is None):
+            return
+        if held is not None:
+            assert isinstance(held.request, HeartbeatRequest)
+            token, generation = held.token, held.request.generation_id
+        else:
+            assert sync is not None
+            token, generation = sync.token, sync.request.generation_id
+        request = HeartbeatRequest(
+            group_id=group.group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=group.members[member_id].instance_id,
+        )
+        group.probed[member_id] = None
+        group.budget.sent(group.heartbeats_per_ms, now)
+        out.probes.append(Probe(token, request))
+
+    def probe_due(self, group_id: str, now: Millis, out: Outcome) -> None:
+        """Handle the timer `ProbeDue`."""
+        self._probe_set.discard(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            return
+        if group.has_idled_for(_FORGOTTEN_AFTER, now):
+            del self.groups[group_id]
+            return
+        if not group.awaits_joins:
+            if group.suspects_in:
+                group.suspects_in = min(group.suspects_in * 2, PROBE_INTERVAL)
+                self._ask_one(group, out, now)
+            elif now - group.answered_at >= PROBE_INTERVAL and group.budget.allows(group.heartbeats_per_ms, now):
+                self._ask_one(group, out, now)
+        self._after(group, now, out)
+
+    def _after(self, group: MirroredClassicGroup, now: Millis, out: Outcome) -> None:
+        """Send the probes that are due, and set the group's timer."""
+        while group.to_ask and len(group.probed) < AT_ONCE:
+            member_id = next(iter(group.to_ask))
+            del group.to_ask[member_id]
+            self._send(group, member_id, out, now)
+        if not group.members and not group.joins:
+            self.groups.pop(group.group_id, None)
+            self._probe_set.discard(group.group_id)
+            for timer in (NotificationDue(group.group_id), HeldSyncsDue(group.group_id)):
+                out.effects.timers[timer] = None
+            out.timers[ProbeDue(group.group_id)] = None
+            return
+        if not group.joins:
+            group.suspects_in = 0
+        if group.group_id not in self._probe_set:
+            self._probe_set.add(group.group_id)
+            out.timers[ProbeDue(group.group_id)] = now + (group.suspects_in or PROBE_INTERVAL)
+
+    # From the shell
+
+    def settle(self, group_id: str, now: Millis, out: Outcome) -> None:
+        """Send the probes that are due after a request or an answer, and set the group's timer."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            self._after(group, now, out)
+
+    def probe_lost(self, request: HeartbeatRequest) -> None:
+        """Forget a probe whose connection is closed."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            group.probed.pop(request.member_id, None)
+
+    def release_sync(self, request: SyncGroupRequest, token: Hashable, now: Millis, out: Outcome) -> None:
+        """Answer a held SyncGroup because another request waits behind it."""
+        group = self.groups.get(request.group_id)
+        sync = None if group is None else group.syncs.get(request.member_id)
+        if group is not None and sync is not None and sync.token == token:
+            del group.syncs[request.member_id]
+            self._answer_sync(group, token, request.member_id, sync.response, now, out)
+
+    def abandoned(self, request: JoinGroupRequest | SyncGroupRequest, token: Hashable) -> None:
+        """Forget a request whose connection is closed."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return
+        group.joins.pop(token, None)
+        sync = group.syncs.get(request.member_id)
+        if sync is not None and sync.token == token:
+            del group.syncs[request.member_id]
+
+
+def _joins(group: MirroredClassicGroup, member_id: str) -> bool:
+    return member_id in group.joins.values()
+
+
+def _describe(member: MirroredClassicMember, request: JoinGroupRequest) -> None:
+    """Note what a JoinGroup tells about its member."""
+    member.instance_id, member.session_timeout_ms = request.group_instance_id, request.session_timeout_ms
+    timeout = request.rebalance_timeout_ms
+    member.rebalance_timeout_ms = timeout if timeout >= 0 else request.session_timeout_ms
+    # Of a repeated name the first one counts, as in Kafka.
+    member.protocols = {offered.name: offered.metadata for offered in reversed(request.protocols)}
