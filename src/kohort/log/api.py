@@ -140,6 +140,17 @@ class PartitionLog(Protocol):
         """Like `read`, for sending to a socket: large parts may be slices of files, for `os.sendfile`."""
         ...
 
+    @property
+    def has_transactions(self) -> bool:
+        """Whether the log has an open or an aborted transaction, so that `send_committed` differs from `send`."""
+        ...
+
+    def send_committed(
+        self, offset: int, max_bytes: int
+    ) -> tuple[Sequence[Buffer | FileSlice], Sequence[AbortedTransaction]]:
+        """Like `send`, but only up to `last_stable_offset`, with the aborted transactions among what is returned."""
+        ...
+
     def find_time(self, timestamp: Millis) -> OffsetAndTime | None:
         """Return the first record at or after that time; None if all records are older."""
         ...

@@ -247,6 +247,22 @@ class SegmentedLog:
         self._check_in_range(offset)
         return [] if offset == self._stable_offset else self._reader.read(offset, max_bytes, take)
 
+    @property
+    def has_transactions(self) -> bool:
+        return bool(self._open) or any(segment.aborted for segment in self._segments)
+
+    def send_committed(
+        self, offset: int, max_bytes: int
+    ) -> tuple[Sequence[Buffer | FileSlice], Sequence[AbortedTransaction]]:
+        if not self.has_transactions:
+            return self.send(offset, max_bytes), []
+        self._check_in_range(offset)
+        until = self.last_stable_offset
+        if offset >= until:
+            return [], []
+        parts = self._reader.read(offset, max_bytes, Segment.send, until)
+        return parts, self.aborted(offset, self._reader.ended_at)
+
     def find_time(self, timestamp: Millis) -> OffsetAndTime | None:
         return find_time(self._segments, self._start_offset, timestamp)
 

@@ -28,23 +28,26 @@ class Reader:
         self._corrupt: set[int] = set()
         """Base offsets of damaged batches that were already logged."""
         self._hints: dict[int, tuple[Segment, int]] = {}
+        self.ended_at = 0
+        """Offset after the batches that the last read returned."""
 
     def forget(self) -> None:
         """Discard positions after the segments have changed."""
         self._hints.clear()
 
-    def read(self, offset: int, max_bytes: int, take: Take[P]) -> list[P]:
+    def read(self, offset: int, max_bytes: int, take: Take[P], until: int | None = None) -> list[P]:
         """Read from the batch that contains `offset`, or the next one: at least one batch, then up to `max_bytes`.
 
-        Raises CorruptBatch if that batch is damaged.
+        `until` is the base offset of a batch at which the read ends. Raises CorruptBatch if the first batch is damaged.
         """
         try:
-            return self._read(offset, max_bytes, take)
+            return self._read(offset, max_bytes, take, until)
         except CorruptBatch as error:
             self._report(error)
             raise
 
-    def _read(self, offset: int, max_bytes: int, take: Take[P]) -> list[P]:
+    def _read(self, offset: int, max_bytes: int, take: Take[P], until: int | None) -> list[P]:
+        self.ended_at = offset
         hint = self._hints.pop(offset, None)
         found = hint if hint is not None else self._locate(offset)
         if found is None:
@@ -58,11 +61,14 @@ class Reader:
                 if parts and end - position > left:
                     self._hint(segment.base_offset, segment, 0)
                     break  # only the very first batch may exceed the requested size
+                if until is not None and next_offset > until:
+                    end, next_offset, left = self._position(segment, until), until, 0
                 part = take(segment, position, end) if end > position else None
             except CorruptBatch:
                 if parts:
                     break  # return the valid batches before the damaged one
                 raise
+            self.ended_at = next_offset
             if part is not None:
                 parts.append(part)
                 if len(part) < end - position:
@@ -74,6 +80,13 @@ class Reader:
                 break
             segment, position = following, 0
         return parts
+
+    @staticmethod
+    def _position(segment: Segment, offset: int) -> int:
+        """Return the position of the batch that begins at `offset`."""
+        position = segment.locate(offset) if offset > segment.base_offset else 0
+        assert position is not None
+        return position
 
     def _report(self, error: CorruptBatch) -> None:
         """Log each damaged batch once, because consumers retry."""

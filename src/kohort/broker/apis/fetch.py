@@ -82,6 +82,9 @@ def handle(broker: Dependencies, call: Call, request: FetchRequest) -> None:
 _NO_SESSION, _NEW_SESSION = -1, 0
 """Session epochs of requests that do not continue a session."""
 
+_READ_COMMITTED = 1
+"""Isolation level of a client that reads no records of open and aborted transactions."""
+
 _RACKS_FROM = 11
 """First version in which a consumer sends its rack (KIP-392)."""
 
@@ -177,7 +180,7 @@ class _Fetch:
                 place.note_response(data)
             session = self._broker.fetch_sessions.open(self._places, self._call.version, self._broker.now())
         if session is not None:
-            _mark_idle(session, gathered.read)
+            _mark_idle(session, gathered.read, committed_only=self._request.isolation_level == _READ_COMMITTED)
         session_id = 0 if session is None else session.id
         listener = self._call.connection.listener
         leaders = (data.current_leader for _, data in told)
@@ -218,10 +221,13 @@ class _Fetch:
                 )
 
 
-def _mark_idle(session: FetchSession, read: Iterable[tuple[FetchedPartition, PartitionData]]) -> None:
+def _mark_idle(
+    session: FetchSession, read: Iterable[tuple[FetchedPartition, PartitionData]], *, committed_only: bool
+) -> None:
     """Skip partitions without an error and without more records until their logs move."""
     for place, data in read:
-        if not data.error_code and place.wanted.fetch_offset == data.high_watermark:
+        end = data.last_stable_offset if committed_only else data.high_watermark
+        if not data.error_code and place.wanted.fetch_offset >= end:
             session.rest(place)
 
 
@@ -257,8 +263,8 @@ class _Gathered:
         self._broker = broker
         self._by_id = version >= TOPIC_IDS_FROM
         self._room = room
-        self._committed_only = request.isolation_level == 1
-        """Whether the client expects a list of aborted transactions, which is always empty."""
+        self._committed_only = request.isolation_level == _READ_COMMITTED
+        """Whether the client reads only up to the last stable offset, and gets the aborted transactions."""
         # As in Kafka: a consumer that cannot be sent to another replica reads only from the leader.
         self._is_consumer = _is_consumer(request)
         self._may_read_from_followers = version >= _RACKS_FROM and self._is_consumer
@@ -291,8 +297,9 @@ class _Gathered:
             return self._failed(wanted, ErrorCode.UNKNOWN_LEADER_EPOCH, None), None
         preferred = LEADER if led is None else self._preferred(topic, led, wanted)
         self.redirected |= preferred != LEADER
+        aborted: list[AbortedTransaction] = []
         try:
-            records = self._records(log, wanted) if preferred == LEADER else []
+            records = self._records(log, led, wanted, aborted) if preferred == LEADER else []
         except OffsetOutOfRange:
             return self._failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, None), None
         except OSError as error:
@@ -303,9 +310,9 @@ class _Gathered:
         data = PartitionData(
             partition_index=wanted.partition,
             high_watermark=log.stable_offset,
-            last_stable_offset=log.stable_offset,
+            last_stable_offset=log.stable_offset if led is None else led.last_stable_offset,
             log_start_offset=log.start_offset,
-            aborted_transactions=[] if self._committed_only else None,
+            aborted_transactions=aborted if self._committed_only else None,
             preferred_read_replica=preferred,
             records=records,
         )
@@ -323,11 +330,16 @@ class _Gathered:
         return control.may(self._connection, Operation.READ, ResourceType.TOPIC, name)
 
     def _followed(self, topic: Topic, partition: int) -> FollowerLog | None:
-        return self._broker.follower_reads.log(topic, partition) if self._may_read_from_followers else None
+        found = self._broker.follower_reads.log(topic, partition) if self._may_read_from_followers else None
+        if found is not None and self._committed_only and found.has_transactions:
+            return None  # only the leader knows which are aborted
+        return found
 
     def _preferred(self, topic: Topic, log: PartitionLog, wanted: FetchPartition) -> int:
         """Return the replica to read from; offsets that a follower cannot serve are the leader's to answer."""
         if not self._rack or not log.start_offset <= wanted.fetch_offset <= log.stable_offset:
+            return LEADER
+        if self._committed_only and log.has_transactions:
             return LEADER
         return self._broker.follower_reads.preferred(topic, wanted.partition, log, self._rack)
 
@@ -347,7 +359,9 @@ class _Gathered:
         missing = ErrorCode.INCONSISTENT_TOPIC_ID if renewed else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topics.with_id(place.topic_id), missing
 
-    def _records(self, log: ReadLog, wanted: FetchPartition) -> list[Buffer]:
+    def _records(
+        self, log: ReadLog, led: PartitionLog | None, wanted: FetchPartition, aborted: list[AbortedTransaction]
+    ) -> list[Buffer]:
         # KIP-74: the first batch of the answer is returned whole even if it exceeds the limit; otherwise it could never
         # be read.
         room = min(wanted.partition_max_bytes, self._room - self.size)
@@ -356,11 +370,16 @@ class _Gathered:
                 raise OffsetOutOfRange
             return []
         # The codec only takes a part's length and passes it on; the connection knows how to send it.
-        buffers = cast("list[Buffer]", log.send(wanted.fetch_offset, max(room, 1)))
+        if self._committed_only and led is not None:
+            parts, ended = led.send_committed(wanted.fetch_offset, max(room, 1))
+        else:
+            parts, ended = log.send(wanted.fetch_offset, max(room, 1)), ()
+        buffers = cast("list[Buffer]", parts)
         size = sum(map(len, buffers))
         if size > max(room, 1) and self.size > 0:
             return []
         self.size += size
+        aborted += [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in ended]
         return buffers
 
     def _failed(

@@ -29,6 +29,7 @@ class Dependencies(Protocol):
     def partition(self, topic: str, partition: int) -> PartitionLog | None: ...
 
 
+_READ_COMMITTED = 1
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
 _LEADER_EPOCHS_FROM = 4
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
@@ -36,30 +37,35 @@ _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 
 
 def handle(broker: Dependencies, call: Call, request: ListOffsetsRequest) -> None:
-    """Look up each partition. All records are committed here, so both isolation levels have the same end."""
+    """Look up each partition; with read_committed, its end is the last stable offset."""
     named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     twice = {place for place, times in named.items() if times > 1}
     topics = [
-        ListOffsetsTopicResponse(name=topic.name, partitions=_look_up_all(broker, topic, call.version, twice))
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=_look_up_all(
+                broker, topic, call.version, twice, committed_only=request.isolation_level == _READ_COMMITTED
+            ),
+        )
         for topic in request.topics
     ]
     call.reply(ListOffsetsResponse(topics=topics))
 
 
 def _look_up_all(
-    broker: Dependencies, topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]]
+    broker: Dependencies, topic: ListOffsetsTopic, version: int, twice: Set[tuple[str, int]], *, committed_only: bool
 ) -> list[ListOffsetsPartitionResponse]:
     """Look up the partitions of a topic; a partition that is named twice is rejected, once."""
     return [
         _failed(index, ErrorCode.INVALID_REQUEST)
         if (topic.name, index) in twice
-        else _look_up(broker, topic.name, wanted, version)
+        else _look_up(broker, topic.name, wanted, version, committed_only=committed_only)
         for index, wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.items()
     ]
 
 
 def _look_up(
-    broker: Dependencies, name: str, wanted: ListOffsetsPartition, version: int
+    broker: Dependencies, name: str, wanted: ListOffsetsPartition, version: int, *, committed_only: bool
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     if version < _SINCE.get(wanted.timestamp, 0) or wanted.timestamp < _LATEST_TIERED:
@@ -72,7 +78,7 @@ def _look_up(
     if wanted.current_leader_epoch > log.leader_epoch:
         return _failed(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
-        found = _find(log, wanted.timestamp)
+        found = _find(log, wanted.timestamp, committed_only=committed_only)
     except OSError as error:
         broker.disk_errors.note(f"look up offsets of {name}-{index}", error)
         is_damaged = isinstance(error, CorruptBatch)
@@ -87,18 +93,20 @@ def _look_up(
     )
 
 
-def _find(log: PartitionLog, timestamp: int) -> OffsetAndTime | None:
+def _find(log: PartitionLog, timestamp: int, *, committed_only: bool) -> OffsetAndTime | None:
+    end = log.last_stable_offset if committed_only else log.stable_offset
     match timestamp:
         case -1:
-            return OffsetAndTime(log.stable_offset, -1, log.leader_epoch)
+            return OffsetAndTime(end, -1, log.leader_epoch)
         case -2 | -4:
             return OffsetAndTime(log.start_offset, -1, log.leader_epoch)
         case -3:
-            return log.find_max_time()
+            found = log.find_max_time()
         case -5:
             return None  # there is no tiered storage
         case _:
-            return log.find_time(timestamp)
+            found = log.find_time(timestamp)
+    return None if found is None or found.offset >= end else found
 
 
 def _failed(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:

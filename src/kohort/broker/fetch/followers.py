@@ -122,6 +122,7 @@ class FollowerReads:
                     partition_log.leader_epoch,
                     partition_log.start_offset,
                     partition_log.stable_offset,
+                    partition_log.has_transactions,
                 )
             )
         except OSError as error:

@@ -76,6 +76,8 @@ class FollowerLog:
         self.leader_epoch = leader_epoch
         self.start_offset = 0
         self.stable_offset = 0
+        self.has_transactions = False
+        """Whether the log has an open or an aborted transaction. Then it must not be read with read_committed."""
         self.is_behind = False
         """Whether the last read ended early because it would have searched too much."""
         self._segments: dict[int, tuple[Segment, _ReadOnlyMedium]] = {}
@@ -93,6 +95,7 @@ class FollowerLog:
     def _take(self, mark: PublishedOffsets) -> None:
         self.start_offset = mark.start_offset
         self.stable_offset = mark.stable_offset
+        self.has_transactions = mark.has_transactions
 
     def send(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
         """Return complete batches from the one that contains `offset`: at least one, then up to `max_bytes`.

@@ -1,8 +1,8 @@
 """Readable offsets of each partition, which its leader publishes to the other brokers of the host.
 
 The file `high-watermark` in a partition's directory contains the topic ID, the leader epoch, the
-start offset, the high watermark, and a checksum. It is not synced, because it makes no statement
-about data after a crash: the leader epoch changes then.
+start offset, the high watermark, whether there are transactions, and a checksum. It is not synced,
+because it makes no statement about data after a crash: the leader epoch changes then.
 """
 
 import os
@@ -15,7 +15,7 @@ from kohort.model import UUID
 
 NAME = "high-watermark"
 
-_FIELDS = struct.Struct(">16siqq")
+_FIELDS = struct.Struct(">16siqq?")
 _SUM = struct.Struct(">I")
 _SIZE = _FIELDS.size + _SUM.size
 
@@ -28,6 +28,8 @@ class PublishedOffsets:
     leader_epoch: int
     start_offset: int
     stable_offset: int
+    has_transactions: bool = False
+    """Whether the log has an open or an aborted transaction. Then only the leader serves read_committed."""
 
 
 class PublishedOffsetsWriter:
@@ -42,7 +44,8 @@ class PublishedOffsetsWriter:
     def write(self, mark: PublishedOffsets) -> None:
         """Publish the offsets if they changed. Raises OSError."""
         if mark != self._last:
-            body = _FIELDS.pack(mark.topic_id.bytes, mark.leader_epoch, mark.start_offset, mark.stable_offset)
+            offsets = mark.start_offset, mark.stable_offset
+            body = _FIELDS.pack(mark.topic_id.bytes, mark.leader_epoch, *offsets, mark.has_transactions)
             os.pwrite(self._descriptor, body + _SUM.pack(crc32(body)), 0)
             self._last = mark
 
@@ -62,8 +65,8 @@ class PublishedOffsetsReader:
         data = os.pread(self._descriptor, _SIZE, 0)
         if len(data) < _SIZE or _SUM.unpack_from(data, _FIELDS.size)[0] != crc32(data[: _FIELDS.size]):
             return None
-        topic_id, epoch, start, stable = _FIELDS.unpack_from(data)
-        return PublishedOffsets(UUID(bytes=topic_id), epoch, start, stable)
+        topic_id, epoch, start, stable, has_transactions = _FIELDS.unpack_from(data)
+        return PublishedOffsets(UUID(bytes=topic_id), epoch, start, stable, has_transactions)
 
     def close(self) -> None:
         os.close(self._descriptor)
