@@ -13,6 +13,8 @@ from kohort.recorder import PartitionChange, RebalanceRecord
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import LagMethod, Live, Snapshot, Watching
 from kohort.watch.source import clock
+from tests.interop.kohort import kohort as kohort_command
+from tests.interop.process import ServerProcess
 
 HOUR_MS = 3_600_000
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -245,3 +247,15 @@ async def test_a_classic_group_is_seen_to_rebalance_before_its_log_tells_it() ->
                     assert len(watching.live.groups["g"].rebalances) == 1
                 await seen("Stable")
                 await joining
+
+
+async def test_a_cluster_that_cannot_list_groups_by_state_is_watched() -> None:
+    # KIP-518 is in Apache Kafka 2.6.
+    process = ServerProcess(kohort_command("fake", "--ports", "0", "--as-version", "2.5"))
+    try:
+        servers = (await asyncio.to_thread(process.wait_for, r"^(127.0.0.1:\d+)$", timeout=60.0))[1]
+        async with asyncio.timeout(60):
+            snapshot = await look(servers)
+        assert not snapshot.problems
+    finally:
+        process.kill()

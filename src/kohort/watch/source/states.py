@@ -1,36 +1,34 @@
 """States in which a classic group rebalances. Its log does not have them, because they write no record."""
 
 import asyncio
+from collections.abc import Sequence
 
-from kohort.client import Cluster, ErrorCode, KafkaError
+from kohort.client import Cluster, KafkaError
 from kohort.requests import check
 from kohort.watch.group import REBALANCING
 from kohort.watch.live import Live
 from kohort.watch.source.clients import clock
-from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+_STATES_FILTER = 4  # KIP-518: since this version, brokers select groups by state
 
 
 class RebalancingStates:
-    """Asks all brokers which groups rebalance now: one small request and answer for each broker."""
+    """Asks all brokers which groups rebalance now: one small request and answer for each broker.
+
+    Brokers older than Apache Kafka 2.6 are not asked, because they list all groups without their states.
+    """
 
     def __init__(self, cluster: Cluster, live: Live) -> None:
         self._cluster = cluster
         self._live = live
         self._known: set[str] = set()
         """Groups that rebalanced at the last look."""
-        self._can_filter = True
-        """Whether the brokers select groups by state, which they do from Apache Kafka 2.6 on."""
 
     async def look(self) -> None:
         """Take the states of the groups that rebalance. Raises KafkaError if no broker answers."""
-        if not self._can_filter:
-            return
-        brokers = list(self._cluster.metadata.brokers)
-        answers = await asyncio.gather(*(self._ask(node) for node in brokers))
+        answers = await asyncio.gather(*(self._ask(node) for node in list(self._cluster.metadata.brokers)))
         problems = [answer for answer in answers if isinstance(answer, KafkaError)]
-        if any(problem.code is ErrorCode.UNSUPPORTED_VERSION for problem in problems):
-            self._can_filter = False
-            return
         if problems and len(problems) == len(answers):
             raise problems[0]
         now = clock()
@@ -38,7 +36,7 @@ class RebalancingStates:
             group.group_id: group.group_state
             for answer in answers
             if not isinstance(answer, KafkaError)
-            for group in answer.groups
+            for group in answer
             if group.group_state in REBALANCING
         }
         for group_id, state in found.items():
@@ -49,12 +47,13 @@ class RebalancingStates:
                 self._live.in_state(group_id, None, now)
         self._known = set(found)
 
-    async def _ask(self, node: int) -> ListGroupsResponse | KafkaError:
+    async def _ask(self, node: int) -> Sequence[ListedGroup] | KafkaError:
         try:
             connection = await self._cluster.connection(node, "groups")
-            request = ListGroupsRequest(states_filter=list(REBALANCING))
-            response = await connection.request(request, ListGroupsResponse)
+            if connection.version_of(ListGroupsRequest) < _STATES_FILTER:
+                return ()
+            response = await connection.request(ListGroupsRequest(states_filter=list(REBALANCING)), ListGroupsResponse)
             check(response.error_code, f"broker {node}")
         except KafkaError as problem:
             return problem
-        return response
+        return response.groups
