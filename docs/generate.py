@@ -380,7 +380,38 @@ def _values(setting: Setting) -> str:
     return f"at least {setting.low}" if setting.high in _UNLIMITED else f"{setting.low} to {setting.high}"
 
 
+def findings_page() -> str:
+    """The text of findings.html, which the watcher's page serves: docs/watch-findings.md as HTML."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).render((DIRECTORY.parent / "watch-findings.md").read_text())
+    body = re.sub(r"<h2>([a-z-]+)</h2>", r'<h2 id="\1">\1</h2>', body)
+    # The other documents are not served.
+    body = re.sub(r'<a href="[^":]*">(.*?)</a>', r"\1", body, flags=re.DOTALL)
+    return _FINDINGS_HEAD + body + "</main>\n</body>\n</html>\n"
+
+
+_FINDINGS_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Findings of kohort watch</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/style.css">
+<script src="/static/theme.js"></script>
+</head>
+<body>
+<!-- Made from docs/watch-findings.md by docs/generate.py. -->
+<main class="document">
+<p><a href="/">All groups</a></p>
+"""
+FINDINGS = Path(__file__).parents[1] / "src/kohort/watch/web/page/findings.html"
+
+
 def main() -> None:
+    FINDINGS.write_text(findings_page())
     CONFIGURATION.write_text(configuration_page())
     DIRECTORY.mkdir(exist_ok=True)
     for name in PAGES:

@@ -18,6 +18,7 @@ from kohort.blocking import Producer
 from kohort.broker.config.broker_settings import SETTINGS
 from kohort.broker.config.groups import GROUP_SETTINGS
 from kohort.broker.config.topics import TOPIC_SETTINGS
+from kohort.watch.findings import KINDS
 from tests.interop.broker import Broker
 from tests.test_documents import ROOT, blocks
 
@@ -112,3 +113,10 @@ def test_the_programs_of_the_pages_run(any_broker: Broker, tmp_path: Path, numbe
 
 def test_the_package_is_typed() -> None:
     assert (ROOT / "src" / "kohort" / "py.typed").exists()
+
+
+def test_the_watchers_page_serves_the_document_of_findings() -> None:
+    made = generator()
+    assert made.FINDINGS.read_text() == made.findings_page(), "run: python docs/generate.py"
+    for code in KINDS:
+        assert f'<h2 id="{code}">' in made.findings_page()

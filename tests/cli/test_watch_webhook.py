@@ -61,6 +61,37 @@ def test_a_group_without_members_whose_records_wait(
     assert "s3cret" not in watcher.output()
 
 
+@pytest.mark.parametrize("command", [("broker", "--memory", "--listen", "127.0.0.1:0"), ("cluster", "--brokers", "2")])
+def test_the_page_inside_a_broker_sends_events(
+    run: Run, command: tuple[str, ...], name: str, receiver: Receiver, tmp_path: Path
+) -> None:
+    options = ("--web", "127.0.0.1:0", "--webhook", receiver.url("/T0SECRET"), "--webhook-on", "group-emptied")
+    process = ServerProcess(kohort(*command, *options), cwd=tmp_path)
+    try:
+        at = process.wait_for(r"^ready (\d\S+)$", timeout=60.0)[1]
+        page = process.wait_for(r"^ready (http\S+)$", timeout=60.0)[1]
+        succeeded(run("topic", "create", name, bootstrap=at))
+        succeeded(run("produce", name, bootstrap=at, stdin="1\n2\n"))
+        succeeded(run("consume", name, "--group", name, "--from-beginning", "--max", "1", bootstrap=at))
+        got = receiver.wait(1)[-1]
+    finally:
+        process.kill()
+    assert got.document["commonLabels"]["group"] == name
+    assert got.document["commonLabels"]["cluster"] == at
+    assert got.document["externalURL"].startswith(page)
+    assert "T0SECRET" not in process.output()
+
+
+@pytest.mark.parametrize("command", ["broker", "cluster"])
+def test_a_webhook_needs_the_page(run: Run, command: str) -> None:
+    for option in (("--webhook", "https://chat.example.com/"), ("--webhook-on", "lag=3")):
+        ran = run(command, *option)
+        assert (ran.code, f"{option[0]} needs the watcher: add --web, such as --web 127.0.0.1:9464." in ran.err) == (
+            2,
+            True,
+        )
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

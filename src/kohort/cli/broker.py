@@ -7,7 +7,8 @@ import typer
 
 from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen, read_metrics_address
 from kohort.cli.options import DEFAULT_BOOTSTRAP, ClusterId, Postgres, check_cluster_id
-from kohort.cli.watch_page import PageAddress, new_login, page_beside, page_options
+from kohort.cli.watch_page import PageAddress, page_inside
+from kohort.cli.watch_webhook import Webhook, WebhookOn
 from kohort.errors import ConfigError
 
 _DEFAULT_DATA = Path("kohort-data")
@@ -54,12 +55,14 @@ def broker(
         ),
     ] = None,
     web: PageAddress = None,
+    webhook: Webhook = None,
+    webhook_on: WebhookOn = None,
 ) -> int:
     """Run one broker until SIGTERM or Ctrl-C.
 
     Prints 'ready HOST:PORT' on standard output as soon as the broker answers. Its log goes to
     standard error. With --web, a further line says when the page answers, such as
-    'ready http://127.0.0.1:9464'.
+    'ready http://127.0.0.1:9464'. --webhook sends the events that it sees.
     """
     if memory and data is not None:
         raise ConfigError("--memory and --data contradict each other: give one of them.")
@@ -83,13 +86,11 @@ def broker(
         _, host, port = addresses[0]
     elif addresses:
         settings["listeners"] = ",".join(map(str, addresses))
-    beside = None
-    if web is not None:
-        if shared:
-            raise ConfigError("--web shows one broker, and --shared is for several: run kohort watch for all of them.")
-        login = new_login()
-        beside = page_beside(page_options(web, option="--web"), login)
-        settings = login.settings(settings)
+    if web is not None and shared:
+        raise ConfigError("--web shows one broker, and --shared is for several: run kohort watch for all of them.")
+    inside = page_inside(web, webhook, webhook_on)
+    if inside is not None:
+        settings = inside.login.settings(settings)
         settings["listeners"] = f"{settings.get('listeners') or addresses[0]},{WATCH_ADDRESS}"
     where = None if memory or postgres else data or _DEFAULT_DATA
     return run(
@@ -104,5 +105,5 @@ def broker(
             settings=settings,
             metrics=None if metrics is None else Address(*read_metrics_address(metrics)),
         ),
-        beside,
+        None if inside is None else inside.beside,
     )

@@ -8,7 +8,8 @@ import typer
 
 from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen, read_metrics_address
 from kohort.cli.options import ClusterId, Postgres, check_cluster_id
-from kohort.cli.watch_page import PageAddress, new_login, page_beside, page_options
+from kohort.cli.watch_page import PageAddress, page_inside
+from kohort.cli.watch_webhook import Webhook, WebhookOn
 from kohort.errors import ConfigError
 
 _MOST = 32
@@ -60,6 +61,8 @@ def cluster(
         ),
     ] = None,
     web: PageAddress = None,
+    webhook: Webhook = None,
+    webhook_on: WebhookOn = None,
 ) -> int:
     """Run several brokers over one directory or one database until SIGTERM or Ctrl-C.
 
@@ -67,7 +70,7 @@ def cluster(
     broker that dies is not
     restarted unless --restart is given. The others take over its partitions within a fraction of a
     second, and its groups continue. With --web, a further line says when the page answers, such as
-    'ready http://127.0.0.1:9464'.
+    'ready http://127.0.0.1:9464'. --webhook sends the events that it sees.
     """
     if postgres is not None and data is not None:
         raise ConfigError("--postgres and --data contradict each other: give one of them.")
@@ -90,11 +93,9 @@ def cluster(
     from kohort.broker.cluster import ClusterOptions
     from kohort.broker.config import WATCH_ADDRESS
 
-    beside = None
-    if web is not None:
-        login = new_login()
-        beside = page_beside(page_options(web, option="--web"), login)
-        settings = login.settings(settings)
+    inside = page_inside(web, webhook, webhook_on)
+    if inside is not None:
+        settings = inside.login.settings(settings)
         addresses = [f"{address},{WATCH_ADDRESS}" for address in addresses]
     with tempfile.TemporaryDirectory(prefix="kohort-cluster-") as scratch:
         where = Path(scratch) / "data" if data is None else data
@@ -102,7 +103,7 @@ def cluster(
             ClusterOptions(
                 addresses, where, settings, cluster_id, places, restart, postgres, advertise or (), metrics or ()
             ),
-            beside,
+            None if inside is None else inside.beside,
         )
 
 

@@ -4,13 +4,14 @@ import os
 import re
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from kohort import interruption
 from kohort.cli.client_options import client_options
 from kohort.cli.running import check_reachable, of_command
+from kohort.cli.watch_webhook import WEBHOOK_VARIABLE, webhook_options
 from kohort.errors import ConfigError
 from kohort.model import Millis
 
@@ -159,26 +160,19 @@ def serve_cluster(
     check_reachable(servers)
     log_to_stderr()
     client = of_command(servers) | {"client_id": "kohort-watch"} | given
-    options = ServingOptions(web, client, ClusterName(servers, cluster_name), history_ms, metrics)
-    return uvloop.run(_serve(options, webhook))
+    options = ServingOptions(web, client, ClusterName(servers, cluster_name), history_ms, metrics, webhook=webhook)
+    return uvloop.run(_serve(options))
 
 
-async def _serve(options: "ServingOptions", webhook: "WebhookSettings | None") -> int:
+async def _serve(options: "ServingOptions") -> int:
     import asyncio
-    from contextlib import AsyncExitStack
 
     from kohort.broker import announce_ready, stop_on_signals
     from kohort.watch.web import serve_until, serving
 
     stop = asyncio.Event()
     stop_on_signals(stop)
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(serving(options))
-        if webhook is not None:
-            from kohort.watch.webhooks import sending
-
-            name = options.cluster.name or options.cluster.bootstrap
-            await stack.enter_async_context(sending(server.live, webhook, cluster=name, page=server.url))
+    async with serving(options) as server:
         announce_ready(server.url)
         await serve_until(stop, server)
         end_soon()
@@ -198,7 +192,8 @@ PageAddress = Annotated[
         "--web",
         metavar="HOST:PORT",
         help="Serve the page of kohort watch from inside, at this address. An address that other machines can"
-        f" reach needs a token in the variable {TOKEN_VARIABLE}. Port 0 takes a free one.",
+        f" reach needs a token in the variable {TOKEN_VARIABLE}. Port 0 takes a free one. For TLS, a longer history"
+        " or other names of metrics, run kohort watch instead.",
         show_default=False,
     ),
 ]
@@ -214,7 +209,27 @@ def new_login() -> "WatchLogin":
     return WatchLogin(f"kohort-watch-{secrets.token_hex(16)}", Secret(secrets.token_hex(32)))
 
 
-def page_beside(web: "WebOptions", login: "WatchLogin") -> "Beside":
+def page_inside(address: str | None, webhook: str | None, events: str | None) -> "Inside | None":
+    """Return the page of `--web`, with the webhook that it feeds; None without `--web`. Raises ConfigError."""
+    if address is None:
+        for option, given in (("--webhook", webhook), ("--webhook-on", events)):
+            # The variable may be meant for a `kohort watch` of the same environment.
+            if given is not None and given != os.environ.get(WEBHOOK_VARIABLE):
+                raise ConfigError(f"{option} needs the watcher: add --web, such as --web {DEFAULT_PAGE}.")
+        return None
+    hook = webhook_options(webhook, events)
+    login = new_login()
+    return Inside(login, page_beside(page_options(address, option="--web"), login, hook))
+
+
+class Inside(NamedTuple):
+    """A page inside a broker or a cluster."""
+
+    login: "WatchLogin"
+    beside: "Beside"
+
+
+def page_beside(web: "WebOptions", login: "WatchLogin", webhook: "WebhookSettings | None" = None) -> "Beside":
     """Return what serves the page beside a broker or a cluster."""
     from kohort.watch.metrics import MetricsOptions
     from kohort.watch.web import ClusterName, ServingOptions, page_thread
@@ -222,7 +237,7 @@ def page_beside(web: "WebOptions", login: "WatchLogin") -> "Beside":
     def beside(bootstrap: str, private: str, own: "OwnMetrics | None") -> "AbstractAsyncContextManager[None]":
         client = {"bootstrap_servers": private, "client_id": "kohort-watch"} | login.client_options
         metrics = MetricsOptions(bootstrap)
-        options = ServingOptions(web, client, ClusterName(bootstrap), _HISTORY_MS, metrics, own)
+        options = ServingOptions(web, client, ClusterName(bootstrap), _HISTORY_MS, metrics, own, webhook)
         return page_thread(options, _announce)
 
     return beside

@@ -9,12 +9,14 @@ from kohort.errors import ConfigError
 if TYPE_CHECKING:
     from kohort.watch.webhooks import WebhookSettings
 
+WEBHOOK_VARIABLE = "KOHORT_WEBHOOK"
+
 Webhook = Annotated[
     str | None,
     typer.Option(
         "--webhook",
         metavar="URL|@FILE",
-        envvar="KOHORT_WEBHOOK",
+        envvar=WEBHOOK_VARIABLE,
         help="Send events as JSON to this URL, such as a channel's of Slack. @FILE names a JSON file with url,"
         " headers and secret, which keeps them out of the list of processes.",
         show_default=False,

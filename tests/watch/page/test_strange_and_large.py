@@ -65,14 +65,6 @@ async def test_each_strange_group_is_opened_by_its_link(open_tab: OpenTab, serve
         await expect(links).to_have_count(len(HOSTILE))
 
 
-async def test_names_that_urls_cannot_have_are_no_links(open_tab: OpenTab, server: MadeServer) -> None:
-    group = server.cluster.document()["groups"][0]
-    server.cluster.summaries = [group | {"group": name} for name in ("", ".", "..")]
-    tab = await open_tab(server.url)
-    await expect(tab.page.get_by_text("(empty)")).to_be_visible()
-    await expect(tab.page.get_by_role("table", name="Consumer groups").get_by_role("link")).to_have_count(len(HOSTILE))
-
-
 WATCH_FRAMES = """() => {
     window.longTasks = [];
     new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote
 
@@ -27,6 +27,8 @@ _KEEP_ALIVE_S = 15.0
 _SEND_WITHIN_S = 60.0
 """Time within which a client must read an answer."""
 _MOST_AT_ONCE = 50
+_MOST_FIELDS = 50
+"""Maximum number of fields of a query."""
 _WELL = ("following", "loading")
 
 OtherMetrics = Callable[[bool], Awaitable[bytes]]
@@ -58,21 +60,15 @@ class Application:
         self._clock = clock
         self._metrics = metrics
         self._files = page_files()
-        group = "/api/groups/{group}"
         self.asgi: ASGIApp = Starlette(
             routes=[
                 Route("/", self._page),
-                Route("/groups/{group}", self._page),
-                Route("/groups/{group}/rebalances/{generation}", self._page),
+                *self._of_group("/groups/{group}", "/group"),
                 Route("/static/{name}", self._static),
                 Route("/healthz", self._health),
                 Route("/metrics", self._exposition),
                 Route("/events", _Events(feed)),
                 Route("/api/groups", self._groups),
-                Route(group, self._group),
-                Route(f"{group}/rebalances", self._rebalances),
-                Route(f"{group}/rebalances/{{generation}}", self._rebalance),
-                Route(f"{group}/timeline", self._timeline),
             ],
             exception_handlers={
                 NotFound: _not_found,
@@ -81,6 +77,17 @@ class Application:
             },
         )
         self.asgi.router.redirect_slashes = False
+
+    def _of_group(self, *prefixes: str) -> Iterator[Route]:
+        """Yield the routes of one group. Browsers resolve "." and ".." in paths, and a path has no empty segment:
+        groups with such IDs are named by ?id=."""
+        for path in prefixes:
+            yield Route(path, self._page)
+            yield Route(f"{path}/rebalances/{{generation}}", self._page)
+            yield Route(f"/api{path}", self._group)
+            yield Route(f"/api{path}/rebalances", self._rebalances)
+            yield Route(f"/api{path}/rebalances/{{generation}}", self._rebalance)
+            yield Route(f"/api{path}/timeline", self._timeline)
 
     # -- the page
 
@@ -206,11 +213,19 @@ async def _until_left(receive: Receive, page: Page) -> None:
 
 
 def _group_id(request: Request) -> str:
-    return unquote(request.path_params["group"])
+    if "group" in request.path_params:
+        return unquote(request.path_params["group"], errors="surrogateescape")
+    if not (named := _query(request).get("id")):
+        raise BadRequest("Name a group, as in ?id=orders.")
+    return named[0]
 
 
 def _query(request: Request) -> Mapping[str, list[str]]:
-    return parse_qs(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    text = request.scope["query_string"].decode("latin-1")
+    try:
+        return parse_qs(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise BadRequest("The query has too many fields.") from None
 
 
 def _number(query: Mapping[str, list[str]], name: str, default: int) -> int:

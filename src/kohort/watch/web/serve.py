@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from kohort.watch.source import clock
 from kohort.watch.web.application import Metrics, OtherMetrics
 from kohort.watch.web.documents import ClusterName
 from kohort.watch.web.server import WebOptions, WebServer
+from kohort.watch.webhooks import WebhookSettings, sending
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class ServingOptions:
     """What /metrics shows."""
     others: OtherMetrics | None = None
     """Further metrics that it shows, such as those of the broker in whose process the page is."""
+    webhook: WebhookSettings | None = None
+    """Where events are sent."""
 
 
 @asynccontextmanager
@@ -44,10 +47,14 @@ async def serving(options: ServingOptions) -> AsyncIterator[WebServer]:
     shown = Metrics(scrape, options.others)
     async with WebServer(live, options.web, cluster=options.cluster, metrics=shown) as server:
         async with Watching(options.client, history_ms=options.history_ms, live=live):
-            try:
-                yield server
-            finally:
-                server.begin_stop()  # browsers leave while the sources close
+            async with AsyncExitStack() as stack:
+                if options.webhook is not None:
+                    name = options.cluster.name or options.cluster.bootstrap
+                    await stack.enter_async_context(sending(live, options.webhook, cluster=name, page=server.url))
+                try:
+                    yield server
+                finally:
+                    server.begin_stop()  # browsers leave while the sources close
 
 
 async def serve_until(stop: asyncio.Event, server: WebServer) -> None:

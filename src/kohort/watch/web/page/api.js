@@ -27,12 +27,46 @@ export async function get(path, signal) {
   return value;
 }
 
-const segment = encodeURIComponent;
+/** Encode a name. The half of a surrogate pair stands for a byte that is no UTF-8, as in Python's surrogateescape. */
+const segment = (text) => text.replace(/[^\ud800-\udfff]+|[\ud800-\udbff][\udc00-\udfff]|[^]/g, (part) =>
+  (part.isWellFormed() ? encodeURIComponent(part) : `%${(part.charCodeAt(0) & 0xff).toString(16).toUpperCase().padStart(2, "0")}`));
 
-/** Whether a URL can name the group: browsers resolve "." and ".." in paths, however they are encoded. */
-export const addressable = (groupId) => groupId !== "." && groupId !== ".." && groupId !== "";
-export const groupPath = (groupId) => `/groups/${segment(groupId)}`;
-export const rebalancePath = (groupId, generation) => `${groupPath(groupId)}/rebalances/${generation}`;
+/** Decode a segment of a path; a byte that is no UTF-8 becomes the half of a surrogate pair again. */
+export function fromSegment(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text.replace(/(?:%[0-9a-f]{2})+/gi, (bytes) => fromBytes(bytes.slice(1).split("%").map((each) => parseInt(each, 16))));
+  }
+}
+
+function fromBytes(bytes) {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let text = "";
+  for (let at = 0; at < bytes.length;) {
+    const size = [1, 2, 3, 4].find((each) => {
+      try {
+        return decoder.decode(Uint8Array.from(bytes.slice(at, at + each))).length > 0;
+      } catch {
+        return false;
+      }
+    });
+    text += size ? decoder.decode(Uint8Array.from(bytes.slice(at, at + size))) : String.fromCharCode(0xdc00 + bytes[at]);
+    at += size ?? 1;
+  }
+  return text;
+}
+
+/**
+ * Path of a group's view; with "/api" before it, of its JSON. Browsers resolve "." and ".." in paths, however they are
+ * encoded, and a path has no empty segment: these are in the query.
+ */
+export function groupPath(groupId, rest = "", query = "") {
+  const inQuery = groupId === "." || groupId === ".." || groupId === "";
+  const parts = [inQuery ? `id=${groupId}` : "", query].filter(Boolean).join("&");
+  return `${inQuery ? "/group" : `/groups/${segment(groupId)}`}${rest}${parts ? `?${parts}` : ""}`;
+}
+export const rebalancePath = (groupId, generation) => groupPath(groupId, `/rebalances/${generation}`);
 
 /**
  * The server's events: each is dispatched with its parsed data as `detail`. "open" is dispatched at each connection,

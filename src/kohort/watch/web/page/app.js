@@ -1,6 +1,6 @@
 // The page: it shows the view of the URL, and keeps the header, the keyboard and the connection's state.
 
-import { Feed, Refused } from "./api.js";
+import { Feed, fromSegment, Refused } from "./api.js";
 import { h, set, setText, visible } from "./dom.js";
 import { clock, zone } from "./format.js";
 import { groupsView } from "./groups.js";
@@ -56,24 +56,28 @@ const page = {
 
 function route() {
   const parts = location.pathname.split("/").slice(1);
-  const decoded = parts.map((part) => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      return part; // "%" without digits: the server knows no such group, and says so
-    }
-  });
+  const decoded = parts.map(fromSegment);
   if (parts.length === 1 && parts[0] === "") return { name: "groups" };
   if (parts[0] === "groups" && parts.length === 2) return { name: "group", groupId: decoded[1] };
   if (parts[0] === "groups" && parts.length === 4 && parts[2] === "rebalances") {
     return { name: "rebalance", groupId: decoded[1], generation: decoded[3] };
   }
+  const groupId = new URLSearchParams(location.search).get("id");
+  if (parts[0] === "group" && groupId !== null) {
+    if (parts.length === 1) return { name: "group", groupId };
+    if (parts.length === 3 && parts[1] === "rebalances") return { name: "rebalance", groupId, generation: decoded[2] };
+  }
   return { name: "missing" };
+}
+
+/** What the view shows; the rest of the URL is how. */
+function placeOf({ pathname, search }) {
+  return /^\/group(\/|$)/.test(pathname) ? `${pathname}?id=${new URLSearchParams(search).get("id")}` : pathname;
 }
 
 async function show() {
   const url = location.pathname + location.search;
-  const [path, query] = [location.pathname, new URLSearchParams(location.search)];
+  const [path, query] = [placeOf(location), new URLSearchParams(location.search)];
   if (view && view.path === path) {
     shown = url;
     view.query?.(query);
@@ -90,7 +94,7 @@ async function show() {
   connectionChanged();
   set(banner);
   const made = await make(found);
-  if (shown !== url && location.pathname !== path) return; // the reader went on while the view's module was loaded
+  if (shown !== url && placeOf(location) !== path) return; // the reader went on while the view's module was loaded
   const first = view === null;
   view = made;
   view.path = path;
@@ -157,7 +161,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const url = new URL(link.href);
-  if (url.origin !== location.origin || link.target || !/^\/($|groups\/)/.test(url.pathname) || url.hash) return;
+  if (url.origin !== location.origin || link.target || !/^\/($|groups\/|group($|\/))/.test(url.pathname) || url.hash) return;
   event.preventDefault();
   page.go(url.pathname + url.search);
 });

@@ -36,7 +36,5 @@ function card(finding) {
         h("dl", {}, evidence.map(([name, value]) => [h("dt", {}, visible(name.replaceAll("_", " "))), h("dd", {}, visible(typeof value === "string" ? value : JSON.stringify(value), 300))]),
           members.length ? [h("dt", {}, "members"), h("dd", {}, members.slice(0, 20).map((id) => h("code", {}, visible(id))), members.length > 20 ? ` and ${members.length - 20} more` : "")] : null))
       : null,
-    safe(finding.doc) ? h("p", {}, h("a", { href: finding.doc, target: "_blank", rel: "noreferrer noopener" }, "More about this")) : null);
+    h("p", {}, h("a", { href: `/static/findings.html#${encodeURIComponent(finding.code)}` }, "More about this")));
 }
-
-const safe = (url) => typeof url === "string" && /^https:\/\//.test(url);

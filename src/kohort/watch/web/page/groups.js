@@ -1,6 +1,6 @@
 // All groups of the cluster, with those first that need attention.
 
-import { addressable, get, groupPath } from "./api.js";
+import { get, groupPath } from "./api.js";
 import { refusal } from "./app.js";
 import { h, named, set, setText, visible } from "./dom.js";
 import { ago, count, plural, seconds, UNKNOWN } from "./format.js";
@@ -209,7 +209,7 @@ export function groupsView(page, feed) {
 
 function nameCell(group) {
   const name = h("span", { class: "name", title: visible(group.group) }, named(group.group));
-  const link = addressable(group.group) ? h("a", { href: groupPath(group.group) }, name) : name;
+  const link = h("a", { href: groupPath(group.group) }, name);
   const because = (group.hurts_because ?? []).map((text) => visible(text)).join("; ");
   const mark = group.hurts ? h("span", { class: "mark", title: because }, h("span", { "aria-hidden": "true" }, "▲"), h("span", { class: "unseen" }, "hurts: ")) : null;
   const type = { classic: "classic protocol", consumer: "consumer protocol" }[group.type] ?? "offsets without members";

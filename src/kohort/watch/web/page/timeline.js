@@ -116,7 +116,7 @@ export class TimelineView {
   async #load() {
     // A quarter more on both sides, so that small moves show no gaps.
     const margin = this.span / 4;
-    const path = `/api${groupPath(this.groupId)}/timeline?from=${Math.floor(this.scene.from - margin)}&to=${Math.ceil(this.scene.to + margin)}`;
+    const path = `/api${groupPath(this.groupId, "/timeline", `from=${Math.floor(this.scene.from - margin)}&to=${Math.ceil(this.scene.to + margin)}`)}`;
     try {
       const document = await get(path);
       if (this.#stopped) return;
