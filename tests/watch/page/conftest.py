@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -78,3 +79,9 @@ async def open_tab(chromium: Browser) -> AsyncIterator[OpenTab]:
 
         yield open_one
     assert [tab.complaints for tab in tabs if tab.complaints] == []
+
+
+@pytest.fixture
+def fresh_name() -> str:
+    """A name that no topic and no group has."""
+    return f"shop-{uuid.uuid4().hex[:8]}"
