@@ -71,7 +71,7 @@ chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over 
 fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),5)
 
-mutants: $(VENV)/.develop ## plant COUNT=100 small bugs in PACKAGE=coordinator, member, client, broker, spark or analytics, one at a time, and list what its tests do not notice
+mutants: $(VENV)/.develop ## plant COUNT=100 small bugs in PACKAGE=coordinator, member, client, broker, spark, watch or analytics, one at a time, and list what its tests do not notice
 	$(BIN)/python -m tests.mutation.run $(or $(PACKAGE),coordinator) --count $(or $(COUNT),100) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.develop ## every benchmark, our broker's too; PEER=1 measures Apache Kafka beside it

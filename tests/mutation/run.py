@@ -64,6 +64,11 @@ PACKAGES = {
         ),
         ("tests/spark",),
     ),
+    "watch": Package(
+        tuple(f"kohort/watch/{room}*.py" for room in ("", "findings/", "metrics/", "otlp/", "webhooks/")),
+        # Without the tests that start a browser, brokers or processes.
+        ("tests/watch/metrics", "tests/watch/webhooks", *sorted(map(str, (ROOT / "tests/watch").glob("test_*.py")))),
+    ),
     "analytics": Package(("kohort/analytics/timelines.py",), ("tests/analytics",)),
 }  # fmt: skip
 

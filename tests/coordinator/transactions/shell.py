@@ -46,6 +46,7 @@ class Shell:
     config: TransactionConfig = field(default_factory=TransactionConfig)
     version: int = 2
     """Finalized level of transaction.version."""
+    first_producer_id: int = 100
     now: Millis = 1_000_000
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     timers: dict[TransactionTimer, Millis] = field(default_factory=dict)
@@ -53,7 +54,7 @@ class Shell:
     """Markers to write, in order."""
 
     def __post_init__(self) -> None:
-        self._ids, self._tokens = count(100), count()
+        self._ids, self._tokens = count(self.first_producer_id), count()
         self.fail_over()
 
     def __getitem__(self, transactional_id: str) -> Transaction:

@@ -92,6 +92,30 @@ def test_another_producer_id_is_fenced() -> None:
     shell = Shell()
     producer_id, epoch = shell.started()
     assert shell.init(producer=(producer_id + 1, epoch)) is ErrorCode.PRODUCER_FENCED
+    assert shell.init(producer=(producer_id + 1, 32_766)) is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize(("api_version", "code"), [(3, 47), (4, 90), (5, 90)])
+def test_clients_before_version_4_do_not_know_that_they_are_fenced(api_version: int, code: int) -> None:
+    shell = Shell()
+    old = shell.started()
+    shell.started()
+    assert shell.init(producer=old, api_version=api_version) == code
+    assert shell.init(timeout_ms=0, api_version=api_version) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_producer_id_0_is_an_id() -> None:
+    shell = Shell(first_producer_id=0)
+    first = shell.started()
+    assert first == (0, 0)
+    assert shell.started(producer=first) == (0, 1)
+    assert shell.started(producer=first) == (0, 1)
+    shell.started()
+    assert shell.init(producer=(0, 0)) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_timeout_of_one_millisecond_is_valid() -> None:
+    assert not isinstance(Shell().init(timeout_ms=1), ErrorCode)
 
 
 def test_a_producer_whose_id_has_expired_may_continue_with_a_new_one() -> None:
@@ -102,6 +126,13 @@ def test_a_producer_whose_id_has_expired_may_continue_with_a_new_one() -> None:
     new = shell.started(producer=old)
     assert new[0] != old[0]
     assert new[1] == 0
+    # What was known of the expired one does not count any more.
+    first = shell.started("x")
+    assert shell.started("x", producer=first)[1] == 1
+    shell.advance(10_000)
+    assert shell.started("x")[1] == 0
+    second = shell.started("x")
+    assert shell.init("x", producer=(second[0], 0)) is ErrorCode.PRODUCER_FENCED
 
 
 def exhausted(shell: Shell) -> tuple[int, int]:
@@ -119,6 +150,7 @@ def test_an_id_whose_epochs_are_used_up_is_replaced() -> None:
     assert new[0] != old[0]
     assert new[1] == 0
     assert shell.started(producer=old) == new  # repeated
+    assert shell.init(producer=(old[0], 32_765)) is ErrorCode.PRODUCER_FENCED
     assert shell.started() == (new[0], 1)
     assert shell.init(producer=old) is ErrorCode.PRODUCER_FENCED
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from kohort.coordinator.transactions import TransactionalIdExpiry, TransactionConfig, TransactionState
+from kohort.coordinator.transactions import (
+    TransactionalIdExpiry,
+    TransactionConfig,
+    TransactionEffects,
+    TransactionState,
+    TransactionTimeout,
+)
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.messages.add_partitions_to_txn import (
@@ -41,8 +47,31 @@ def test_partitions_that_are_in_the_transaction_need_no_record() -> None:
     producer = shell.started()
     shell.add(producer, A, B)
     written = len(shell.log)
-    assert shell.add(producer, B) is ErrorCode.NONE
+    assert shell.add(producer, B) is shell.add(producer, A, B) is ErrorCode.NONE
     assert len(shell.log) == written
+
+
+@pytest.mark.parametrize(("api_version", "version"), [(3, 0), (4, 0), (5, 2)])
+def test_the_version_of_the_producer_is_known_from_its_request(api_version: int, version: int) -> None:
+    shell = Shell()
+    producer = shell.started()
+    shell.add(producer, A, api_version=api_version)
+    assert shell["t"].version == version
+    ended(shell, producer, OLD, commit=True)
+    shell.add_offsets(producer)
+    assert (shell["t"].version, set(shell["t"].partitions)) == (0, {OFFSETS})
+
+
+def test_the_timeout_counts_from_the_first_partition() -> None:
+    shell = Shell()
+    producer = shell.started(timeout_ms=5_000)
+    shell.add(producer, A)
+    due = shell.now + 5_000
+    shell.advance(1_000)
+    shell.add(producer, B)
+    assert shell.timers[TransactionTimeout("t")] == due
+    shell.end(producer, commit=True)
+    assert TransactionTimeout("t") not in shell.timers
 
 
 @pytest.mark.parametrize(("api_version", "fenced"), [(0, 47), (1, 47), (2, 90), (3, 90), (4, 90), (5, 90)])
@@ -260,6 +289,18 @@ def test_a_timeout_survives_a_failover_and_ends_with_its_transaction() -> None:
     assert {type(timer) for timer in shell.timers} > {TransactionalIdExpiry}
 
 
+def test_a_timer_that_fires_early_or_late_ends_no_transaction() -> None:
+    shell = Shell()
+    producer = shell.started(timeout_ms=5_000)
+    assert shell.shard.fire(TransactionTimeout("unknown"), shell.now) == TransactionEffects()
+    assert shell.shard.fire(TransactionTimeout("t"), shell.now) == TransactionEffects()
+    shell.add(producer, A)
+    early = shell.shard.fire(TransactionTimeout("t"), shell.now + 4_999)
+    assert early == TransactionEffects(timers={TransactionTimeout("t"): shell.now + 5_000})
+    shell.end(producer, commit=True)
+    assert shell.shard.fire(TransactionTimeout("t"), shell.now + 5_000) == TransactionEffects()
+
+
 def test_markers_are_due_again_after_a_failover() -> None:
     shell = Shell()
     producer = shell.started()
@@ -273,6 +314,29 @@ def test_markers_are_due_again_after_a_failover() -> None:
     assert shell.state() is TransactionState.PREPARE_COMMIT
     shell.mark(A)
     assert shell.state() is TransactionState.COMPLETE_COMMIT
+
+
+def test_each_transaction_waits_for_its_own_markers() -> None:
+    shell = Shell()
+    producer = shell.started()
+    for commit in (True, False, True):
+        shell.add(producer, A, B)
+        shell.end(producer, commit=commit, api_version=OLD)
+        shell.mark(B)
+        assert shell.state() in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+        shell.mark(A)
+        assert shell.state() in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+def test_an_end_without_partitions_in_the_log_is_completed_after_a_failover() -> None:
+    # Kafka writes it and the completion apart, and may stop in between.
+    shell = Shell()
+    producer = shell.started()
+    shell.end(producer, commit=False)
+    assert len(shell.log) == 3
+    del shell.log[-1]
+    shell.fail_over()
+    assert (shell.state(), shell.markers, len(shell.log)) == (TransactionState.COMPLETE_ABORT, [], 3)
 
 
 def test_a_late_report_about_markers_does_not_end_the_next_transaction() -> None:
@@ -299,7 +363,7 @@ def test_only_ids_without_a_transaction_expire() -> None:
     shell.end(producer, commit=True, transactional_id="ending")
     shell.advance(999)
     assert len(shell.shard.transactions) == 4
-    shell.advance(501)
+    shell.advance(1)
     assert set(shell.shard.transactions) == {"open", "ending"}
     shell.fail_over()
     assert set(shell.shard.transactions) == {"open", "ending"}
@@ -313,6 +377,9 @@ def test_transactions_are_described() -> None:
     producer_id, epoch = shell.started("one", timeout_ms=7_000)
     shell.add((producer_id, epoch), B, A, OFFSETS, transactional_id="one")
     answer = shell.send(DescribeTransactionsRequest(transactional_ids=["one", "none", ""]), 0)
+    shell.started("idle")
+    [idle] = shell.send(DescribeTransactionsRequest(transactional_ids=["idle"]), 0).transaction_states
+    assert (idle.transaction_state, idle.transaction_start_time_ms, idle.topics) == ("Empty", -1, [])
     one, none, empty = answer.transaction_states
     assert (one.error_code, one.transaction_state, one.transaction_timeout_ms) == (0, "Ongoing", 7_000)
     assert (one.producer_id, one.producer_epoch, one.transaction_start_time_ms) == (producer_id, 0, shell.now)
@@ -331,6 +398,8 @@ def test_transactions_are_described() -> None:
         ({"state_filters": ["dead"]}, set()),
         ({"duration_filter": 2_999, "state_filters": ["Ongoing"]}, {"one"}),
         ({"duration_filter": 3_000, "state_filters": ["Ongoing"]}, set()),
+        ({"duration_filter": 0}, {"one", "two"}),
+        ({"duration_filter": 3_000}, {"two"}),  # without a transaction, the start is -1, as in Kafka
         ({"transactional_id_pattern": "t.*"}, {"two"}),
         ({"transactional_id_pattern": "t"}, set()),
         ({"transactional_id_pattern": ""}, {"one", "two"}),
