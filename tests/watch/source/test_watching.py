@@ -11,7 +11,7 @@ import pytest
 from kohort import Admin, Consumer, ErrorCode, Producer, TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
 from kohort.testing import Broker, Invariant, Workspace
-from kohort.watch import LagMethod, Live, Snapshot, Watching
+from kohort.watch import LagMethod, Live, Snapshot, SourceKind, Watching
 from kohort.watch.source import clock
 from tests.interop.kohort import kohort as kohort_command
 from tests.interop.process import ServerProcess
@@ -259,3 +259,22 @@ async def test_a_cluster_that_cannot_list_groups_by_state_is_watched() -> None:
         assert not snapshot.problems
     finally:
         process.kill()
+
+
+async def test_a_broker_that_does_not_list_groups_now_does_not_blind_the_watcher() -> None:
+    # As a coordinator does that loads its groups.
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        async with asyncio.timeout(60), Producer(bootstrap_servers=servers) as producer:
+            await (await producer.send("orders", b"value"))
+            async with polling(servers, "orders", "g", "a", "classic") as member:
+                await member.commit()
+                async with Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching:
+                    await watching.caught_up()
+                    sampled = asyncio.Event()
+                    watching.live.subscribe(lambda event, now: sampled.set())
+                    with broker.fault(keys="ListGroups", error="COORDINATOR_LOAD_IN_PROGRESS", count=-1) as fault:
+                        while fault.hits < 2:  # the first one is taken by now
+                            sampled.clear()
+                            await sampled.wait()
+                        assert watching.live.sources[SourceKind.LOG].state == "following"

@@ -8,8 +8,8 @@ from kohort.watch.live import Live
 from kohort.watch.source.clients import clock
 from kohort.watch.source.offsets import OffsetQuestions
 
-_EVERY_MS: Millis = 30_000
-"""Shortest interval between two samples of a partition."""
+_EVERY_MS: Millis = 60_000
+"""Shortest interval between two samples of a partition. Kafka deletes old records every five minutes."""
 _AT_ONCE = 500
 """Number of partitions that one round asks for. It takes a few milliseconds."""
 
