@@ -96,8 +96,13 @@ _NOTHING: Mapping[int, Record] = {}
 
 
 def metadata_is_too_long(metadata: str, limit: int) -> bool:
-    """Return whether the metadata has more than `limit` UTF-16 code units, the length of a Java string."""
-    return len(metadata) * 2 > limit and len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
+    """Return whether the metadata is longer than `limit`, as a Java string."""
+    return len(metadata) * 2 > limit and _java_length(metadata) > limit
+
+
+def _java_length(text: str) -> int:
+    """Return the length of a Java string: the number of UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _accepted(index: int) -> OffsetCommitResponsePartition:
