@@ -171,6 +171,15 @@ def test_a_commit_after_the_offset_of_a_transaction_is_newer_than_it() -> None:
     assert shell.positions() == [5, 40]
 
 
+def test_an_offset_of_a_transaction_after_a_plain_commit_is_newer_than_it() -> None:
+    shell = TransactionalShell()
+    shell.commit(ONE, 30)
+    shell.commit_plainly(5)
+    shell.commit(ONE, 31)
+    shell.end(ONE, commit=True)
+    assert shell.positions() == [31, -1]
+
+
 def test_of_two_transactions_the_one_that_wrote_later_counts() -> None:
     # Markers may arrive in another order than the offsets.
     shell = TransactionalShell()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.coordinator.effects import Record
 from kohort.coordinator.transactions import (
     TransactionalIdExpiry,
     TransactionConfig,
@@ -18,6 +19,8 @@ from kohort.wire.messages.add_partitions_to_txn import (
 )
 from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest
 from kohort.wire.messages.list_transactions import ListTransactionsRequest
+from kohort.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from kohort.wire.transaction_log import decode_value
 from tests.coordinator.transactions.shell import OFFSETS, A, B, Producer, Shell
 
 OLD, NEW = 4, 5
@@ -369,6 +372,56 @@ def test_only_ids_without_a_transaction_expire() -> None:
     assert set(shell.shard.transactions) == {"open", "ending"}
 
 
+def test_a_shard_that_moves_away_takes_no_more_requests() -> None:
+    shell = Shell()
+    shell.add(shell.started("one"), A, transactional_id="one")
+    shell.started("two")
+    effects = shell.shard.resign()
+    assert effects.timers == dict.fromkeys(
+        [TransactionTimeout("one"), TransactionTimeout("two"), TransactionalIdExpiry()]
+    )
+    with pytest.raises(AssertionError):
+        shell.init("one")
+
+
+def test_a_loaded_shard_sets_its_timers() -> None:
+    shell = Shell(TransactionConfig(id_expiration_check_interval_ms=700))
+    shell.add(shell.started(timeout_ms=5_000), A)
+    began = shell.now
+    shell.advance(300)
+    shell.fail_over()
+    assert shell.timers == {TransactionTimeout("t"): began + 5_000, TransactionalIdExpiry(): began + 1_000}
+
+
+def test_a_clock_that_goes_back_does_not_make_a_state_older() -> None:
+    shell = Shell()
+    shell.started()
+    before = shell["t"].updated_at
+    shell.now -= 500
+    shell.started()
+    assert shell["t"].updated_at == before
+
+
+def test_a_fence_without_epochs_forgets_the_epoch_before_it() -> None:
+    shell = Shell(version=0)
+    first = shell.started()
+    second = shell.started(producer=first)
+    shell.add(second, A)
+    assert shell.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    shell.mark()
+    # The first request must not be answered with the epoch of the producer that is to come.
+    assert shell.init(producer=first) is ErrorCode.PRODUCER_FENCED
+    assert shell.init(producer=second) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_may_continue_after_the_end_of_its_transaction() -> None:
+    # KIP-360 beside KIP-890: the epoch that EndTxn gave is the answer to a request with the one before.
+    shell = Shell()
+    first = shell.started()
+    second = ended(shell, first, NEW, commit=True)
+    assert shell.init(producer=first) == second
+
+
 # Operators
 
 
@@ -420,6 +473,29 @@ def test_transactions_are_listed_by_filters(filters: dict[str, object], names: s
 def test_a_pattern_that_is_no_expression_is_rejected() -> None:
     answer = Shell().send(ListTransactionsRequest(transactional_id_pattern="("), 2)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_a_record_with_an_unknown_state_is_an_error() -> None:
+    shell = Shell()
+    shell.started()
+    value = TransactionLogValue(producer_id=1, transaction_status=6)
+    with pytest.raises(ValueError, match="'t' has the unknown state 6"):
+        shell.shard.replay(Record(TransactionLogKey(transactional_id="t"), value))
+
+
+@pytest.mark.parametrize(("version", "flexible"), [(0, 0), (1, 1), (2, 1)])
+def test_values_are_flexible_from_transaction_version_1_on(version: int, flexible: int) -> None:
+    shell = Shell(version=version)
+    first = shell.started()
+    shell.add(first, A)
+    shell.advance(10)
+    shell.end(first, commit=True, api_version=OLD)
+    began = shell.now - 10
+    assert shell["t"].started_at == began
+    values = [decode_value(value) for _, value in shell.log if value is not None]
+    assert {value[:2] for _, value in shell.log if value is not None} == {bytes([0, flexible])}
+    assert [value.transaction_start_timestamp_ms for value in values] == [-1, began, began]
+    assert [value.previous_producer_id for value in values] == ([100] * 3 if flexible else [-1] * 3)
 
 
 def test_the_records_are_those_of_kafka() -> None:
