@@ -1,0 +1,338 @@
+"""What a gateway costs: CPU per megabyte and latency beside a plain TCP relay, and the CPU of idle members.
+
+    python bench/bench_gateway.py [--mb N] [--rounds N] [--members N] [--seconds S]
+
+The relay is the same event loop without any reading of frames. Both are in front of a process that
+answers like a broker and does no work. Fetch answers have 1 MB, in version 17, whose end the gateway
+must read. Rounds of both alternate, so that their ratio is that of one run. CPU is that of the
+process of the gateway or the relay alone. All share the machine: latencies are those of a loaded one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.wire.api import request_header, response_header
+from kohort.wire.codec import decode, encode
+from kohort.wire.messages.api_key import ApiKey
+from kohort.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kohort.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
+
+FETCH, PRODUCE, HEARTBEAT = 17, 12, 1
+"""Versions."""
+COUNT = 32_000
+"""API key with which the load asks how many heartbeats the upstream process received."""
+LARGE = 1 << 20
+CONNECTIONS, IN_FLIGHT = 4, 2
+INTERVAL_MS = 5_000
+_BIG = 1 << 20
+"""Correlation IDs from here on get a large answer."""
+
+
+def frame(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+class Frames(asyncio.Protocol):
+    """Cuts frames."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._rest += data
+        while len(self._rest) >= 4:
+            size = 4 + int.from_bytes(self._rest[:4], "big")
+            if len(self._rest) < size:
+                return
+            one = bytes(self._rest[4:size])
+            del self._rest[:size]
+            self.frame(one)
+
+    def frame(self, data: bytes) -> None:
+        raise NotImplementedError
+
+
+class Upstream(Frames):
+    """Answers like a broker."""
+
+    heartbeats = 0
+    fetched = encode(
+        FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(records=[bytes(LARGE)])])]), FETCH
+    )
+    nothing = encode(FetchResponse(), FETCH)
+    produced = encode(ProduceResponse(), PRODUCE)
+    joined = encode(
+        ConsumerGroupHeartbeatResponse(
+            member_epoch=1, heartbeat_interval_ms=INTERVAL_MS, assignment=Assignment(topic_partitions=[])
+        ),
+        HEARTBEAT,
+    )
+    quiet = encode(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=INTERVAL_MS), HEARTBEAT)
+
+    def frame(self, data: bytes) -> None:
+        key, version, correlation = struct.unpack_from(">hhi", data)
+        body = b""
+        if key == ApiKey.FETCH:
+            body = self.fetched if correlation >= _BIG else self.nothing
+        elif key == ApiKey.PRODUCE:
+            body = self.produced
+        elif key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
+            Upstream.heartbeats += 1
+            body = self.joined if Upstream.heartbeats <= 1 else self.quiet
+        elif key == COUNT:
+            self.transport.write(frame(struct.pack(">ii", correlation, Upstream.heartbeats)))
+            return
+        else:
+            return  # the gateway's own questions
+        self.transport.write(frame(response_header(key, version, correlation) + body))
+
+
+class Relay(asyncio.Protocol):
+    """One of two connections of a plain relay."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, other: Relay | None, port: int) -> None:
+        self.other, self._port, self._early = other, port, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        if self.other is None:
+            self.transport.pause_reading()
+            self._task = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        other = Relay(self, 0)
+        await asyncio.get_running_loop().create_connection(lambda: other, "127.0.0.1", self._port)
+        self.other = other
+        other.transport.write(self._early)
+        self.transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is None:
+            self._early += data  # a loop may read once before it can be told to pause
+        else:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        assert self.other is not None
+        self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        assert self.other is not None
+        self.other.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.other is not None:
+            self.other.transport.close()
+
+
+async def serve(role: str, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    if role == "gateway":
+        async with Gateway(GatewayOptions([Address("127.0.0.1", port)], Address("127.0.0.1", 0))) as gateway:
+            print(gateway.address.port, flush=True)
+            await asyncio.Event().wait()
+    make = Upstream if role == "upstream" else lambda: Relay(None, port)
+    server = await loop.create_server(make, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@dataclass
+class Process:
+    name: str
+    port: int
+    pid: int
+    mb_per_s: list[float] = field(default_factory=list)
+    p50: list[float] = field(default_factory=list)
+    p99: list[float] = field(default_factory=list)
+
+    def cpu_s(self) -> float:
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+@contextmanager
+def running(role: str, upstream: int = 0) -> Iterator[Process]:
+    command = [sys.executable, __file__, "--role", role, "--upstream", str(upstream)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield Process(role, int(process.stdout.readline()), process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Asking(Frames):
+    """A client with one request in flight for each future."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+
+    def ask(self, request: bytes) -> asyncio.Future[bytes]:
+        (correlation,) = struct.unpack_from(">i", request, 4)
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation] = answer
+        self.transport.write(frame(request))
+        return answer
+
+    def frame(self, data: bytes) -> None:
+        self._waiting.pop(int.from_bytes(data[:4], "big")).set_result(data)
+
+
+async def connected(port: int) -> Asking:
+    _, made = await asyncio.get_running_loop().create_connection(Asking, "127.0.0.1", port)
+    return made
+
+
+def fetch(correlation: int) -> bytes:
+    return request_header(ApiKey.FETCH, FETCH, correlation, "bench") + encode(FetchRequest(), FETCH)
+
+
+def produce(correlation: int) -> bytes:
+    request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(partition_data=[])])
+    return request_header(ApiKey.PRODUCE, PRODUCE, correlation, "bench") + encode(request, PRODUCE) + bytes(LARGE)
+
+
+async def move(process: Process, make: object, mb: int) -> float:
+    """Return megabytes per CPU second of the process."""
+    connections = [await connected(process.port) for _ in range(CONNECTIONS)]
+    correlations = itertools.count(_BIG)
+
+    async def turn(one: Asking, count: int) -> None:
+        for _ in range(count):
+            await one.ask(make(next(correlations)))  # type: ignore[operator]
+
+    before = process.cpu_s()
+    turns = max(mb // (CONNECTIONS * IN_FLIGHT), 1)
+    await asyncio.gather(*(turn(one, turns) for one in connections for _ in range(IN_FLIGHT)))
+    used = process.cpu_s() - before
+    for one in connections:
+        one.transport.close()
+    return turns * CONNECTIONS * IN_FLIGHT * LARGE / 1e6 / used
+
+
+async def latency(process: Process, count: int = 3_000) -> None:
+    one, took = await connected(process.port), []
+    for correlation in range(count):
+        began = time.perf_counter()
+        await one.ask(fetch(correlation))
+        took.append(time.perf_counter() - began)
+    one.transport.close()
+    took.sort()
+    process.p50.append(took[count // 2] * 1e6)
+    process.p99.append(took[count * 99 // 100] * 1e6)
+
+
+async def member(port: int, number: int, sent: list[int]) -> None:
+    one = await connected(port)
+    for correlation in itertools.count():
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="group", member_id=f"member-{number:04}", member_epoch=min(correlation, 1)
+        )
+        if not correlation:
+            request.subscribed_topic_names, request.topic_partitions = ["topic"], []
+            request.rebalance_timeout_ms = 300_000
+        header = request_header(ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, correlation, "bench")
+        sent[0] += 1
+        answer = await one.ask(header + encode(request, HEARTBEAT))
+        start = len(response_header(ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, correlation))
+        told = decode(ConsumerGroupHeartbeatResponse, HEARTBEAT, answer[start:])
+        await asyncio.sleep(told.heartbeat_interval_ms / 1000)
+
+
+async def heartbeats(upstream: Process) -> int:
+    one = await connected(upstream.port)
+    answer = await one.ask(struct.pack(">hhih", COUNT, 0, 1, -1))
+    one.transport.close()
+    return int.from_bytes(answer[4:8], "big")
+
+
+async def idle(upstream: Process, process: Process, members: int, seconds: float) -> None:
+    sent = [0]
+    tasks = []
+    for number in range(members):
+        tasks.append(asyncio.create_task(member(process.port, number, sent)))
+        await asyncio.sleep(0.005)  # they do not join as one
+    await asyncio.sleep(20.0)
+    cpu, count, begun, own = process.cpu_s(), await heartbeats(upstream), time.monotonic(), sent[0]
+    await asyncio.sleep(seconds)
+    took = time.monotonic() - begun
+    used, asked = process.cpu_s() - cpu, await heartbeats(upstream) - count
+    print(
+        f"{process.name:8} {members} idle members: {100 * used / took:5.2f} % of a core, clients send"
+        f" {(sent[0] - own) / took:6.1f} heartbeats/s, upstream receives {asked / took:6.1f}/s"
+        f" ({asked / took / (members * 1000 / INTERVAL_MS):4.2f} times those without a gateway)"
+    )
+    for task in tasks:
+        task.cancel()
+
+
+async def measure(options: argparse.Namespace) -> None:
+    with running("upstream") as upstream, running("relay", upstream.port) as relay:
+        with running("gateway", upstream.port) as gateway:
+            for name, make in (("fetched", fetch), ("produced", produce)):
+                for process in (relay, gateway):
+                    process.mb_per_s.clear()
+                for _ in range(options.rounds):
+                    for process in (relay, gateway):
+                        process.mb_per_s.append(await move(process, make, options.mb))
+                for process in (relay, gateway):
+                    print(f"{process.name:8} {name:8} {statistics.median(process.mb_per_s):6.0f} MB per CPU second")
+                pairs = zip(gateway.mb_per_s, relay.mb_per_s, strict=True)
+                print(f"ratio    {name:8} {statistics.median(one / other for one, other in pairs):6.2f}")
+            for _ in range(options.rounds):
+                for process in (upstream, relay, gateway):
+                    await latency(process)
+            for process in (upstream, relay, gateway):
+                print(
+                    f"{process.name:8} round trip p50 {statistics.median(process.p50):5.0f} us,"
+                    f" p99 {statistics.median(process.p99):5.0f} us"
+                )
+            await idle(upstream, gateway, options.members, options.seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure what a gateway costs.")
+    parser.add_argument("--mb", type=int, default=400, help="megabytes in each round (default 400)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=30.0, help="time in which idle members are measured")
+    parser.add_argument("--role", help=argparse.SUPPRESS)
+    parser.add_argument("--upstream", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    uvloop.run(measure(options) if options.role is None else serve(options.role, options.upstream))
+
+
+if __name__ == "__main__":
+    main()

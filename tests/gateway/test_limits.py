@@ -1,0 +1,223 @@
+"""What clients can do to a gateway, and what it does when brokers and clients come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from itertools import repeat
+from struct import pack
+
+import pytest
+
+from kohort.broker import Broker, BrokerOptions
+from kohort.client import Admin, NewTopic, Producer
+from kohort.errors import KafkaError
+from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.lab.apache_kafka import free_ports
+from kohort.testing import Cluster
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.broker.peer import Peer
+
+pytestmark = pytest.mark.timeout(60)
+RECOVERY_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2) as cluster:
+        yield cluster
+
+
+def upstream(cluster: Cluster) -> list[Address]:
+    named = (address.rpartition(":") for address in cluster.bootstrap_servers.split(","))
+    return [Address(host, int(port)) for host, _, port in named]
+
+
+@asynccontextmanager
+async def gateway_to(cluster: Cluster, **settings: str) -> AsyncIterator[Gateway]:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    async with Gateway(GatewayOptions(upstream(cluster), Address("127.0.0.1", 0), named)) as gateway:
+        yield gateway
+
+
+async def connected(address: Address) -> Peer:
+    return Peer(*await asyncio.open_connection(address.host, address.port))
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        for _ in repeat(None):
+            if is_so():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def ended(peer: Peer) -> None:
+    """Wait until the gateway has closed the connection."""
+    with suppress(ConnectionResetError):
+        await peer.reader.read()
+    peer.writer.transport.abort()
+
+
+async def is_served(gateway: Gateway) -> None:
+    peer = await connected(gateway.address)
+    assert (await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)).brokers
+    peer.writer.close()
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),  # TLS at a port without it
+        pack(">i", -1),
+        pack(">i", (100 << 20) + 1),
+        pack(">i", 0),
+        pack(">ihhi", 8, 68, 1, 7),  # a heartbeat without a body
+        pack(">ihhihB", 11, 68, 1, 7, -1, 0x7F),
+        pack(">ihhih", 10, 17, 0, 7, -1),  # SaslHandshake 0
+        pack(">ihhih", 10, 3, 99, 7, -1),
+        pack(">ihhih", 10, 1, 99, 7, -1),
+        pack(">ihhihB", 80_000, 0, 12, 7, -1, 0xFF) + b"\xff" * 80_000,
+    ],
+)
+async def test_a_hostile_client_harms_no_other(cluster: Cluster, bytes_: bytes) -> None:
+    async with gateway_to(cluster) as gateway:
+        good = await connected(gateway.address)
+        bad = await connected(gateway.address)
+        bad.writer.write(bytes_)
+        await ended(bad)
+        assert (await good.ask(MetadataRequest(topics=[]), 12, MetadataResponse)).brokers
+        good.writer.close()
+
+
+async def test_a_request_that_does_not_arrive_completely_ends_its_connection(cluster: Cluster) -> None:
+    async with gateway_to(cluster, frame_read_timeout_ms="1000") as gateway:
+        slow = await connected(gateway.address)
+        slow.writer.write(pack(">ihhi", 1_000_000, 3, 12, 7))
+        await ended(slow)
+
+
+async def test_a_connection_without_requests_ends(cluster: Cluster) -> None:
+    async with gateway_to(cluster, connections_max_idle_ms="1000") as gateway:
+        idle = await connected(gateway.address)
+        await idle.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        await ended(idle)
+
+
+async def test_connections_above_the_maximum_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    async with gateway_to(cluster, max_connections="2") as gateway:
+        peers = [await connected(gateway.address) for _ in range(2)]
+        for peer in peers:
+            await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        refused = await connected(gateway.address)
+        await ended(refused)
+        peers[0].writer.write_eof()
+        await ended(peers[0])
+        await is_served(gateway)
+        peers[1].writer.close()
+    assert caplog.text.count("refusing connections: there are max.connections=2 already") == 1
+
+
+async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(cluster: Cluster) -> None:
+    async with gateway_to(cluster) as gateway:
+        async with Admin(bootstrap_servers=str(gateway.address)) as admin:
+            await admin.create_topics([NewTopic(f"with-a-long-name-{number:04}" * 8, 20) for number in range(50)])
+        slow = await connected(gateway.address)
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        (link,) = gateway._links
+        for _ in range(3_000):
+            slow.send(MetadataRequest(topics=None), 12)
+            if link.upstream.is_paused:
+                break
+            await asyncio.sleep(0)
+        await until(lambda: link.upstream.is_paused)
+        assert link.client.transport.get_write_buffer_size() < 4 << 20
+        await is_served(gateway)
+        slow.writer.transport.abort()
+
+
+async def test_clients_find_all_brokers_again_after_a_restart(cluster: Cluster) -> None:
+    # The client knows the ports of brokers only, as Java's before 4.0, and none but its own requests name brokers.
+    port = _three_free_ports()
+    options = GatewayOptions(upstream(cluster), Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
+    async with Gateway(options) as gateway:
+        first = {node_id: gateway._doors[0].addresses.open_for(node_id) for node_id in (1, 2)}
+    async with Gateway(options) as gateway:
+        assert first == {1: Address("127.0.0.1", port + 1), 2: Address("127.0.0.1", port + 2)}
+        for address in first.values():
+            peer = await connected(address)
+            found = await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            assert {broker.node_id: broker.port for broker in found.brokers} == {1: port + 1, 2: port + 2}
+            peer.writer.close()
+
+
+def _three_free_ports() -> int:
+    while True:
+        (port,) = free_ports(1)
+        with suppress(OSError):
+            for number in (port + 1, port + 2):
+                socket.create_server(("127.0.0.1", number)).close()
+            return port
+
+
+async def test_a_connection_that_reached_another_broker_ends_when_the_right_one_is_known(cluster: Cluster) -> None:
+    port = _three_free_ports()
+    first, second = upstream(cluster)
+    async with Gateway(
+        GatewayOptions([first, second], Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
+    ) as gateway:
+        await until(lambda: len(gateway.brokers.upstream) == 2)
+        gateway.brokers.upstream.clear()
+        peer = await connected(Address("127.0.0.1", port + 2))
+        await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        await ended(peer)
+        again = await connected(Address("127.0.0.1", port + 2))
+        await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        again.writer.close()
+
+
+async def test_clients_recover_when_the_cluster_comes_late(caplog: pytest.LogCaptureFixture) -> None:
+    (port,) = free_ports(1)
+    options = GatewayOptions([Address("127.0.0.1", port)], Address("127.0.0.1", 0))
+    async with Gateway(options) as gateway:
+        peer = await connected(gateway.address)
+        await ended(peer)
+        assert f"upstream broker 127.0.0.1:{port} cannot be reached" in caplog.text
+        producer = Producer(bootstrap_servers=str(gateway.address))
+        async with producer:
+            sending = asyncio.create_task(_send(producer))
+            broker = Broker(BrokerOptions(host="127.0.0.1", port=port, data=None))
+            await broker.start()
+            try:
+                await asyncio.wait_for(sending, RECOVERY_S)
+            finally:
+                await broker.stop()
+        assert "can be reached again" in caplog.text
+
+
+async def _send(producer: Producer) -> None:
+    while True:
+        try:
+            await producer.send("late", b"value")
+            await producer.flush()
+        except KafkaError:
+            continue
+        return
+
+
+async def test_a_broker_that_moves_is_followed(caplog: pytest.LogCaptureFixture) -> None:
+    ports = free_ports(2)
+    options = GatewayOptions([Address("127.0.0.1", port) for port in ports], Address("127.0.0.1", 0))
+    async with Gateway(options) as gateway:
+        async with Producer(bootstrap_servers=str(gateway.address)) as producer:
+            for port in ports:
+                broker = Broker(BrokerOptions(host="127.0.0.1", port=port, data=None))
+                await broker.start()
+                await asyncio.wait_for(_send(producer), RECOVERY_S)
+                places = dict(gateway._doors[0]._places)
+                await broker.stop()
+        assert len(places) == 1
+    assert f"has moved from 127.0.0.1:{ports[0]} to 127.0.0.1:{ports[1]}" in caplog.text
