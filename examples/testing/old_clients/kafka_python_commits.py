@@ -1,5 +1,6 @@
 """kafka-python: commit once, and go on until the consumer has joined again."""
 
+import os
 import sys
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
@@ -37,3 +38,7 @@ except CommitFailedError as error:
 while assignments < 2:
     consumer.poll(100)
 consumer.close()
+sys.stdout.flush()
+# One in five programs would hang while Python ends: `__del__` of this release's coordinator waits for a lock that its
+# heartbeat thread never gives back.
+os._exit(0)
