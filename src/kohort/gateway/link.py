@@ -314,6 +314,9 @@ def _behind(held: MemberRequest, request: Message | None) -> WaitingRequest:
     if isinstance(held, beats) and isinstance(request, beats):
         same = held.member_id == request.member_id
         return WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT
+    if isinstance(request, JoinGroupRequest | LeaveGroupRequest):
+        # As its next heartbeat would, it shows that the member need not be told to send one soon.
+        return WaitingRequest.OWN_HEARTBEAT
     return WaitingRequest.REQUEST
 
 

@@ -22,6 +22,8 @@ SHORTEST_SESSION: Millis = 6_000
 
 Source: the default of group.min.session.timeout.ms.
 """
+_SHORTEST_INTERVAL: Millis = 500
+"""librdkafka sends a heartbeat as soon as it has its assignment, which does not tell its interval."""
 
 
 class Phase(Enum):
@@ -49,8 +51,27 @@ class MirroredClassicMember:
     heartbeats: ClassicHeartbeats = field(default_factory=ClassicHeartbeats)
     verdict: ErrorCode | None = None
     """Error that the coordinator answered to a probe, and that the member has not received."""
+    first_after_ms: Millis = 0
+    """Time from its assignment to its first heartbeat, which no hold has delayed; 0 if unknown."""
+    refused_generation: int = -1
+    """Generation of the last heartbeat that the room refused, so that its client sends it again."""
     heard_at: Millis = 0
     """Time of the last request of the member."""
+
+    @property
+    def interval_ms(self) -> Millis:
+        """Interval at which it would send heartbeats if none were held.
+
+        Clients that send the next one when the last is answered show it only by the first one of a generation.
+        """
+        known = self.heartbeats.interval_ms
+        return self.first_after_ms or min(known or USUAL_HEARTBEAT_INTERVAL, USUAL_HEARTBEAT_INTERVAL)
+
+    def beats(self, now: Millis) -> None:
+        """Note a heartbeat, before the prompt room does."""
+        gap = now - self.heartbeats.heard_at
+        if self.heartbeats.heard_at and not self.heartbeats.heartbeat_at and gap >= _SHORTEST_INTERVAL:
+            self.first_after_ms = gap
 
 
 @dataclass(slots=True)
@@ -136,7 +157,7 @@ class MirroredClassicGroup:
     @property
     def heartbeats_per_ms(self) -> float:
         """Heartbeats that the members would send if none were held."""
-        return sum(1 / (member.heartbeats.interval_ms or USUAL_HEARTBEAT_INTERVAL) for member in self.members.values())
+        return sum(1 / member.interval_ms for member in self.members.values())
 
     def begin(self) -> None:
         """Begin a rebalance: the members are to join again."""

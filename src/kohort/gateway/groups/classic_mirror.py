@@ -183,6 +183,11 @@ class ClassicMirror:
         """Take the coordinator's answer to a heartbeat, and answer the member or hold its heartbeat."""
         code = ErrorCode(response.error_code) if response.error_code in _KNOWN else None
         group = self.groups.get(request.group_id)
+        if code is ErrorCode.ILLEGAL_GENERATION and group is not None and _is_resent(group, request):
+            # librdkafka sends the same bytes again, although it has joined meanwhile.
+            response.error_code = ErrorCode.NONE
+            out.effects.replies[context.token] = response
+            return
         if code is None or code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             out.effects.replies[context.token] = response
             if group is not None:
@@ -193,6 +198,7 @@ class ClassicMirror:
         group = group or self._group(request.group_id, now)
         member = self._member(group, request.member_id, context, now)
         member.client, member.instance_id = context.client, request.group_instance_id
+        member.beats(now)
         group.budget.sent(group.heartbeats_per_ms, now)
         if request.generation_id > group.generation:
             group.generation, group.phase, group.protocol = request.generation_id, Phase.STABLE, None
@@ -422,7 +428,7 @@ class ClassicMirror:
             if group.suspects_in:
                 group.suspects_in = min(group.suspects_in * 2, PROBE_INTERVAL)
                 self._ask_one(group, out, now)
-            elif now - group.answered_at >= PROBE_INTERVAL and group.budget.allows(group.heartbeats_per_ms, now):
+            elif now - group.answered_at >= PROBE_INTERVAL // 2 and group.budget.allows(group.heartbeats_per_ms, now):
                 self._ask_one(group, out, now)
         self._after(group, now, out)
 
@@ -467,6 +473,12 @@ class ClassicMirror:
             del group.syncs[request.member_id]
             self._answer_sync(group, token, request.member_id, sync.response, now, out)
 
+    def refused(self, request: HeartbeatRequest) -> None:
+        """Note that the room refused a heartbeat, so that its client sends it again."""
+        group = self.groups.get(request.group_id)
+        if group is not None and request.member_id in group.members:
+            group.members[request.member_id].refused_generation = request.generation_id
+
     def abandoned(self, request: JoinGroupRequest | SyncGroupRequest, token: Hashable) -> None:
         """Forget a request whose connection is closed."""
         group = self.groups.get(request.group_id)
@@ -480,6 +492,11 @@ class ClassicMirror:
 
 def _joins(group: MirroredClassicGroup, member_id: str) -> bool:
     return member_id in group.joins.values()
+
+
+def _is_resent(group: MirroredClassicGroup, request: HeartbeatRequest) -> bool:
+    member = group.members.get(request.member_id)
+    return member is not None and member.refused_generation == request.generation_id < group.generation
 
 
 def _describe(member: MirroredClassicMember, request: JoinGroupRequest) -> None:

@@ -335,6 +335,13 @@ class GroupMirror:
             self._classic.release_sync(request, token, now, out)
         else:
             self._prompt.release(token, behind, now, out.effects)
+            answer = out.effects.replies.get(token)
+            if (
+                isinstance(request, HeartbeatRequest)
+                and isinstance(answer, HeartbeatResponse)
+                and answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            ):
+                self._classic.refused(request)
         return out
 
     def disconnected(self, token: Hashable) -> None:
