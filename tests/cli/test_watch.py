@@ -47,7 +47,7 @@ def test_a_line_for_each_group(run: Run, kohort_broker: KohortBroker, name: str)
     assert header.split()[:4] == ["group", "type", "state", "members"]
     [line] = [line for line in lines if line.startswith(f"{name} ")]
     assert line.split()[1:4] == ["classic", "Empty", "0"]
-    assert line.endswith("member left or expired")
+    assert line.endswith("member left")
 
 
 def test_without_a_history_there_are_no_rebalances(run: Run, kohort_broker: KohortBroker, name: str) -> None:

@@ -16,7 +16,7 @@ from kohort.group_events import (
 )
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import Journal, RebalanceRecord
-from kohort.watch import Live, ProblemFound, WatchedMember
+from kohort.watch import Live, ProblemFound, WatchedMember, watcher
 from kohort.watch.changes import (
     AssignmentWritten,
     CommitDeleted,
@@ -153,16 +153,22 @@ def test_names_of_topics_that_no_member_reads_are_forgotten() -> None:
     assert len(live.watcher.topic_names) <= 100_000
 
 
-def test_records_of_all_groups_are_bounded_and_the_oldest_are_forgotten_with_one_warning() -> None:
+def test_records_of_all_groups_are_bounded_and_the_oldest_are_forgotten_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watcher, "_MOST_ITEMS", 4_000)
+    monkeypatch.setattr(watcher, "_MOST_ITEMS_OF_GROUP", 1_000)
     live = Live()
     events: list[LiveEvent] = []
     live.subscribe(lambda event, _now: events.append(event))
     for number in range(1, 81):
-        live.apply([generation("large", number, number * 1_000, members=10_000)], number * 1_000)
+        at = number * 1_000
+        live.apply([generation("large", number, at, members=20), generation(f"g{number % 40}", number, at)], at)
     large = live.groups["large"]
-    assert 1 < len(large.rebalances) < 64  # each has 2,000 members before and after, and 4,000 partitions
+    assert 1 < len(large.rebalances) < 30  # each has 20 members before and after, and 40 partitions
     assert large.rebalances[-1].generation == 80
     assert live.watcher.forgotten_until == large.rebalances[0].ended_at - 1_000
+    assert all(group.rebalances for group in live.groups.values())
     assert [event.text for event in events if isinstance(event, ProblemFound)] == [
         "There are so many rebalances that the oldest ones are forgotten."
     ]

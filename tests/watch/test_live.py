@@ -2,7 +2,7 @@
 
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
-from kohort.watch.changes import Committed
+from kohort.watch.changes import Committed, GenerationWritten, GroupDeleted
 from kohort.watch.live import EndsSampled, GroupsChanged, Live, LiveEvent, ProblemFound, Rebalanced, SourceKind
 
 ORDERS = TopicPartition("orders", 0)
@@ -65,3 +65,28 @@ def test_nobody_is_told_after_unsubscribing() -> None:
     stop()
     live.problem("Topic orders cannot be read.", 1)
     assert events == []
+
+
+def written(live: Live, generation: int, at: Millis) -> None:
+    live.apply([GenerationWritten("g", at, generation, "consumer", "range", None, ())], at)
+
+
+def test_a_record_of_the_journal_replaces_that_of_the_log_whichever_is_first() -> None:
+    live = Live()
+    events = told(live)
+    written(live, 1, 1_000)
+    live.journalled([RebalanceRecord("g", 1, 700, 990, leader_id="told")], 1_100)
+    live.journalled([RebalanceRecord("g", 2, 1_900, 1_998, leader_id="told")], 2_000)
+    live.journalled([RebalanceRecord("other", 2, 1_900, 1_998)], 2_000)
+    written(live, 2, 2_000)
+    kept = list(live.groups["g"].rebalances)
+    assert [(record.started_at, record.ended_at, record.leader_id) for record in kept] == [
+        (700, 1_000, "told"),
+        (1_900, 2_000, "told"),
+    ]
+    reported = [(event.record.generation, event.again) for event in events if isinstance(event, Rebalanced)]
+    assert reported == [(1, False), (1, True), (2, False)]
+    # A group that was deleted counts its generations from 1 again.
+    live.apply([GroupDeleted("g", 60_000, "classic")], 60_000)
+    written(live, 1, 90_000)
+    assert live.groups["g"].rebalances[-1].leader_id is None

@@ -151,6 +151,8 @@ class RebalanceRecord:
 
     polled: bool = False
     """Whether it compares two descriptions of the group, so that it may merge several rebalances."""
+    source: str | None = None
+    """Origin of the record, where an observer has several: `journal` if a recorder saw the requests; else None."""
     refused_members: tuple[RefusedMember, ...] = ()
     """Members that were refused at `ended_at`. `generation` is 0 in this case, because no generation results."""
 
@@ -216,6 +218,8 @@ class RebalanceRecord:
         value["partitions"] = [_of_partition(change) for change in self.partitions]
         if not self.polled:
             del value["polled"]
+        if self.source is None:
+            del value["source"]
         value["wall_ms"] = self.wall_ms
         value["cause"] = self.cause
         value["came"] = [member.member_id for member in self.came]

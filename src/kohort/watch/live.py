@@ -15,6 +15,7 @@ from kohort.recorder import RebalanceRecord
 from kohort.telemetry import ClientTelemetry
 from kohort.watch.changes import Change, TopicNamed
 from kohort.watch.group import GroupFound, WatchedGroup
+from kohort.watch.journalled import WAIT_MS, Journalled, insert, nearest, put
 from kohort.watch.lag import EndOffsets
 from kohort.watch.reader import ReadCounts
 from kohort.watch.snapshot import Snapshot
@@ -27,8 +28,6 @@ _MOST_PROBLEMS = 200
 """Number of problems that are listed. Further ones are counted: a cluster may refuse thousands of groups."""
 _MOST_COUNTED = 10_000
 _LONGEST_PROBLEM = 1_000
-_SAME_MS = 30_000
-"""Largest difference between two times of the same rebalance, by different observers."""
 
 
 class SourceKind(Enum):
@@ -116,6 +115,7 @@ class Live:
     problems: dict[str, None] = field(default_factory=dict)
     """What could not be read or known, in the order of its discovery."""
     reports: ClientReports = field(default_factory=ClientReports)
+    _journal: Journalled = field(default_factory=Journalled)
     _left_out: set[int] = field(default_factory=set)
     """Hashes of the problems that are not listed, to count each once."""
     _sinks: list[Sink] = field(default_factory=list)
@@ -160,12 +160,11 @@ class Live:
         if touched:
             self._report(GroupsChanged(touched), now)
         if polled:
-            records = [replace(record, polled=True) for record in records]
-            for record in records:
-                self._put(record)
-        self.rebalanced(records, now)
+            records = self._of_polls(records)
+        self.rebalanced([self._exact(record) for record in records], now)
         for group_id in touched - self.groups.keys():
             self._reported.pop(group_id, None)
+            self._journal.forget(group_id)
         if self.watcher.forgotten_until is not None:
             self.problem("There are so many rebalances that the oldest ones are forgotten.", now)
 
@@ -179,16 +178,65 @@ class Live:
         if group.state != before:
             self._report(GroupsChanged(frozenset((group_id,))), now)
 
-    def _put(self, record: RebalanceRecord) -> bool:
-        """Store a record in place of the one of the same rebalance. Returns whether there was one."""
-        group = self.groups.get(record.group_id)
-        kept = () if group is None else group.rebalances
-        for place in range(len(kept) - 1, -1, -1):
-            old = kept[place]
-            if old.generation == record.generation and abs(old.ended_at - record.ended_at) <= _SAME_MS:
-                kept[place] = record  # type: ignore[index]
-                return True
-        return False
+    def journalled(self, records: Iterable[RebalanceRecord], now: Millis) -> None:
+        """Take records of the brokers' journal. They replace those that follow from the log.
+
+        A record waits some seconds for that of the log, if it may be read, and then counts alone. Those
+        of unknown groups are left out.
+        """
+        log = self.sources.get(SourceKind.LOG)
+        forbidden = log is not None and log.state == "forbidden"
+        for record in records:
+            group = self.groups.get(record.group_id)
+            if group is None:
+                continue
+            told = self._journal.add(record)
+            known = self._kept(group, told)
+            if known is None:
+                self._journal.wait(told, now if not forbidden else now - WAIT_MS)
+                continue
+            exact = replace(told, ended_at=known.ended_at)
+            if exact != known:
+                group.rebalances[group.rebalances.index(known)] = exact
+                self.rebalanced([exact], now)
+
+    def expire_journal(self, now: Millis) -> None:
+        """Report rebalances that the journal has, and not the log, such as one that may not be read."""
+        for record in self._journal.due(now):
+            group = self.groups.get(record.group_id)
+            if group is not None and self._kept(group, record) is None:
+                insert(group.rebalances, record)
+                self.rebalanced([record], now)
+
+    def _exact(self, record: RebalanceRecord) -> RebalanceRecord:
+        """Return what the journal has of this rebalance, stored in place of it, or the record itself."""
+        told, group = self._journal.of(record), self.groups.get(record.group_id)
+        if told is None or group is None:
+            return record
+        for old in (record, told):  # that of the journal is there if it was alone
+            if old in group.rebalances:
+                group.rebalances.remove(old)
+        exact = replace(told, ended_at=record.ended_at)
+        insert(group.rebalances, exact)
+        return exact
+
+    def _kept(self, group: WatchedGroup, told: RebalanceRecord) -> RebalanceRecord | None:
+        """Return the group's record of the same rebalance as one of the journal."""
+        found = nearest(group.rebalances, told)
+        return found if found is not None and self._journal.of(found) == told else None
+
+    def _of_polls(self, records: Iterable[RebalanceRecord]) -> list[RebalanceRecord]:
+        """Mark records that compare two descriptions, and leave out those that the journal has."""
+        kept = []
+        for record in records:
+            group = self.groups.get(record.group_id)
+            if not self._journal.covers(record):
+                kept.append(replace(record, polled=True))
+                if group is not None:
+                    put(group.rebalances, kept[-1])
+            elif group is not None and record in group.rebalances:
+                group.rebalances.remove(record)
+        return kept
 
     def found(self, group: GroupFound, now: Millis) -> None:
         """Take the state of a group that an admin API described."""

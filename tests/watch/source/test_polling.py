@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, TopicPartition
+from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Workspace
 from kohort.watch import Live, SourceKind, Watching
 from tests.watch.source.test_watching import PROTOCOLS, polling, told
@@ -43,7 +44,10 @@ async def test_differences_between_descriptions_are_rebalances(kohort: Workspace
     servers = kohort.bootstrap_servers
     async with polling(servers, topic, group, "a", protocol) as consumer:
         await group.wait_async(state="Stable", owns={"a": 2})
-        with kohort.fault(keys=hidden, topic=LOG, count=-1, error=DENIED):
+        with (
+            kohort.fault(keys=hidden, topic=LOG, count=-1, error=DENIED),
+            kohort.fault(keys="ListOffsets", topic=JOURNAL_TOPIC, count=-1, error=DENIED),
+        ):
             async with watched(servers) as watching:
                 live = watching.live
                 await until(live, lambda: SourceKind.ADMIN in live.sources)
@@ -72,6 +76,22 @@ async def test_differences_between_descriptions_are_rebalances(kohort: Workspace
                 assert all(record.polled for record in live.groups[group].rebalances)
 
 
+@PROTOCOLS
+async def test_where_only_the_log_is_forbidden_the_journal_tells_each_rebalance(
+    kohort: Workspace, protocol: str
+) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    with kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED):
+        async with polling(servers, topic, group, "a", protocol), watched(servers) as watching:
+            live = watching.live
+            async with polling(servers, topic, group, "b", protocol):
+                await told(live, group, 1, lambda record: (record.source, record.cause) == ("journal", "member joined"))
+            [*_, left] = await told(live, group, 1, lambda record: record.source == "journal" and bool(record.gone))
+            assert left.gone[0].cause == "member left"
+            assert live.sources[SourceKind.JOURNAL].state == "following"
+
+
 async def test_the_log_is_read_as_soon_as_it_may_be(kohort: Workspace) -> None:
     topic, group = kohort.topic("orders", partitions=2), kohort.group()
     servers = kohort.bootstrap_servers
@@ -85,8 +105,8 @@ async def test_the_log_is_read_as_soon_as_it_may_be(kohort: Workspace) -> None:
             await until(live, lambda: live.sources[SourceKind.LOG].state == "following")
             assert live.sources[SourceKind.ADMIN].state == "off"
             async with polling(servers, topic, group, "b", "classic"):
-                [record, *_] = await told(live, group, 1)
-                assert not record.polled and record.cause == "member joined"
+                joined = await told(live, group, 1, lambda record: record.cause == "member joined")
+                assert not joined[-1].polled
 
 
 async def test_a_deleted_group_and_a_denied_one(kohort: Workspace) -> None:

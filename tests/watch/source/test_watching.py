@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, Producer, TopicPartition
-from kohort.recorder import PartitionChange, RebalanceRecord
+from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import LagMethod, Live, Snapshot, SourceKind, Watching
 from kohort.watch.source import clock
@@ -107,14 +107,38 @@ async def test_each_rebalance_of_the_brokers_journal_is_found_in_its_log(kohort:
     await group.wait_async(state="Empty")
     journal = [record for record in group.rebalances if record.is_rebalance]
     found: list[RebalanceRecord] = []
-    while len(found) < len(journal):  # a reader sees a record only when it is durable
-        snapshot = await look(servers)
-        found = list(snapshot.watcher.groups[group].rebalances)
+    with kohort.fault(keys="ListOffsets", topic=JOURNAL_TOPIC, count=-1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        while len(found) < len(journal):  # a reader sees a record only when it is durable
+            snapshot = await look(servers)
+            found = list(snapshot.watcher.groups[group].rebalances)
     assert [story(record) for record in found] == [story(record) for record in journal]
     assert found[0].cause == "first member"
     assert found[1].triggers[0].cause == "member joined"
     assert [trigger.cause for trigger in found[-1].gone] == ["member left or expired"]
     assert snapshot.counts.unreadable == snapshot.counts.foreign == 0
+
+
+@PROTOCOLS
+async def test_the_brokers_journal_tells_causes_and_dark_times(kohort: Workspace, protocol: str) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching:
+        live = watching.live
+        async with polling(servers, topic, group, "a", protocol):
+            await group.wait_async(state="Stable", owns={"a": 2})
+            async with polling(servers, topic, group, "b", protocol):
+                await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
+            await group.wait_async(state="Stable", owns={"a": 2})
+        await group.wait_async(state="Empty")
+        await told(live, group, 4, lambda record: bool(record.gone) and record.cause == "member left")
+    assert live.sources[SourceKind.JOURNAL].state == "following"
+    by_generation = {record.generation: record for record in group.rebalances if record.is_rebalance}
+    for record in live.groups[group].rebalances:
+        known = by_generation[record.generation]
+        assert (record.triggers, record.gone, record.started_at) == (known.triggers, known.gone, known.started_at)
+        assert {str(change): change.dark_ms for change in record.partitions} == {
+            str(change): change.dark_ms for change in known.partitions
+        }
 
 
 @PROTOCOLS

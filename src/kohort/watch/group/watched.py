@@ -40,7 +40,7 @@ class WatchedGroup(GroupState):
 
     def is_pending(self, record: RebalanceRecord) -> bool:
         """Return whether more may become known of this record."""
-        return self.darkness.is_pending(record)
+        return record.source is None and self.darkness.is_pending(record)
 
     def found(self, group: GroupFound, now: Millis) -> None:
         """Take the state that an admin API described. It makes no record of a rebalance."""

@@ -13,6 +13,7 @@ from kohort.watch.source.dating import LagDater
 from kohort.watch.source.describing import Describer
 from kohort.watch.source.ends import EndsSampler
 from kohort.watch.source.following import LogFollower
+from kohort.watch.source.journal import JournalSource
 from kohort.watch.source.log_stream import OFFSETS_TOPIC, Ends, LogStream
 from kohort.watch.source.offsets import OffsetQuestions
 from kohort.watch.source.polling import Poller
@@ -79,6 +80,10 @@ class Watching:
         self._ends = EndsSampler(questions, LagDater(questions, self._unread, self.live), self.live)
         self._states = RebalancingStates(self._cluster, self.live)
         self._telemetry = TelemetrySource(options, self._admin, self.live)
+        self._journal = JournalSource(options, self._admin, self.live)
+        self._journal_from = self.live.history_from
+        self._groups_known = asyncio.Event()
+        """Set when the groups are known, so that the journal can be read."""
         self._started = asyncio.Event()
         self._ready = False
         self._described = False
@@ -104,6 +109,7 @@ class Watching:
         try:
             await self._stream.close()
             await self._telemetry.close()
+            await self._journal.close()
         finally:
             self._ends.close()
             await self._unread.close()
@@ -134,7 +140,11 @@ class Watching:
     # -- by the log
 
     async def _run(self) -> None:
-        await _until_first_ends(self._watch_groups(), self._telemetry.run())
+        await _until_first_ends(self._watch_groups(), self._telemetry.run(), self._read_journal())
+
+    async def _read_journal(self) -> None:
+        await self._groups_known.wait()
+        await self._journal.run(self._journal_from)
 
     async def _watch_groups(self) -> None:
         while True:
@@ -153,6 +163,7 @@ class Watching:
                 elif await self._stream.open(0 if self._ready else self.live.history_from):
                     self._started.set()
                 else:
+                    self._groups_known.set()
                     self._caught_up()
                     await asyncio.sleep(_ABSENT_S)
                 failures = 0
@@ -187,9 +198,15 @@ class Watching:
         await self._states.look()
         self.live.poll_ms = clock() - began
         if not self._ready:
+            await self._read_known_journal()
             self._caught_up()
         elif self.live.sources[SourceKind.LOG].state == "following":
             self.live.expire(clock() - _READ_WITHIN_MS, clock())
+
+    async def _read_known_journal(self) -> None:
+        """Read what the journal has of the history, if there is one."""
+        self._groups_known.set()
+        await self._journal.caught_up()
 
     async def _check(self) -> None:
         """Ask for the log's ends now and then: an idle stream looks like one whose brokers do not answer."""
@@ -248,6 +265,7 @@ class Watching:
                 if polls:
                     self.live.poll_ms = clock() - began
                 if not self._ready:
+                    await self._read_known_journal()
                     self._caught_up()
                 failures = 0
             except KafkaError as problem:

@@ -248,6 +248,7 @@ def source_json(source: SourceState) -> dict[str, Any]:
 _CANNOT = {
     "log": "The log has the result of a rebalance, not its requests: a member that left and one whose session"
     " expired look alike.",
+    "journal": "It has the groups of Kohort's brokers and gateways only, each rebalance up to a minute late.",
     "telemetry": "It has what clients say about themselves, and only of clients that push (Java, librdkafka).",
     "admin": "Rebalances between two questions are missed, and causes are unknown.",
 }

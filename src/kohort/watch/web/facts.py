@@ -43,6 +43,7 @@ class RebalanceFacts:
             "longest_dark_ms": self.longest_dark_ms,
             "members_after": record.members_after,
             "pending": pending,
+            "source": record.source or ("polled" if record.polled else "log"),
         }
 
 

@@ -8,6 +8,13 @@ import { ownersOf, swatch } from "./palette.js";
 import { VirtualTable } from "./table.js";
 import { waterfallTable } from "./waterfall.js";
 
+/** Where the figures of a rebalance are from. */
+const SOURCES = {
+  journal: "From the journal of Kohort's brokers: causes and times are exact.",
+  log: "From the log of the groups: dark times are estimated from commits, and a leave looks like an expiry.",
+  polled: "From two descriptions of the group: it may merge several rebalances, and causes are unknown.",
+};
+
 /** What a cause means, and what the source cannot tell. */
 const CAUSES = {
   "first member": "The group was empty, and its first member joined.",
@@ -61,6 +68,7 @@ export function rebalanceView(page, feed, groupId, generation) {
     owners.met(record.after);
     const parts = [why(record, member), figuresOf(record), waterfallTable(record, member, owners), moves(record), people(record, member), reasons(record, member)];
     set(content, h("p", { class: "about" }, `${full(record.ended_at)}${record.protocol ? ` · assignor ${visible(record.protocol)}` : ""}`),
+      h("p", { class: "faint" }, SOURCES[record.source ?? (record.polled ? "polled" : "log")] ?? ""),
       record.pending ? h("p", { class: "notice", role: "status" }, "This rebalance is not over, or more of it will be known soon: some owners have not read yet.") : null,
       parts, h("p", {}, h("a", { class: "raw", href: `/api${rebalancePath(groupId, record.generation)}` }, "This rebalance as JSON")));
     table.show(table.sorted(record.partitions));
