@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.watch.page.clusters import HOSTILE, hostile, large
 from tests.watch.page.conftest import SIZES, OpenTab
 from tests.watch.page.serve import MadeServer, serving
+from tests.watch.web.site import generation, now, site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -65,10 +67,6 @@ async def test_each_strange_group_is_opened_by_its_link(open_tab: OpenTab, serve
         await expect(links).to_have_count(len(HOSTILE))
 
 
-WATCH_FRAMES = """() => {
-    window.longTasks = [];
-    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });
-}"""  # noqa: E501
 SCROLL = """async () => {
     const gaps = [];
     let before = performance.now();
@@ -83,14 +81,28 @@ SCROLL = """async () => {
 }"""
 
 
-async def measured(page: Page) -> str:
-    """First paint, the slowest frame of scrolling through everything, and tasks that took over 50 ms, in words."""
+LONGEST_TASK_MS = 50
+"""Processor time of a task of the page's thread: with the time of the clock, a busy machine would decide."""
+
+
+async def measured(page: Page) -> tuple[float, str]:
+    """Longest task while everything is scrolled through, in ms of processor time; and the figures in words."""
     paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    await page.evaluate(WATCH_FRAMES)
+    browser = page.context.browser
+    assert browser is not None
+    await browser.start_tracing(page=page, categories=["toplevel"])
     slowest = await page.evaluate(SCROLL)
-    tasks = await page.evaluate("window.longTasks")
-    longest = f"{len(tasks)} long tasks of at most {max(tasks, default=0):.0f} ms"
-    return f"first paint {paint:.0f} ms, slowest frame {slowest:.0f} ms, {longest}"
+    events = json.loads(await browser.stop_tracing())["traceEvents"]
+    threads = {
+        (each["pid"], each["tid"])
+        for each in events
+        if each.get("name") == "thread_name" and each["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [each for each in events if (each["pid"], each["tid"]) in threads and "tdur" in each]
+    longest = max(tasks, key=lambda each: each["tdur"])
+    took, wall = longest["tdur"] / 1000, longest["dur"] / 1000
+    task = f"longest task {took:.0f} ms of processor time ({wall:.0f} ms by the clock)"
+    return took, f"first paint {paint:.0f} ms, slowest frame {slowest:.0f} ms, {task}"
 
 
 async def test_a_thousand_groups_are_a_table_of_few_elements(
@@ -100,7 +112,9 @@ async def test_a_thousand_groups_are_a_table_of_few_elements(
     table = tab.page.get_by_role("table", name="Consumer groups")
     await expect(table).to_have_attribute("aria-rowcount", "1001")
     assert await table.locator("tbody").get_by_role("row").count() < 60
-    remark(f"1,000 groups: {await measured(tab.page)}")
+    longest, words = await measured(tab.page)
+    remark(f"1,000 groups: {words}")
+    assert longest < LONGEST_TASK_MS
     await tab.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
     await expect(table.locator('[aria-rowindex="1001"]')).to_be_visible()
     await tab.page.get_by_role("searchbox").fill("service-0998")
@@ -122,7 +136,9 @@ async def test_a_thousand_partitions_fit_into_the_picture_and_can_be_read(
     place = await box.bounding_box()
     assert place is not None
     assert place["height"] < 600
-    remark(f"1,000 partitions: {await measured(tab.page)}")
+    longest, words = await measured(tab.page)
+    remark(f"1,000 partitions: {words}")
+    assert longest < LONGEST_TASK_MS
     await tab.page.evaluate("scrollTo(0, 0)")
     await tab.page.get_by_role("button", name="Readable rows").click()
     await box.focus()
@@ -131,3 +147,30 @@ async def test_a_thousand_partitions_fit_into_the_picture_and_can_be_read(
     table = tab.page.get_by_role("table", name="Partitions")
     await expect(table).to_have_attribute("aria-rowcount", "1001")
     assert await table.locator("tbody").get_by_role("row").count() < 80
+
+
+FIRST_ROW = """new MutationObserver((_, observer) => {
+    if (!document.querySelector("table.groups tbody tr")) return;
+    observer.disconnect();
+    requestAnimationFrame(() => { window.firstRow = performance.now(); });
+}).observe(document, { childList: true, subtree: true });"""
+
+
+async def test_a_thousand_groups_of_ten_members_are_shown_at_once(
+    chromium: Browser, remark: Callable[[str], None]
+) -> None:
+    async with site() as here:
+        for number in range(1_000):
+            members = {f"m{each}": (each,) for each in range(10)}
+            here.apply(generation(f"group-{number:04}", now(), 1, f"topic-{number}", **members))
+        await here.get("/api/groups")  # as on a watcher that runs
+        context = await chromium.new_context(viewport={"width": 1280, "height": 800})
+        page = await context.new_page()
+        await page.add_init_script(FIRST_ROW)
+        await page.goto(here.server.url)
+        await page.wait_for_function("window.firstRow")
+        paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        row = await page.evaluate("window.firstRow")
+        remark(f"1,000 groups, 10,000 members and partitions: first paint {paint:.0f} ms, first rows {row:.0f} ms")
+        assert paint < 3_000  # 1 s on a machine that does nothing else
+        await context.close()

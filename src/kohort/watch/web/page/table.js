@@ -5,6 +5,8 @@ import { h, set, setText } from "./dom.js";
 
 const NARROW = matchMedia("(max-width: 760px)");
 const MARGIN = 8; // rows above and below those in sight
+const MOST_NEW = 6; // rows that are made in one frame, and the milliseconds that they may take: then others run
+const MOST_MILLIS = 8;
 
 /**
  * A column: `key`, `label`, `cell(row)` (text or nodes), `signature(row)` (changes if the cell does; default: the
@@ -105,13 +107,15 @@ export class VirtualTable {
     }
   }
 
-  #render() {
+  /** Show the rows in sight, and then those around them. Rows that are left are made in the next frames; `first` is not. */
+  #render(first = null) {
     if (!this.element.isConnected) return;
     const height = this.#height;
     const top = this.#body.getBoundingClientRect().top;
     const count = this.rows.length;
-    const from = Math.max(0, Math.min(count, Math.floor(-top / height) - MARGIN));
-    const to = Math.min(count, Math.max(from, Math.ceil((innerHeight - top) / height) + MARGIN));
+    const seen = [Math.floor(-top / height), Math.ceil((innerHeight - top) / height)];
+    const from = Math.max(0, Math.min(count, seen[0] - MARGIN));
+    const to = Math.min(count, Math.max(from, seen[1] + MARGIN));
     this.#body.style.setProperty("height", `${count * height}px`);
     const keys = this.rows.slice(from, to).map(this.#key);
     const wanted = new Set(keys);
@@ -122,8 +126,19 @@ export class VirtualTable {
         this.#made.delete(key);
       }
     }
+    const missing = keys.map((key, place) => [key, from + place]).filter(([key]) => !this.#made.has(key));
+    const away = ([key, index]) => (key === first ? -1 : Math.max(0, seen[0] - index, index - seen[1] + 1));
+    missing.sort((a, b) => away(a) - away(b) || a[1] - b[1]);
+    const began = performance.now();
+    const later = new Set(missing.filter(([key, index], place) => {
+      if (place >= MOST_NEW || (place > 0 && performance.now() - began > MOST_MILLIS)) return true;
+      this.#place(key, index, height);
+      return false;
+    }).map(([key]) => key));
+    if (later.size) this.#soon();
     let before = null;
     keys.forEach((key, place) => {
+      if (later.has(key)) return;
       const row = this.#place(key, from + place, height);
       // In the document's order, so that Tab goes down the table. An element that is moved loses the focus.
       const follows = before ? before.nextSibling : this.#body.firstChild;
@@ -203,8 +218,9 @@ export class VirtualTable {
     const covered = 110; // by what sticks to the top
     if (top < covered) scrollBy(0, top - covered);
     else if (top + height > innerHeight) scrollBy(0, top + height - innerHeight + 8);
-    this.#render();
-    const made = this.#made.get(this.#key(this.rows[index]));
+    const key = this.#key(this.rows[index]);
+    this.#render(key);
+    const made = this.#made.get(key);
     made?.row.querySelector("a, button")?.focus({ preventScroll: true });
   }
 }

@@ -33,6 +33,8 @@ export class TimelineView {
   #unfolded = false;
   #ready = false;
   #toUrl = null;
+  #moved = 0; // pixels since the picture was painted
+  #inSight = true;
 
   constructor(page, groupId) {
     this.page = page;
@@ -62,6 +64,11 @@ export class TimelineView {
     this.input = new TimelineInput(this, this.box, this.over, this.tip);
     this.observer = new ResizeObserver(() => this.#layout());
     this.observer.observe(this.box);
+    this.sight = new IntersectionObserver(([entry]) => {
+      this.#inSight = entry.isIntersecting;
+      if (this.#inSight && this.#moved >= 0.5) this.redraw();
+    });
+    this.sight.observe(this.box);
     this.theme = () => this.#layout();
     addEventListener("themechange", this.theme);
   }
@@ -69,6 +76,7 @@ export class TimelineView {
   close() {
     this.#stopped = true;
     this.observer.disconnect();
+    this.sight.disconnect();
     removeEventListener("themechange", this.theme);
     cancelAnimationFrame(this.#frame);
     clearTimeout(this.#loading);
@@ -101,9 +109,12 @@ export class TimelineView {
 
   tick() {
     if (!this.#following) return;
+    const before = this.scene.to;
     this.#present();
-    this.redraw();
+    this.#moved += ((this.scene.to - before) / this.span) * this.scene.width;
     this.#showRange();
+    if (this.#moved < 0.5 || !this.#inSight) return; // less than a pixel
+    this.redraw();
   }
 
   /** Something happened: load anew, at most every two seconds. */
@@ -264,6 +275,7 @@ export class TimelineView {
     this.#frame = requestAnimationFrame(() => {
       this.#frame = 0;
       if (!this.timeline || this.#stopped) return;
+      this.#moved = 0;
       paint(this.canvas, this.scene, this.timeline, { now: this.page.now(), only: this.#only });
       this.input.paint();
       this.#showSummary();
