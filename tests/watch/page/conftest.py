@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
-SIZES = {"phone": (390, 844), "desk": (1200, 800), "wide": (1920, 1080)}
+SIZES = {"phone": (390, 844), "tablet": (768, 1024), "desk": (1200, 800), "wide": (1920, 1080)}
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

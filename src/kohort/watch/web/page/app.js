@@ -4,6 +4,7 @@ import { Feed, fromSegment, Refused } from "./api.js";
 import { h, set, setText, visible } from "./dom.js";
 import { clock, zone } from "./format.js";
 import { groupsView } from "./groups.js";
+import { failures, isBlind } from "./knowledge.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
@@ -13,6 +14,10 @@ let view = null;
 let feed = null;
 let shown = "";
 let skew = 0;
+let blind = false;
+let sourcesText = "";
+let lostAt = null;
+const sourceNotices = h("div");
 
 /** What a view may use of the page. */
 const page = {
@@ -45,6 +50,17 @@ const page = {
   },
   setTitle(text) {
     document.title = text ? `${text} – Kohort watch` : "Kohort watch";
+  },
+  /** Say which sources fail, above every view. */
+  setSources(sources) {
+    const text = JSON.stringify(sources);
+    if (sourcesText === text) return;
+    sourcesText = text;
+    blind = isBlind(sources);
+    const notices = failures(sources);
+    if (blind) notices.unshift(h("div", { class: "notice lost" }, "The watcher cannot follow the cluster now. The figures are those of the past."));
+    set(sourceNotices, notices);
+    connectionChanged();
   },
   setCluster(cluster) {
     const name = cluster?.name || cluster?.bootstrap || cluster?.id;
@@ -92,7 +108,8 @@ async function show() {
   feed?.addEventListener("hello", (event) => page.tookClock(event.detail.at));
   feed?.addEventListener("open", () => view?.refresh?.());
   connectionChanged();
-  set(banner);
+  lostAt = null;
+  set(banner, sourceNotices);
   const made = await make(found);
   if (shown !== url && placeOf(location) !== path) return; // the reader went on while the view's module was loaded
   const first = view === null;
@@ -113,14 +130,13 @@ async function make(found) {
   return { element: h("section", { class: "plain" }, h("h1", { tabindex: "-1" }, "There is no such page"), back) };
 }
 
-let lostAt = null;
-
 function connectionChanged() {
   const state = feed?.state ?? "live";
   const element = document.getElementById("connection");
-  element.dataset.state = state;
-  const texts = { connecting: "Connecting", live: "Live", lost: "Reconnecting" };
-  setText(document.getElementById("connection-text"), texts[state]);
+  const shownState = state === "live" && blind ? "blind" : state;
+  element.dataset.state = shownState;
+  const texts = { connecting: "Connecting", live: "Live", lost: "Reconnecting", blind: "Blind" };
+  setText(document.getElementById("connection-text"), texts[shownState]);
   if (state === "lost" && lostAt === null) {
     lostAt = page.now();
     const text = `The connection to the server was lost at ${clock(lostAt)}. The figures are those of that time. The page reconnects by itself.`;

@@ -96,7 +96,13 @@ export function groupView(page, feed, groupId) {
   });
 
   page.setTitle(visible(groupId, 60));
-  get("/api/groups").then((document) => { if (!stopped) { page.setCluster(document.cluster); } }, () => {}); // only for the header
+  const header = () => get("/api/groups").then((document) => {
+    if (stopped) return;
+    page.setCluster(document.cluster);
+    page.setSources(document.sources);
+  }, () => {}); // without it, the view is still worth showing
+  feed.addEventListener("source", header);
+  header();
   return {
     element,
     start(query) {

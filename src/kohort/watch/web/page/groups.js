@@ -132,7 +132,9 @@ export function groupsView(page, feed) {
     if (!table) return;
     const all = [...groups.values()];
     for (const [index, [, , test]] of SHOWN.entries()) {
-      setText(figures[index].number, count(all.filter(test).length));
+      const number = all.filter(test).length;
+      setText(figures[index].number, count(number));
+      figures[index].button.classList.toggle("zero", number === 0);
       figures[index].button.setAttribute("aria-pressed", String(figures[index].show === query.show));
     }
     const words = query.filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -144,6 +146,7 @@ export function groupsView(page, feed) {
       const still = new Set(chosen.map((group) => group.group));
       order = [...order.filter((id) => still.delete(id)), ...still];
     }
+    table.empty = all.length ? "No group matches." : "The cluster has no groups, as far as the sources tell.";
     table.show(order.map((id) => groups.get(id)));
     setText(found, chosen.length === all.length ? "" : `${count(chosen.length)} of ${plural(all.length, "group")}`);
   }
@@ -174,6 +177,7 @@ export function groupsView(page, feed) {
     for (const group of document.groups) groups.set(group.group, group);
     historyFrom = document.history_from;
     setText(element.querySelector(".since"), historyFrom === null ? "Rebalances from now on" : `History since ${ago(historyFrom, page.now()).replace(" ago", "")} ago`);
+    page.setSources(document.sources);
     showKnowledge(knowledge, document.sources, document.problems, page.now());
     render();
   }

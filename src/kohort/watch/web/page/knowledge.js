@@ -10,13 +10,20 @@ const NAMES = {
   telemetry: "Metrics that clients push (KIP-714)",
 };
 const WRONG = new Set(["failed", "forbidden"]);
+const WELL = new Set(["following", "loading"]);
 
-/** Fill `place` with the sources and problems; troubles are shown open, the rest folded. */
+/** Lines for sources that fail: they belong to the top of every view, because the figures may be old. */
+export function failures(sources) {
+  return sources.filter((source) => WRONG.has(source.state)).map((source) =>
+    h("div", { class: "notice" }, h("strong", {}, `${NAMES[source.kind] ?? visible(source.kind)}: ${visible(source.state)}. `), source.detail ? visible(source.detail, 1000) : ""));
+}
+
+/** Whether no source follows the groups, so that nothing on the page is of now. */
+export const isBlind = (sources) => !sources.some((source) => source.kind !== "telemetry" && WELL.has(source.state));
+
+/** Fill `place` with the sources and problems; the sources are folded. */
 export function showKnowledge(place, sources, problems, now) {
   const open = place.querySelector("details")?.open ?? false;
-  const wrong = sources.filter((source) => WRONG.has(source.state));
-  const notices = wrong.map((source) =>
-    h("div", { class: "notice", role: "status" }, h("strong", {}, `${NAMES[source.kind] ?? visible(source.kind)}: ${visible(source.state)}. `), source.detail ? visible(source.detail, 1000) : ""));
   const lines = sources.map((source) => {
     const cannot = [source.cannot ?? []].flat();
     return h("li", {}, h("span", { class: "source-name" }, NAMES[source.kind] ?? visible(source.kind)),
@@ -27,5 +34,5 @@ export function showKnowledge(place, sources, problems, now) {
   });
   const problemList = problems.length ? [h("h3", {}, "Problems"), h("ul", { class: "problems" }, problems.map((text) => h("li", {}, visible(text, 1000))))] : [];
   const summary = `What this page knows, and what it cannot know${problems.length ? ` (${problems.length} problem${problems.length === 1 ? "" : "s"})` : ""}`;
-  set(place, notices, h("details", { class: "knowledge", open: open || problems.length > 0 && problems.length < 4 }, h("summary", {}, summary), h("ul", { class: "sources" }, lines), problemList));
+  set(place, h("details", { class: "knowledge", open: open || problems.length > 0 && problems.length < 4 }, h("summary", {}, summary), h("ul", { class: "sources" }, lines), problemList));
 }

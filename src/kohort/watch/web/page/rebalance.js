@@ -115,7 +115,13 @@ export function rebalanceView(page, feed, groupId, generation) {
     if (group === groupId && String(record.generation) === String(generation)) load();
   });
   page.setTitle(`Rebalance ${visible(String(generation), 20)} of ${visible(groupId, 60)}`);
-  get("/api/groups").then((document) => { if (!stopped) { page.setCluster(document.cluster); } }, () => {}); // only for the header
+  const header = () => get("/api/groups").then((document) => {
+    if (stopped) return;
+    page.setCluster(document.cluster);
+    page.setSources(document.sources);
+  }, () => {}); // without it, the view is still worth showing
+  feed.addEventListener("source", header);
+  header();
   return { element, start: load, refresh: load, close() { stopped = true; table?.close(); } };
 }
 

@@ -3,10 +3,11 @@
 
 import { h, set, setText } from "./dom.js";
 
-const NARROW = matchMedia("(max-width: 760px)");
+const NARROW = matchMedia("(max-width: 940px)"); // as in views.css
 const MARGIN = 8; // rows above and below those in sight
 const MOST_NEW = 6; // rows that are made in one frame, and the milliseconds that they may take: then others run
 const MOST_MILLIS = 8;
+const MOST_PRINTED = 2000;
 
 /**
  * A column: `key`, `label`, `cell(row)` (text or nodes), `signature(row)` (changes if the cell does; default: the
@@ -26,6 +27,7 @@ export class VirtualTable {
   #onSort;
   #empty;
   #frame = 0;
+  #printing = false;
   #listeners = new AbortController();
 
   /** `heights`: of a row in pixels, [wide, narrow]. `sorting`: {key, direction}. */
@@ -45,6 +47,9 @@ export class VirtualTable {
     addEventListener("scroll", () => this.#soon(), { passive: true, signal });
     addEventListener("resize", () => this.#soon(), { passive: true, signal });
     NARROW.addEventListener("change", () => this.#again(), { signal });
+    // Paper has no sight to scroll: it has all rows.
+    addEventListener("beforeprint", () => this.#print(true), { signal });
+    addEventListener("afterprint", () => this.#print(false), { signal });
     this.#body.addEventListener("keydown", (event) => this.#move(event));
     this.#showSorting();
   }
@@ -107,13 +112,23 @@ export class VirtualTable {
     }
   }
 
+  #print(printing) {
+    this.#printing = printing;
+    this.#render();
+  }
+
+  /** Replace the words that are shown without rows. */
+  set empty(text) {
+    setText(this.#empty, text);
+  }
+
   /** Show the rows in sight, and then those around them. Rows that are left are made in the next frames; `first` is not. */
   #render(first = null) {
     if (!this.element.isConnected) return;
     const height = this.#height;
     const top = this.#body.getBoundingClientRect().top;
     const count = this.rows.length;
-    const seen = [Math.floor(-top / height), Math.ceil((innerHeight - top) / height)];
+    const seen = this.#printing ? [0, Math.min(count, MOST_PRINTED)] : [Math.floor(-top / height), Math.ceil((innerHeight - top) / height)];
     const from = Math.max(0, Math.min(count, seen[0] - MARGIN));
     const to = Math.min(count, Math.max(from, seen[1] + MARGIN));
     this.#body.style.setProperty("height", `${count * height}px`);
@@ -131,6 +146,10 @@ export class VirtualTable {
     missing.sort((a, b) => away(a) - away(b) || a[1] - b[1]);
     const began = performance.now();
     const later = new Set(missing.filter(([key, index], place) => {
+      if (this.#printing) {
+        this.#place(key, index, height);
+        return false;
+      }
       if (place >= MOST_NEW || (place > 0 && performance.now() - began > MOST_MILLIS)) return true;
       this.#place(key, index, height);
       return false;
