@@ -303,8 +303,15 @@ class Link:
         self.client.close()
         self.upstream.close()
 
+    async def ended(self) -> None:
+        """Wait until no connection is being made. To be called after `abort`."""
+        if self._connecting is not None:
+            await asyncio.wait([self._connecting])
+
     def abort(self) -> None:
         """Close both connections at once, without what is not sent yet."""
+        if self._connecting is not None:
+            self._connecting.cancel()
         self.client.abort()
         self.upstream.abort()
 

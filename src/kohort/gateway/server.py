@@ -124,8 +124,13 @@ class Gateway:
             await asyncio.sleep(_DRAIN_STEP_S)
             if all(link.is_quiet() for link in self._links):
                 break
-        for link in list(self._links):
+        links = list(self._links)
+        for link in links:
             link.abort()
+        for link in links:
+            await link.ended()
+        # A TLS handshake that is cancelled closes its socket in the next turn of the loop.
+        await asyncio.sleep(0)
         self.groups.close()
         await self._close_doors()
 
