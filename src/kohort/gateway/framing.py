@@ -115,8 +115,7 @@ class FrameStream:
         begin = 0  # of the bytes that leave together
         view = memoryview(data)
         if self._walk is not None:
-            begin = position
-            self._walked(view[:position])
+            begin = self._walked(view, 0, 0, position)
         while end - position >= 4 and not self.is_paused:
             (size,) = _SIZE(data, position)
             if not 0 <= size <= self._max_frame:
@@ -129,9 +128,8 @@ class FrameStream:
             elif fate is Fate.WALK:
                 assert self._begin_walk is not None
                 self._walk, self._left = self._begin_walk(view[position + 4 : position + 4 + have]), size - have
-                self._pass(view[begin : position + 4])
-                begin = position = position + 4 + have
-                self._walked(view[position - have : position])
+                position += 4 + have
+                begin = self._walked(view, begin, position - have, position)
             elif fate is Fate.COLLECT and have == size:
                 self._pass(view[begin:position])
                 begin = position = position + 4 + size
@@ -143,23 +141,37 @@ class FrameStream:
         self._pass(view[begin:position])
         self._rest += view[position:]
 
-    def _walked(self, piece: memoryview) -> None:
-        walk = self._walk
+    def _walked(self, view: memoryview, begin: int, start: int, stop: int) -> int:
+        """Take the bytes from `start` to `stop` of a frame with a walk. Those from `begin` on have not left yet.
+
+        Return where the bytes begin that have not left then. They leave with what follows, because
+        each write costs a call of the kernel.
+        """
+        walk, split = self._walk, start
         assert walk is not None
         assert self._end_walk is not None
         if not walk.is_done:
-            before = walk.feed(piece)
-            self._pass(piece[:before])
-            piece = piece[before:]
-        if len(self._end) + len(piece) > _LARGEST_END:
+            split += walk.feed(view[start:stop])
+            if not walk.is_done:
+                if not self._left:
+                    raise BadStream("a response is shorter than its fields")
+                return begin
+        in_pieces = bool(self._left or self._end)
+        if in_pieces:
+            self._pass(view[begin:split])
+        if len(self._end) + stop - split > _LARGEST_END:
             raise BadStream(f"a response ends with more than {_LARGEST_END} bytes of addresses")
-        self._end += piece
+        self._end += view[split:stop]
         if self._left:
-            return
-        if not walk.is_done:
-            raise BadStream("a response is shorter than its fields")
+            return stop
         end, self._end, self._walk = bytes(self._end), bytearray(), None
-        self._passed(memoryview(self._end_walk(walk, end)))
+        ours = self._end_walk(walk, end)
+        if ours == end and not in_pieces:
+            return begin
+        if not in_pieces:
+            self._pass(view[begin:split])
+        self._passed(memoryview(ours))
+        return stop
 
     def _pass(self, piece: memoryview) -> None:
         if piece:
