@@ -56,7 +56,7 @@ def of_group(
 ) -> Iterator[Condition]:
     """Yield the conditions of one group; those of findings begin now, because nothing tells since when they hold."""
     lags = trails.of(group.group_id)
-    for finding in hurting(group, group.rebalances, now, ends=live.ends, lags=lags):
+    for finding in hurting(group, group.rebalances, now, ends=live.ends, lags=lags, telemetry=live.telemetry):
         if finding.code in events:
             yield Condition(
                 finding.code, group.group_id, now, finding.severity, finding.title, finding.text, finding.advice
