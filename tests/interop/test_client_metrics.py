@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -183,3 +185,24 @@ def test_javas_tool_creates_describes_lists_and_deletes_a_subscription(
     assert refused.code != 0 and "must be between 100 and 3600000" in refused.output
     run("--delete", "--name", fresh)
     assert fresh not in run("--list").split()
+
+
+@pytest.mark.java
+def test_our_command_and_javas_tool_see_the_same_subscriptions(
+    receiving: KohortBroker, tools: JavaTools, fresh: str
+) -> None:
+    def java_tool(*arguments: str) -> str:
+        return tools.succeed("kafka-client-metrics", "--bootstrap-server", receiving.bootstrap, *arguments)
+
+    def ours(*arguments: str) -> str:
+        command = [sys.executable, "-m", "kohort", "client-metrics", *arguments, "--bootstrap", receiving.bootstrap]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    ours("set", fresh, "--metrics", f"{CONSUMER},a.", "--interval", "30000", "--match", f"client_id={fresh}-none")
+    described = java_tool("--describe", "--name", fresh)
+    shown = dict(line.strip().partition("=")[::2] for line in described.splitlines()[1:])
+    assert shown == {"interval.ms": "30000", "match": f"client_id={fresh}-none", "metrics": f"{CONSUMER},a."}
+    java_tool("--alter", "--name", fresh, "--interval", "60000")
+    assert json.loads(ours("show", fresh, "--json")) == {"name": fresh, **shown, "interval.ms": "60000"}
+    ours("delete", fresh)
+    assert fresh not in java_tool("--list").split()

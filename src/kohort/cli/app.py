@@ -17,6 +17,7 @@ from kohort.cli import (
     acl,
     analyse,
     broker,
+    client_metrics,
     cluster,
     consume,
     fake,
@@ -66,6 +67,7 @@ def _options(
 
 for module in (
     broker,
+    client_metrics,
     cluster,
     gateway,
     fake,
