@@ -209,6 +209,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.coordinator.transactions",
         "kohort.gateway",
         "kohort.gateway.groups",
+        "kohort.gateway.observed",
         "kohort.demo",
         "kohort.lab",
         "kohort.lab.clients",

@@ -103,3 +103,13 @@ def test_a_mistyped_group_is_not_an_empty_answer(run: Run, kohort_broker: Kohort
 def test_a_picture_is_of_one_group(run: Run) -> None:
     told = run("rebalances", "--picture", "x.png")
     assert told.code == 2 and told.err.startswith("kohort: --picture draws one group")
+
+
+def test_a_file_of_a_gateway_is_read_without_a_cluster(run: Run, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    records = [RebalanceRecord(group, 1, None, 1_000) for group in ("orders", "payments")]
+    journal.write_bytes(b"".join(record.to_json() + b"\n" for record in records) + b"half a li")
+    shown = run("rebalances", "payments", "--file", str(journal), "--json")
+    assert [RebalanceRecord.from_json(line) for line in shown.lines] == records[1:]
+    assert f"1 records of {journal} cannot be read" in shown.err
+    assert run("rebalances", "others", "--file", str(journal)).code == 1

@@ -1,6 +1,7 @@
 """`kohort gateway`: a gateway in front of a cluster, in the foreground."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,6 +72,21 @@ def gateway(
         ),
     ] = None,
     config: ConfigFile = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Append why groups rebalanced, and how long their partitions were dark, for kohort rebalances --file.",
+            show_default=False,
+        ),
+    ] = None,
+    journal_topic: Annotated[
+        bool,
+        typer.Option(
+            "--journal-topic",
+            help="Write the same to the topic __kohort_rebalances of the cluster, for kohort rebalances.",
+        ),
+    ] = False,
     max_connections: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Maximum number of connections. Default: 20000", show_default=False),
@@ -103,6 +119,8 @@ def gateway(
         advertised_host=advertised_host,
         sni_domain=sni,
         node_ids=() if node_ids is None else _node_ids(node_ids),
+        journal=journal,
+        journal_topic=journal_topic,
     )
     return run(options)
 

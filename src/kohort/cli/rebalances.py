@@ -47,6 +47,14 @@ def rebalances(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the group's partitions over time (.png, .svg).", show_default=False),
     ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Read this file, which kohort gateway --journal wrote, and no cluster.",
+            show_default=False,
+        ),
+    ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> int:
@@ -57,15 +65,21 @@ def rebalances(
     """
     if picture is not None and group is None:
         raise ConfigError("--picture draws one group: name it, as in kohort rebalances GROUP --picture FILE.")
-    servers = bootstrap_servers(bootstrap)
-    everything = run(_read(servers), servers)
-    if everything is None:
-        print_note(_NO_JOURNAL.format(servers=servers))
-        return 1
-    records = [record for record in everything if group is None or record.group_id == group]
-    if group is not None and not records and (missing := run(_missing(servers, group), servers)):
-        print_note(f"kohort: {missing}")
-        return 1
+    if file is not None:
+        records = _of_file(file, group)
+        if group is not None and not records:
+            print_note(f"kohort: {file} has no rebalance of a group {group}.")
+            return 1
+    else:
+        servers = bootstrap_servers(bootstrap)
+        everything = run(_read(servers), servers)
+        if everything is None:
+            print_note(_NO_JOURNAL.format(servers=servers))
+            return 1
+        records = [record for record in everything if group is None or record.group_id == group]
+        if group is not None and not records and (missing := run(_missing(servers, group), servers)):
+            print_note(f"kohort: {missing}")
+            return 1
     records = records[-last:] if last is not None else records
     if picture is not None:
         from kohort.recorder.views import draw
@@ -78,6 +92,16 @@ def rebalances(
     elif picture is None:
         _print(records, partitions)
     return 0
+
+
+def _of_file(path: Path, group: str | None) -> "list[RebalanceRecord]":
+    """Return the journal in a file, oldest first. Raises ConfigError."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as problem:
+        raise ConfigError(f"--file {path} cannot be read: {problem.strerror}.") from None
+    records = sorted(_decoded(lines, path), key=lambda record: record.ended_at)
+    return [record for record in records if group is None or record.group_id == group]
 
 
 async def _missing(servers: str, group: str) -> str | None:
@@ -107,12 +131,12 @@ async def _read(servers: str) -> "list[RebalanceRecord] | None":
     return sorted(_decoded(records), key=lambda record: record.ended_at)
 
 
-def _decoded(values: Sequence[bytes]) -> "list[RebalanceRecord]":
+def _decoded(values: Sequence[bytes], where: object = "__kohort_rebalances") -> "list[RebalanceRecord]":
     """Parse the records of rebalances.
 
     Other records, which clients can write on Apache Kafka, are counted and left out.
     """
-    from kohort.recorder import JOURNAL_TOPIC, MalformedRecord, RebalanceRecord
+    from kohort.recorder import MalformedRecord, RebalanceRecord
 
     understood = []
     for value in values:
@@ -121,9 +145,7 @@ def _decoded(values: Sequence[bytes]) -> "list[RebalanceRecord]":
         except MalformedRecord:
             continue
     if len(understood) < len(values):
-        print_note(
-            f"kohort: {len(values) - len(understood)} records of {JOURNAL_TOPIC} cannot be read and are ignored."
-        )
+        print_note(f"kohort: {len(values) - len(understood)} records of {where} cannot be read and are ignored.")
     return understood
 
 

@@ -14,7 +14,14 @@ from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
-from kohort.coordinator.subscriptions import are_cooperative, is_eager_assignor, members_giving_up
+from kohort.coordinator.subscriptions import (
+    are_cooperative,
+    assigned_partitions,
+    is_eager_assignor,
+    members_giving_up,
+    owned_partitions,
+    subscription_change,
+)
 from kohort.coordinator.timers import (
     HeldHeartbeatsDue,
     HeldSyncsDue,
@@ -59,7 +66,10 @@ __all__ = [
     "WaitingRequest",
     "Weights",
     "are_cooperative",
+    "assigned_partitions",
     "has_no_news",
     "is_eager_assignor",
     "members_giving_up",
+    "owned_partitions",
+    "subscription_change",
 ]

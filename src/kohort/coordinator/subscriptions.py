@@ -81,7 +81,7 @@ def assigned_partitions(protocol_type: str | None, assignment: bytes) -> frozens
         return frozenset()
 
 
-def change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> Cause | None:
+def subscription_change(protocol_type: str, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> Cause | None:
     """Return what a rejoining member changed; None if nothing.
 
     A different order of owned partitions is not a change: some clients do not sort them, and each of

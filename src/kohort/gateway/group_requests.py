@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 from kohort.coordinator import ClientKind, RequestContext, Timer, WaitingRequest
 from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
+from kohort.gateway.observed import TopicNames
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest
@@ -63,11 +65,31 @@ class Waiting:
         return min(self.version, 3) if isinstance(self.request, SyncGroupRequest) else self.version
 
 
+class Journal(Protocol):
+    """Observer of what happens in groups; see `GatewayJournal`."""
+
+    names: TopicNames
+
+    @property
+    def watching(self) -> bool:
+        """Whether fetches are of interest."""
+
+    def sent(self, request: Message, client_id: str, client_host: str) -> None:
+        """Take a request of a member that is on its way to the coordinator."""
+
+    def answered(self, request: Message, response: Message, client_id: str, client_host: str) -> None:
+        """Take the coordinator's answer to a request of a member."""
+
+    def fetched(self, request: FetchRequest, client_id: str, client_host: str) -> None:
+        """Take a fetch of a client."""
+
+
 class GroupRequests:
     """All members whose connections pass through one gateway."""
 
-    def __init__(self, hold_ms: Millis) -> None:
+    def __init__(self, hold_ms: Millis, journal: Journal | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self.journal = journal
         self._mirror = GroupMirror(hold_ms)
         self._timers: dict[Timer | ProbeDue, asyncio.TimerHandle] = {}
 
@@ -94,11 +116,15 @@ class GroupRequests:
 
     def sent(self, waiting: Waiting) -> None:
         """Note a request of a classic group's member that was passed on."""
+        if self.journal is not None:
+            self.journal.sent(waiting.request, waiting.client_id, waiting.client_host)
         self._apply(self._mirror.sent(waiting.request, _context(waiting), self._now()))
 
     def answered(self, waiting: Waiting, response: Message) -> None:
         """Take the coordinator's answer to a member's request."""
         request, context, now = waiting.request, _context(waiting), self._now()
+        if self.journal is not None:
+            self.journal.answered(request, response, waiting.client_id, waiting.client_host)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             assert isinstance(response, ConsumerGroupHeartbeatResponse)
             self._apply(self._mirror.response(request, response, context, now))
@@ -107,8 +133,11 @@ class GroupRequests:
 
     def probed(self, probe: Probe, response: ConsumerGroupHeartbeatResponse | HeartbeatResponse) -> None:
         """Take the coordinator's answer to a probe."""
+        waiting = _waiting(probe.token)
+        if self.journal is not None:
+            self.journal.answered(probe.request, response, waiting.client_id, waiting.client_host)
         self._apply(self._mirror.probed(probe, response, self._now()))
-        cast("Waiting", probe.token).connection.probe_done()
+        waiting.connection.probe_done()
 
     def release(self, waiting: Waiting, behind: WaitingRequest) -> None:
         """Answer a held request because another one waits behind it."""

@@ -15,11 +15,12 @@ from kohort.gateway.addresses import Address, Addresses
 from kohort.gateway.framing import BadStream, Fate, FrameStream
 from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
 from kohort.gateway.groups import Probe
-from kohort.gateway.traffic import Traffic, correlation_of, read_request, request_frame, response_frame
+from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request, request_frame, response_frame
 from kohort.wire.api import RequestHeader
 from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -72,7 +73,8 @@ class Link:
         self._gateway = gateway
         self._doors = doors
         self._groups = gateway.groups
-        self._traffic = traffic = Traffic(doors.addresses)
+        self._journal = gateway.groups.journal
+        self._traffic = traffic = Traffic(doors.addresses, None if self._journal is None else self._journal.names)
         self.upstream = _Side(self)
         self.client = _Side(self)
         limit = gateway.max_frame
@@ -193,6 +195,8 @@ class Link:
 
     def _decide_request(self, head: memoryview, size: int) -> Fate:
         fate = self._traffic.decide_request(head, size)
+        if fate is Fate.PASS and self._journal is not None and self._journal.watching and is_fetch(head, size):
+            return Fate.COLLECT
         if fate is Fate.PASS:
             self._frames += 1
             if self._held is not None:
@@ -217,6 +221,8 @@ class Link:
         elif self._held is not None:
             self._release(_behind(self._held.request, request))
         self._frames += 1
+        if isinstance(request, FetchRequest) and self._journal is not None:
+            self._journal.fetched(request, header.client_id or "", self._host)
         waiting = None
         if isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest):
             waiting = self._expect(header, request)

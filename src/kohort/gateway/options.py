@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kohort.broker.config import BrokerConfig, Listener, parse_config, read_listeners
@@ -53,6 +54,11 @@ class GatewayOptions:
     """Maximum time for which a heartbeat without news is held, in milliseconds."""
     refresh_s: float = 30.0
     """Time between two of the gateway's own requests for the addresses of all brokers, in seconds."""
+
+    journal: Path | None = None
+    """File to which the journal of rebalances is appended, one in JSON per line; None for none."""
+    journal_topic: bool = False
+    """Whether the journal is written to the topic __kohort_rebalances of the cluster."""
 
     @property
     def first_node_id(self) -> int:

@@ -8,6 +8,7 @@ from kohort.broker.net import Newcomers
 from kohort.errors import KohortError
 from kohort.gateway.addresses import Address, Brokers
 from kohort.gateway.group_requests import GroupRequests
+from kohort.gateway.journal import GatewayJournal
 from kohort.gateway.link import Link
 from kohort.gateway.listening import Doors
 from kohort.gateway.options import GatewayOptions, read_config
@@ -30,6 +31,7 @@ class Gateway:
         self.max_frame = config.number("socket.request.max.bytes")
         self.brokers = Brokers(learned=self._learned)
         self.groups: GroupRequests
+        self.journal: GatewayJournal | None = None
         self.newcomers: Newcomers
         self.handshake_s = config.number("authentication.timeout.ms") / 1000
         self._idle_s = config.number("connections.max.idle.ms") / 1000
@@ -70,7 +72,8 @@ class Gateway:
         """Listen for clients. Raises KohortError if an address or a certificate cannot be used."""
         loop, options = asyncio.get_running_loop(), self._options
         self._upstream = Upstream(options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s)
-        self.groups = GroupRequests(options.hold_ms)
+        self.journal = self._new_journal()
+        self.groups = GroupRequests(options.hold_ms, self.journal)
         self.newcomers = Newcomers(loop.time)
         try:
             for listener in self._listeners:
@@ -92,7 +95,15 @@ class Gateway:
             raise
         self._warn_of_certificates()
         await self._upstream.start(self._found)
+        if self.journal is not None:
+            self.journal.start()
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+
+    def _new_journal(self) -> GatewayJournal | None:
+        options = self._options
+        if options.journal is None and not options.journal_topic:
+            return None
+        return GatewayJournal(options.journal, self._upstream.client_options if options.journal_topic else None)
 
     def _warn_of_certificates(self) -> None:
         for listener in self._listeners:
@@ -132,6 +143,8 @@ class Gateway:
         # A TLS handshake that is cancelled closes its socket in the next turn of the loop.
         await asyncio.sleep(0)
         self.groups.close()
+        if self.journal is not None:
+            await self.journal.close()
         await self._close_doors()
 
     async def _close_doors(self) -> None:

@@ -8,6 +8,7 @@ from kohort.gateway.addresses import Addresses
 from kohort.gateway.endpoints import WALKED, Walk
 from kohort.gateway.framing import BadStream, Fate
 from kohort.gateway.framing import Walk as AnyWalk
+from kohort.gateway.observed import TopicNames
 from kohort.gateway.versions import FIRST_SASL_HANDSHAKE, announce
 from kohort.wire.api import (
     APIS,
@@ -20,6 +21,7 @@ from kohort.wire.api import (
 from kohort.wire.codec import DecodeError, Message, decoder, encode, read_varint, skip_tags
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsResponse
+from kohort.wire.messages.metadata import MetadataResponse
 
 _HEAD = Struct(">hhih")
 _CORRELATION = Struct(">i")
@@ -56,10 +58,12 @@ _LONGEST_HEAD = 70_000
 class Traffic:
     """Reader of one client connection."""
 
-    __slots__ = ("_addresses", "_pending")
+    __slots__ = ("_addresses", "_names", "_pending")
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: Addresses, names: TopicNames | None = None) -> None:
+        """Create a reader. `names` learns the names of topics, if they are of use."""
         self._addresses = addresses
+        self._names = names
         self._pending: dict[int, tuple[int, int]] = {}
         """API key and version of each request whose response is read, by correlation ID."""
 
@@ -151,6 +155,8 @@ class Traffic:
         if isinstance(message, ApiVersionsResponse):
             announce(message)
         else:
+            if self._names is not None and isinstance(message, MetadataResponse):
+                self._names.learn(message)
             self._addresses.rewrite(message)
         return response_frame(key, version, correlation, message)
 
@@ -164,6 +170,11 @@ class Traffic:
         except DecodeError as problem:
             raise BadStream(f"the response to {APIS[key].name} {version} cannot be read: {problem}") from problem
         return message
+
+
+def is_fetch(head: memoryview, size: int) -> bool:
+    """Return whether a request is a Fetch that can be read."""
+    return len(head) >= _HEAD.size and size <= _LARGEST_READ and _HEAD.unpack_from(head)[0] == ApiKey.FETCH
 
 
 def correlation_of(response: bytes) -> int:

@@ -51,6 +51,11 @@ class Upstream:
         """Whether the gateway presents a certificate to brokers."""
         return self._read.ssl_certfile is not None or self._read.ssl_certdata is not None
 
+    @property
+    def client_options(self) -> Mapping[str, Any]:
+        """Options of a client that connects as the gateway."""
+        return {name: value for name, value in self._options.items() if name != "default_api_timeout_ms"}
+
     async def start(self, found: Callable[[int], None]) -> None:
         """Begin to look up the brokers' addresses. `found` is called with each node ID, once."""
         self._refreshing = asyncio.get_running_loop().create_task(self._refresh(found))

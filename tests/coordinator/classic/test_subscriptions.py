@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
+from kohort.coordinator.subscriptions import are_readable, assigned_partitions, owned_partitions, subscription_change
 from kohort.group_events import Cause
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
@@ -26,18 +26,21 @@ def test_a_member_keeps_what_it_owns_only_while_all_its_assignors_are_cooperativ
 
 def test_changed_partitions_and_racks() -> None:
     before = {"cooperative-sticky": said(owned=(T0, T1))}
-    assert change("consumer", before, dict(before)) is None
-    assert change("consumer", before, {"cooperative-sticky": said(owned=(T0,))}) is Cause.OWNED_CHANGED
-    assert change("consumer", before, {"cooperative-sticky": said("tu", (T0, T1))}) is Cause.SUBSCRIPTION_CHANGED
-    assert change("consumer", before, {"range": said(owned=(T0, T1))}) is Cause.SUBSCRIPTION_CHANGED
+    assert subscription_change("consumer", before, dict(before)) is None
+    assert subscription_change("consumer", before, {"cooperative-sticky": said(owned=(T0,))}) is Cause.OWNED_CHANGED
+    assert (
+        subscription_change("consumer", before, {"cooperative-sticky": said("tu", (T0, T1))})
+        is Cause.SUBSCRIPTION_CHANGED
+    )
+    assert subscription_change("consumer", before, {"range": said(owned=(T0, T1))}) is Cause.SUBSCRIPTION_CHANGED
     moved = {"cooperative-sticky": said(owned=(T0, T1), rack_id="elsewhere")}
-    assert change("consumer", before, moved) is Cause.SUBSCRIPTION_CHANGED
-    assert change("connect", {"x": b"1"}, {"x": b"2"}) is Cause.SUBSCRIPTION_CHANGED
+    assert subscription_change("consumer", before, moved) is Cause.SUBSCRIPTION_CHANGED
+    assert subscription_change("connect", {"x": b"1"}, {"x": b"2"}) is Cause.SUBSCRIPTION_CHANGED
 
 
 def test_the_order_of_preference_is_part_of_the_subscription() -> None:
     one, other = {"a": said(), "b": said()}, {"b": said(), "a": said()}
-    assert change("consumer", one, other) is Cause.SUBSCRIPTION_CHANGED
+    assert subscription_change("consumer", one, other) is Cause.SUBSCRIPTION_CHANGED
 
 
 def test_a_subscription_without_the_fields_of_its_version_is_read_as_version_0() -> None:
@@ -61,4 +64,4 @@ def test_foreign_bytes_never_fail(data: bytes) -> None:
     are_readable("consumer", {"range": data})
     assert isinstance(assigned_partitions("consumer", data), frozenset)
     assert isinstance(owned_partitions("consumer", {"cooperative-sticky": data}), frozenset)
-    change("consumer", {"range": data}, {"range": said()})
+    subscription_change("consumer", {"range": data}, {"range": said()})

@@ -14,7 +14,7 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static_members import fence, keep_new_id, take_over
 from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.rejections import TOO_LARGE, RefusingGroup, join_refused_because, subscription_size
-from kohort.coordinator.subscriptions import are_readable, assigned_partitions, change, owned_partitions
+from kohort.coordinator.subscriptions import are_readable, assigned_partitions, owned_partitions, subscription_change
 from kohort.coordinator.timers import PendingMemberTimeout, SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause, MemberGone, MemberRejoined, RebalanceReason
@@ -206,7 +206,7 @@ def _add_member(groups: ClassicGroups, group: ClassicGroup, member_id: str, atte
 
 
 def _rejoin(groups: ClassicGroups, group: ClassicGroup, member: Member, attempt: JoinAttempt, out: Effects) -> None:
-    cause = change(attempt.request.protocol_type, member.protocols, attempt.protocols)
+    cause = subscription_change(attempt.request.protocol_type, member.protocols, attempt.protocols)
     if cause is None and group.state is not GroupState.PREPARING_REBALANCE:
         # The leader may know of a change that is not in its subscription, such as new partitions of a topic. While
         # its assignment is awaited it knows of no such change: its last answer was lost.

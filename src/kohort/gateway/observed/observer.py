@@ -1,0 +1,102 @@
+"""All groups whose members use one gateway: the events that their requests and the answers show. Pure."""
+
+from kohort.gateway.observed.classic_group import ObservedClassicGroup
+from kohort.gateway.observed.consumer_group import ObservedConsumerGroup
+from kohort.gateway.observed.names import TopicNames
+from kohort.group_events import GroupEvent, MemberFacts
+from kohort.model import Millis
+from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class GroupObserver:
+    """Events of all groups. A group without members is forgotten."""
+
+    def __init__(self, names: TopicNames) -> None:
+        self._names = names
+        self._consumer: dict[str, ObservedConsumerGroup] = {}
+        self._classic: dict[str, ObservedClassicGroup] = {}
+
+    def sent(self, request: Message, client_id: str, client_host: str) -> list[GroupEvent]:
+        """Return the events that a request shows before it is answered."""
+        if not isinstance(request, JoinGroupRequest):
+            return []
+        facts = MemberFacts(request.member_id, client_id, client_host, request.group_instance_id)
+        return self._classic_group(request.group_id).join_sent(request, facts)
+
+    def answered(
+        self, request: Message, response: Message, client_id: str, client_host: str, now: Millis
+    ) -> list[GroupEvent]:
+        """Return the events that a request of a member and the coordinator's answer show."""
+        if isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest):
+            return self._classic_answered(request, response, client_id, client_host)
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            return self._heartbeat(request, response, client_id, client_host, now)
+        return []
+
+    def _classic_answered(
+        self,
+        request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
+        response: Message,
+        client_id: str,
+        client_host: str,
+    ) -> list[GroupEvent]:
+        group = self._classic_group(request.group_id)
+        member_id, instance_id = request.member_id, None
+        if isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
+            member_id = member_id or response.member_id
+        if not isinstance(request, LeaveGroupRequest):
+            instance_id = request.group_instance_id
+        facts = MemberFacts(member_id, client_id, client_host, instance_id)
+        events: list[GroupEvent] = []
+        match request, response:
+            case JoinGroupRequest(), JoinGroupResponse():
+                events = group.join_answered(request, response, facts)
+            case SyncGroupRequest(), SyncGroupResponse():
+                events = group.sync_answered(request, response, facts)
+            case HeartbeatRequest(), HeartbeatResponse():
+                events = group.heartbeat_answered(response, facts)
+            case LeaveGroupRequest(), LeaveGroupResponse():
+                events = group.leave_answered(request, response)
+            case _:
+                raise AssertionError(f"{response!r} does not answer {request!r}")
+        if group.is_empty:
+            del self._classic[group.group_id]
+        return events
+
+    def _heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        client_id: str,
+        client_host: str,
+        now: Millis,
+    ) -> list[GroupEvent]:
+        member_id = request.member_id or response.member_id or ""
+        facts = MemberFacts(member_id, client_id, client_host, request.instance_id)
+        group = self._consumer.get(request.group_id)
+        if group is None:
+            group = self._consumer[request.group_id] = ObservedConsumerGroup(request.group_id, self._names)
+        events = group.answered(request, response, facts, now)
+        if group.is_empty:
+            del self._consumer[request.group_id]
+        return events
+
+    def quiet(self, now: Millis) -> list[GroupEvent]:
+        """Return the ends of rebalances in which nothing happens any more. Call it about once a second."""
+        events: list[GroupEvent] = []
+        for group in self._consumer.values():
+            if not group.is_settled:
+                events += group.settle_if_quiet(now)
+        return events
+
+    def _classic_group(self, group_id: str) -> ObservedClassicGroup:
+        group = self._classic.get(group_id)
+        if group is None:
+            group = self._classic[group_id] = ObservedClassicGroup(group_id)
+        return group
