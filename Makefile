@@ -15,7 +15,7 @@ WORKERS ?= 4
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -57,6 +57,9 @@ source: $(VENV)/.develop
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
 	$(PYTEST) -n $(LONG_WORKERS) --broker both -m "interop or kafka"
+
+interop-gateway: $(VENV)/.develop ## the scenarios of all clients through a gateway in front of Apache Kafka
+	$(PYTEST) -n $(LONG_WORKERS) --broker kafka+gateway -m interop tests/interop
 
 conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
 	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py

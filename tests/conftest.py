@@ -10,10 +10,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from kohort.lab.brokers import running_gateway
 from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
@@ -36,7 +38,7 @@ QUICK_CONSUMER_GROUPS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--broker",
-        choices=("kohort", "kafka", "both"),
+        choices=("kohort", "kafka", "both", "kafka+gateway"),
         default="kohort",
         help="which broker the tests of clients run against (default: kohort)",
     )
@@ -53,7 +55,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "any_broker" in metafunc.fixturenames:
         kohort = pytest.param("kohort_broker", id="kohort")
         kafka = pytest.param("apache_kafka", id="kafka", marks=pytest.mark.kafka)
-        chosen = {"kohort": [kohort], "kafka": [kafka], "both": [kohort, kafka]}
+        gateway = pytest.param("kafka_behind_gateway", id="kafka+gateway", marks=pytest.mark.kafka)
+        chosen = {"kohort": [kohort], "kafka": [kafka], "both": [kohort, kafka], "kafka+gateway": [gateway]}
         named = metafunc.config.getoption("--broker")
         metafunc.parametrize("any_broker", chosen[named], indirect=True, scope="session")
 
@@ -146,6 +149,29 @@ def apache_kafka(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
         yield kafka
 
 
+@dataclass(frozen=True)
+class BehindGateway:
+    """Apache Kafka as clients see it through a gateway."""
+
+    bootstrap: str
+    pid: int
+    """Process of the gateway."""
+
+
+@pytest.fixture(scope="session")
+def kafka_behind_gateway(apache_kafka: ApacheKafka) -> Iterator[BehindGateway]:
+    """`apache_kafka` through `kohort gateway`."""
+    with running_gateway(apache_kafka.bootstrap) as (address, process):
+        yield BehindGateway(address, process.pid)
+
+
+@pytest.fixture(scope="session")
+def authorized_kafka_behind_gateway(authorized_kafka: ApacheKafka) -> Iterator[BehindGateway]:
+    """`authorized_kafka` through `kohort gateway`."""
+    with running_gateway(authorized_kafka.bootstrap) as (address, process):
+        yield BehindGateway(address, process.pid)
+
+
 @pytest.fixture(scope="session")
 def kafka_tools(request: pytest.FixtureRequest) -> None:
     """The Java console tools; skips where they cannot run."""
@@ -208,6 +234,8 @@ def authorized_kafka(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
 def any_authorized(any_broker: Broker, request: pytest.FixtureRequest) -> Broker:
     """A broker with an authorizer, of the kind that this run of the test is about."""
     name = "authorized_kohort" if isinstance(any_broker, KohortBroker) else "authorized_kafka"
+    if isinstance(any_broker, BehindGateway):
+        name = "authorized_kafka_behind_gateway"
     found: Broker = request.getfixturevalue(name)
     return found
 
