@@ -224,6 +224,7 @@ class Member:
     def __init__(self, world: World, name: str, client: ClientKind = ClientKind.OTHER) -> None:
         self.world, self.name, self.client = world, name, client
         self.link = Link(world, self)
+        self.session_timeout_ms: Millis = 45_000
         self.member_id, self.generation = "", -1
         self.owned: frozenset[int] = frozenset()
         self.is_gone = False
@@ -244,7 +245,7 @@ class Member:
         self.link.send(
             JoinGroupRequest(
                 group_id="g",
-                session_timeout_ms=45_000,
+                session_timeout_ms=self.session_timeout_ms,
                 rebalance_timeout_ms=60_000,
                 member_id=self.member_id,
                 protocol_type="consumer",

@@ -15,6 +15,7 @@ from kohort.coordinator.prompt import (
 from kohort.errors import ErrorCode
 from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
 from kohort.model import Millis
+from kohort.wire.messages.join_group import JoinGroupRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 SHORTEST_SESSION: Millis = 6_000
@@ -102,8 +103,8 @@ class MirroredClassicGroup:
     notice: RebalanceNotice = field(default_factory=RebalanceNotice)
     restarts: RestartingMembers = field(default_factory=RestartingMembers)
     former_members: FormerMembers = field(default_factory=FormerMembers)
-    joins: dict[Hashable, str] = field(default_factory=dict)
-    """Member ID, empty if there is none yet, by the token of each JoinGroup that the coordinator has not answered."""
+    joins: dict[Hashable, JoinGroupRequest] = field(default_factory=dict)
+    """JoinGroups that the coordinator has not answered, by token."""
     syncs: dict[str, HeldSync] = field(default_factory=dict)
     """Held SyncGroups by member ID."""
     revoking_members: frozenset[str] | None = None
@@ -124,7 +125,7 @@ class MirroredClassicGroup:
     @property
     def rejoined(self) -> Collection[str]:
         """Members that have joined in the current rebalance, and wait for the others."""
-        return {member_id for member_id in self.joins.values() if member_id in self.members}
+        return {join.member_id for join in self.joins.values() if join.member_id in self.members}
 
     @property
     def awaits_joins(self) -> bool:

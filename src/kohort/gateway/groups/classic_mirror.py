@@ -32,6 +32,13 @@ _MEMBER_ID_REQUIRED = 4
 AT_ONCE = 20
 """Members of one group for which the coordinator is asked at the same time."""
 _KNOWN = frozenset(int(code) for code in ErrorCode)
+_MOVED = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 _GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
 
 
@@ -68,12 +75,13 @@ class ClassicMirror:
                 return
         if known is None:
             group.new_members_until = self.prompt.new_members_until(group, now)
-        group.joins[context.token] = request.member_id
-        if request.member_id:
-            member = self._member(group, request.member_id, context, now)
-            member.is_new = member.is_new or known is None
-            _describe(member, request)
-            member.joined_at = now
+        group.joins[context.token] = request
+        if known is None and request.member_id:
+            known = self._member(group, request.member_id, context, now)
+            known.is_new = True
+            _describe(known, request)
+        if known is not None:
+            known.joined_at = now
         if group.awaits_joins:
             self.prompt.members_changed(group, now)
         else:
@@ -139,6 +147,10 @@ class ClassicMirror:
         group.notice.is_delayed, group.notice.new_members_until = False, None
         out.effects.timers[NotificationDue(group.group_id)] = out.effects.timers[HeldSyncsDue(group.group_id)] = None
         self._release_syncs(group, now, out, None)
+        for join in group.joins.values():
+            # Not before: the coordinator could have rejected it, for example because another client sent it.
+            if join.member_id in group.members:
+                _describe(group.members[join.member_id], join)
         for member_id in list(group.members):
             if member_id != response.member_id and not _joins(group, member_id):
                 self._ask(group, member_id)  # it is late, or gone, or its client waits for the group's next rebalance
@@ -193,7 +205,8 @@ class ClassicMirror:
             if group is not None:
                 if code in _GONE:
                     self._remove(group, request.member_id, out, now)
-                self._suspect(group, out, now)
+                if code in _GONE or code in _MOVED:
+                    self._suspect(group, out, now)
             return
         group = group or self._group(request.group_id, now)
         member = self._member(group, request.member_id, context, now)
@@ -281,7 +294,7 @@ class ClassicMirror:
             out.effects.replies[sync.token] = SyncGroupResponse(error_code=code)
         if code in _GONE:
             self._remove(group, request.member_id, out, now)
-        if code is not ErrorCode.ILLEGAL_GENERATION:  # the group has changed, or its coordinator has moved
+        if code in _GONE or code in _MOVED:  # the group has changed, or its coordinator has moved
             for member_id in group.members:
                 self._ask(group, member_id)
 
@@ -397,14 +410,14 @@ class ClassicMirror:
 
     def _send(self, group: MirroredClassicGroup, member_id: str, out: Outcome, now: Millis) -> None:
         held, sync = self.prompt.held_of(group.group_id, member_id), group.syncs.get(member_id)
-        if member_id in group.probed or (held is None and sync is None):
+        if member_id in group.probed or member_id not in group.members:
             return
-        if held is not None:
-            assert isinstance(held.request, HeartbeatRequest)
+        if held is not None and isinstance(held.request, HeartbeatRequest):
             token, generation = held.token, held.request.generation_id
-        else:
-            assert sync is not None
+        elif sync is not None:
             token, generation = sync.token, sync.request.generation_id
+        else:
+            return
         request = HeartbeatRequest(
             group_id=group.group_id,
             generation_id=generation,
@@ -491,7 +504,7 @@ class ClassicMirror:
 
 
 def _joins(group: MirroredClassicGroup, member_id: str) -> bool:
-    return member_id in group.joins.values()
+    return any(join.member_id == member_id for join in group.joins.values())
 
 
 def _is_resent(group: MirroredClassicGroup, request: HeartbeatRequest) -> bool:
