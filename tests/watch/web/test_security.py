@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import ssl
 from pathlib import Path
@@ -16,6 +17,7 @@ import trustme
 from kohort.errors import ConfigError
 from kohort.model import TopicPartition
 from kohort.watch.web import WebOptions, feed, server
+from kohort.watch.web.documents import as_json
 from tests.watch.web.site import TOKEN, WITHIN_S, Site, generation, now, read_answer, site
 
 COOKIE = "kohort_watch_"
@@ -144,6 +146,62 @@ async def test_bytes_that_are_no_request_end_the_connection_only() -> None:
         assert (await here.get("/healthz")).status == 200
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nContent-Length: 40\r\n\r\nGET ",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 44\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example.com\r\n\r\n",
+    ],
+    ids=range(7),
+)
+async def test_no_request_hides_in_the_body_of_another(request_: bytes) -> None:
+    # A proxy that understands a request otherwise would take the answer to the second for its own client's.
+    async with site() as here:
+        reader, writer = await here.connect()
+        writer.write(request_ + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(WITHIN_S):
+            answers = await reader.read()
+        writer.close()
+        assert answers.split()[1] in (b"400", b"413", b"501")
+        assert answers.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("&".join(f"a{number}=1" for number in range(20_000)), 400),
+        ("group=" + "x" * 100_000, 200),
+        ("group=%ff%fe&group=b", 200),
+        ("%00=%00&&&===", 200),
+    ],
+    ids=range(4),
+)
+async def test_queries_of_any_size_are_read_or_refused(query: str, status: int) -> None:
+    async with site() as here:
+        assert (await here.get(f"/events?{query}", "HEAD")).status == status
+        assert (await here.get("/healthz")).status == 200
+
+
+@pytest.mark.parametrize("number", ["NaN", "-1", "1e9", "9" * 17, "0x1", "\u0661", "Infinity", "--1", "1_000"])
+async def test_a_number_that_is_none_is_refused(number: str) -> None:
+    async with site() as here:
+        here.apply(generation("g", now(), 1, a=(0,)))
+        answer = await here.get(f"/api/groups/g/timeline?from={quote(number)}")
+        assert (answer.status, answer.error) == (400, "from must be a number that is not negative.")
+        assert (await here.get(f"/api/groups/g/rebalances/{quote(number, safe='')}")).status in (400, 404)
+
+
+def test_numbers_that_json_does_not_have_are_unknown() -> None:
+    # Browsers refuse a document with NaN as a whole, so one client could hide all groups.
+    value = {"a": [float("nan"), 1.5, {"b": float("-inf")}], "c": (float("inf"), "NaN")}
+    assert json.loads(as_json(value)) == {"a": [None, 1.5, {"b": None}], "c": [None, "NaN"]}
+
+
 # -- hosts and sites
 
 
@@ -203,6 +261,21 @@ async def test_data_needs_the_token(path: str) -> None:
             assert TOKEN not in answer.error
         answer = await here.get(f"{path}?token={quote(TOKEN)}x")
         assert answer.status == 401
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/%61pi/groups", "//api/groups", "/./api/groups", "/static/../api/groups", "/API/groups", "/api//groups",
+        "http://localhost/api/groups", "/x/../events", "/metrics/", "/;/metrics", "/api%2fgroups", "/\\api/groups",
+    ],
+)  # fmt: skip
+async def test_no_other_spelling_of_a_path_does_without_the_token(target: str) -> None:
+    async with site(TOKEN) as here:
+        here.apply(generation("secret-group", now(), 1, a=(0,)))
+        answer = await here.get(target)
+        assert answer.status in (400, 401, 404)
+        assert b"secret-group" not in answer.body
 
 
 async def test_the_bearer_of_the_token_is_served_under_any_name() -> None:

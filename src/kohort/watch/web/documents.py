@@ -1,6 +1,7 @@
 """Documents of the web API: from `Live` and the histories to JSON. Pure: time is an argument."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
@@ -224,8 +225,26 @@ class Documents:
 
 
 def as_json(value: object) -> bytes:
-    """Return JSON in ASCII, without a line break, so that it is one line of an event."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    """Return JSON in ASCII, without a line break, so that it is one line of an event.
+
+    Numbers that JSON does not have, which clients may claim of themselves, become null.
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {name: _finite(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case _:
+            return value
 
 
 def record_json(facts: RebalanceFacts, group: WatchedGroup) -> bytes:
