@@ -30,10 +30,17 @@ def large_server() -> Iterator[MadeServer]:
         yield made
 
 
+HARMFUL = """() => [document.title, ...[...document.querySelectorAll("*")].flatMap((element) =>
+    [...element.attributes].map((each) => `${each.name}=${each.value}`))]
+    .filter((text) => /^on\\w+=|^(href|src)=\\s*javascript:|[\\u202a-\\u202e\\u200b\\x00\\x1b]/i.test(text))"""
+"""Titles, labels and all other attributes that command, or that hide something."""
+
+
 async def harmless(page: Page) -> None:
     """Nothing that a name contains became an element, and nothing ran."""
     assert "pwned" not in (await page.title()).split("<")[0].split("'\"")[0]
     assert await page.locator("main img, main script, main iframe").count() == 0
+    assert await page.evaluate(HARMFUL) == []
     text = await page.locator("body").inner_text()
     assert not re.search("[\u202a-\u202e\u200b\x00\x1b]", text)
 
