@@ -34,7 +34,8 @@ class Commit:
     def followed_by(self, offset: int, at: Millis, *, same_owner: bool) -> "Commit":
         """Return the next commit. A rare long gap fades from the usual time within about ten commits."""
         usual = self.usual
-        if self.gap is not None:
+        # The last commit of an owner that stops comes early, so its gap only counts if it is long.
+        if self.gap is not None and (same_owner or self.gap >= (usual or self.gap + 1)):
             usual = self.gap if usual is None else max(self.gap, (3 * usual + self.gap) // 4)
         return Commit(offset, at, at - self.at if same_owner and self.at is not None else None, usual)
 
@@ -89,17 +90,19 @@ def stopped(
 
 
 def first_read(usual: Millis | None, *, assigned: Millis, rebalanced: Millis, committed: Millis) -> Millis:
-    """Return the estimated first read of a new owner: the middle of the time in which it can have happened.
+    """Return the estimated first read of a new owner: the middle of the time that its commits leave open.
 
     - `usual`: Usual time between two commits of the group.
     - `assigned`: Time at which the owner received the partition.
-    - `rebalanced`: End of the group's last rebalance. Classic members cannot commit meanwhile.
+    - `rebalanced`: End of the group's last rebalance, if members cannot commit meanwhile, as in a
+      classic group; else 0.
     - `committed`: Time of the owner's first commit.
     """
-    earliest = assigned
-    if usual is not None and committed - _LATE * usual > max(assigned, rebalanced):
-        earliest = committed - usual  # had it read before, it would have committed before
-    return (earliest + committed) // 2
+    able = max(assigned, rebalanced)
+    if usual is not None and committed - _LATE * usual > able:
+        return committed - usual // 2  # had it read before, it would have committed before
+    # Time in which it was not able to commit is no evidence of a late read: most owners read at once.
+    return assigned + max(0, committed - able) // 2
 
 
 def proves_reading(before: Commit, usual: Millis | None, ends: EndOffsets | None, assigned: Millis) -> bool:

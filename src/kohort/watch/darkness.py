@@ -119,6 +119,8 @@ class Darkness:
         ended: list[_Pending] = []
         for place, change in enumerate(changes):
             partition = TopicPartition(change.topic, change.partition)
+            if change.owner is None and change.revoked_at is None and partition in self._waiting:
+                continue  # its owner is told to stop, may have read it, and commits as it stops
             # If its last owner has not read it, it has been dark since the owner before stopped.
             awaited, early = self._no_longer_awaited(partition, ended), self._early.pop(partition, None)
             if early is not None and change.owner is not None:
@@ -200,7 +202,7 @@ class Darkness:
             if before is None or offset <= before.offset or at < early.assigned:
                 return replace(commit, gap=None), None
             early.is_over = True
-            early.read, early.error = self._read(before, early.stop, at, ends, early.assigned)
+            early.read, early.error = self._read(before, early.stop, at, ends, early.assigned, 0)
             return replace(commit, gap=None), None
         if pending is None:
             return commit, None
@@ -210,7 +212,9 @@ class Darkness:
         if at < assigned or (before is not None and offset <= before.offset):
             return replace(commit, gap=None), None  # it proves no reading: clients repeat unchanged offsets
         del self._waiting[partition], pending.unread[partition]
-        read, error = (None, 0) if before is None else self._read(before, stop, at, ends, assigned)
+        # Members of a classic group cannot commit while it rebalances.
+        rebalanced = self._rebalanced_at if pending.record.started_at is None else 0
+        read, error = (None, 0) if before is None else self._read(before, stop, at, ends, assigned, rebalanced)
         if read is not None:
             pending.changes[place] = replace(change, first_read_at=read, dark_error_ms=error)
             pending.learned = True
@@ -220,12 +224,18 @@ class Darkness:
         return commit, pending.amended() if pending.learned else None
 
     def _read(
-        self, before: Commit, stop: Stop, committed: Millis, ends: EndOffsets | None, assigned: Millis
+        self,
+        before: Commit,
+        stop: Stop,
+        committed: Millis,
+        ends: EndOffsets | None,
+        assigned: Millis,
+        rebalanced: Millis,
     ) -> tuple[Millis | None, Millis]:
         """Return the first read of a new owner that its first commit tells, and the error of the dark time."""
         if not proves_reading(before, self.usual, ends, assigned):
             return None, 0
-        read = first_read(self.usual, assigned=assigned, rebalanced=self._rebalanced_at, committed=committed)
+        read = first_read(self.usual, assigned=assigned, rebalanced=rebalanced, committed=committed)
         return read, _error(stop, read, assigned=assigned, committed=committed)
 
     def expire(self, now: Millis) -> list[RebalanceRecord]:

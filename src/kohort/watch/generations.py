@@ -12,11 +12,14 @@ from kohort.group_events import (
     MemberRejoined,
     RebalanceStarted,
 )
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 from kohort.watch.changes import GenerationMember, GenerationWritten
 
 MOST_TRIGGERS = 20
 """Maximum number of triggers of one kind in a record."""
+
+NOTICED_WITHIN_MS: Millis = 300_000
+"""Time within which all members notice a change of topics, by the default of clients."""
 
 Reasons = list[tuple[Cause, str | None]]
 
@@ -41,6 +44,8 @@ class LastGeneration:
     """Last owner of each partition that this generation's cooperative assignor took from a member, and gave to none."""
     unowned: Set[TopicPartition] = frozenset()
     """All partitions that had an owner earlier, and have none in this generation."""
+    topics_changed_at: Millis | None = None
+    """Time of the last generation that gave partitions because the topics changed."""
 
 
 def events_of(change: GenerationWritten, last: LastGeneration | None) -> list[GroupEvent]:
@@ -107,6 +112,8 @@ def _reasons_of_same_members(
             yield Cause.OWNED_CHANGED, None  # the rebalance between was not able to give them to anyone
         elif given:
             yield Cause.TOPICS_CHANGED, None
+        elif last.topics_changed_at is not None and change.at - last.topics_changed_at <= NOTICED_WITHIN_MS:
+            yield Cause.TOPICS_CHANGED, None  # librdkafka joins again when each member notices it, not only the leader
 
 
 def _given(after: Mapping[str, GenerationMember], last: LastGeneration) -> Set[TopicPartition]:

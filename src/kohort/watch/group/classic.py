@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kohort.group_events import Cause, RebalanceStarted
 from kohort.model import TopicPartition
 from kohort.recorder import RebalanceRecord
 from kohort.watch.changes import GenerationMember, GenerationWritten
@@ -26,6 +27,9 @@ def generation(group: GroupState, change: GenerationWritten) -> list[RebalanceRe
     events = [] if again and before.keys() == after.keys() else events_of(change, _last(group) if known else None)
     taken = _taken_by(group, change, known=known)
     lost = group.owners.keys() - {partition for member in change.members for partition in member.assigned}
+    if any(isinstance(event, RebalanceStarted) and event.cause is Cause.TOPICS_CHANGED for event in events):
+        given = {partition for member in change.members for partition in member.assigned}
+        group.topics_changed_at = change.at if given - group.owners.keys() else group.topics_changed_at
     group.type, group.epoch, group.complete = "classic", change.generation, True
     group.protocol, group.protocol_type, group.leader_id = change.protocol, change.protocol_type, change.leader_id
     group.members = {
@@ -60,7 +64,9 @@ def _last(group: GroupState) -> LastGeneration:
     members = {
         member_id: Before(member.facts, member.topics, member.owned) for member_id, member in group.members.items()
     }
-    return LastGeneration(group.epoch, group.protocol, members, group.taken, group.unowned.keys())
+    return LastGeneration(
+        group.epoch, group.protocol, members, group.taken, group.unowned.keys(), group.topics_changed_at
+    )
 
 
 def _taken_by(group: GroupState, change: GenerationWritten, *, known: bool) -> dict[TopicPartition, str]:

@@ -48,6 +48,8 @@ class GroupState:
     """Time at which each partition lost its owner, if it has none."""
     taken: dict[TopicPartition, str] = field(default_factory=dict)
     """Last owner of each partition that a cooperative assignor took from it in the last generation."""
+    topics_changed_at: Millis | None = None
+    """Time of the last generation that gave partitions because the topics changed."""
     former: Former | None = None
     complete: bool = False
     """Whether all members are known: the history begins before the group, or an admin API described it."""
