@@ -100,6 +100,39 @@ def test_members_of_a_cooperative_group_go_on(log: Log) -> None:
     assert change_of(amended, 1).previous_owner == "a"
 
 
+def test_a_new_owner_that_must_stop_at_once_reads_and_commits_as_it_stops(log: Log) -> None:
+    log.generation(1_000, 1, "cooperative-sticky", a=(0,), b=(1,))
+    commits(log, 0, 3_000, 5_000, 7_000, 9_000, 9_900)
+    log.generation(10_000, 2, "cooperative-sticky", kept={"b": (1,)}, b=(0, 1))
+    log.generation(11_000, 3, "cooperative-sticky", kept={"b": (0, 1)}, b=(1,), c=())
+    [amended] = log.commit(11_002, 0, 60)
+    assert (amended.generation, times_of(amended, 0)) == (2, (9_900, 10_001, 101))
+    [given] = log.generation(11_500, 4, "cooperative-sticky", kept={"b": (1,)}, b=(1,), c=(0,))
+    assert change_of(given, 0).revoked_at == 11_002
+    [amended] = log.commit(12_500, 0, 90)
+    assert times_of(amended, 0) == (11_002, 12_000, 998)
+
+
+def test_the_last_commit_of_an_owner_does_not_shorten_the_usual_interval(log: Log) -> None:
+    log.generation(1_000, 1, a=(0,))
+    commits(log, 0, 3_000, 3_200)  # it is the second one, so nothing shows that it came early
+    log.generation(3_300, 2, b=(0,))
+    log.commit(5_300, 0, 40)
+    assert log.group.commits[TopicPartition("orders", 0)].usual is None
+
+
+def test_a_generation_without_changes_after_new_partitions_is_a_member_that_noticed_them_later(log: Log) -> None:
+    log.generation(1_000, 1, a=(0,), b=(1,))
+    [grown] = log.generation(2_000, 2, a=(0, 2), b=(1,))
+    [echo] = log.generation(3_000, 3, a=(0, 2), b=(1,))
+    [late] = log.generation(302_001, 4, a=(0, 2), b=(1,))
+    assert [[trigger.cause for trigger in record.triggers] for record in (grown, echo, late)] == [
+        ["topics changed"],
+        ["topics changed"],
+        [],
+    ]
+
+
 def test_a_partition_that_waits_for_two_generations_is_not_a_new_one(log: Log) -> None:
     log.generation(1_000, 1, "cooperative-sticky", a=(0, 1), b=(2,))
     log.generation(2_000, 2, "cooperative-sticky", kept={"a": (0, 1), "b": (2,)}, a=(0,), b=(2,))
@@ -253,7 +286,7 @@ def test_an_owner_stopped_between_its_last_sign_and_what_the_coordinator_knew(
     [
         (10_000, 10_000, 11_000, 10_500),
         (10_000, 10_000, 42_000, 41_000),  # it restored its state first: it would have committed before
-        (10_000, 41_000, 42_000, 26_000),  # classic members cannot commit while the group rebalances
+        (10_000, 41_000, 42_000, 10_500),  # classic members cannot commit while the group rebalances
     ],
 )
 def test_a_new_owner_read_first_within_a_commit_interval_before_its_commit(
