@@ -26,9 +26,11 @@ from kohort.cli.top_screen import Screen, draw, page_height, sparkline
 from kohort.group_events import Cause, MemberFacts
 from kohort.model import TopicPartition
 from kohort.recorder import RebalanceRecord, Trigger
+from kohort.telemetry import ClientTelemetry
 from kohort.watch import Live
 from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
 from kohort.watch.findings import LagTrails
+from kohort.watch.telemetry import IDLE_RATIO, LAST_POLL
 from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
 from tests.interop.kohort import KohortBroker, kohort
@@ -161,6 +163,20 @@ def test_an_open_group(tab: Tab) -> None:
         Tab.REBALANCES: "member left or expired: group",
     }
     assert shows[tab] in lines
+
+
+def test_members_have_what_their_clients_push_about_themselves() -> None:
+    live, view = a_cluster(), View(opened="group-0", tab=Tab.MEMBERS)
+    assert "idle" not in "\n".join(lines_of(screen_of(live), view))
+    client = ClientTelemetry(
+        "instance", "group", "group", "apache-kafka-java", "4.3.1", NOW, 30_000, group_id="group-0",
+        member_id="groupm0", metrics={IDLE_RATIO: 0.125, LAST_POLL: 42.0},
+    )  # fmt: skip
+    live.client_reported(client, NOW)
+    shown = "\n".join(lines_of(screen_of(live), view))
+    assert re.search(r"partitions +idle +last poll", shown)
+    assert re.search(r"1 +12 % +42 s ago", shown)
+    assert re.search(r"1 +– +–", shown), "the other member pushes nothing"
 
 
 def test_a_group_that_is_gone() -> None:

@@ -4,7 +4,7 @@ All names are strangers' input: `shown` takes the control characters out, and `T
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
@@ -19,7 +19,7 @@ from kohort.cli.top_rows import HOUR_MS, GroupRow
 from kohort.model import Millis
 from kohort.recorder import Return, is_follow_up, name_of, returns
 from kohort.recorder.views import label_of, labels, seconds
-from kohort.watch import Live, WatchedGroup
+from kohort.watch import IDLE_RATIO, LAST_POLL, Live, WatchedGroup
 from kohort.watch.findings import Finding, LagTrails, Severity, duration, findings, shown
 
 _AROUND = 4
@@ -247,7 +247,11 @@ def _members(screen: Screen, group: WatchedGroup) -> RenderableType:
     if not group.members:
         return Text("no members", "dim")
     returned = [each.came.member.member_id for each in _returns(group, screen.now)]
-    table = _plain_table("client", "host", "instance", "epoch", "partitions", "", right=(3, 4))
+    pushed = {member_id: each.metrics for member_id in group.members if (each := screen.live.telemetry.get(member_id))}
+    own = ("idle", "last poll") if pushed else ()
+    table = _plain_table(
+        "client", "host", "instance", "epoch", "partitions", *own, "", right=(3, 4, 5, 6)[: 2 + len(own)]
+    )
     for _, member in sorted(group.members.items(), key=lambda each: name_of(each[1].facts))[:_MOST_LINES]:
         facts = member.facts
         back = "came back in the last hour" if facts.member_id in returned else ""
@@ -256,9 +260,16 @@ def _members(screen: Screen, group: WatchedGroup) -> RenderableType:
             *(Text(shown(each)) for each in (facts.client_id, facts.client_host, facts.instance_id or "–")),
             epoch,
             str(len(member.owned)),
+            *(_own(pushed.get(facts.member_id, {})) if pushed else ()),
             Text("waits" if not member.stable else back, "yellow"),
         )
     return table
+
+
+def _own(pushed: Mapping[str, float]) -> tuple[str, str]:
+    """Return what a client says of itself (KIP-714): its share of idle time between polls, and its last poll's age."""
+    idle, ago = pushed.get(IDLE_RATIO), pushed.get(LAST_POLL)
+    return "–" if idle is None else f"{100 * idle:.0f} %", "–" if ago is None else f"{ago:.0f} s ago"
 
 
 def _returns(group: WatchedGroup, now: Millis) -> list[Return]:

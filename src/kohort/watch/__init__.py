@@ -24,11 +24,14 @@ from kohort.watch.live import (
 from kohort.watch.reader import LogReader, ReadCounts, unnamed_topics
 from kohort.watch.snapshot import PartitionProgress, Snapshot
 from kohort.watch.source import OFFSETS_TOPIC, Watching
+from kohort.watch.telemetry import IDLE_RATIO, LAST_POLL
 from kohort.watch.trace_endpoint import traces_endpoint
 from kohort.watch.watcher import Watcher
 from kohort.watch.waterfall import MemberSteps, Step, StepName, waterfall
 
 __all__ = [
+    "IDLE_RATIO",
+    "LAST_POLL",
     "OFFSETS_TOPIC",
     "Change",
     "Commit",

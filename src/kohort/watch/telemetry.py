@@ -12,6 +12,10 @@ MOST_CLIENTS = 20_000
 """Number of client instances that are remembered; the one that was silent for longest is forgotten first."""
 
 _CONSUMER = "org.apache.kafka.consumer."
+IDLE_RATIO = f"{_CONSUMER}poll.idle.ratio.avg"
+"""Share of the time between polls in which the client waits for records, from 0 to 1."""
+LAST_POLL = f"{_CONSUMER}last.poll.seconds.ago"
+"""Time since the application last polled, in seconds."""
 SHOWN = tuple(
     _CONSUMER + name
     for name in (
