@@ -25,6 +25,8 @@ _CHECK_S = 5.0
 """Interval between checks whether the log is followed."""
 _ABSENT_S = 1.0
 """Interval between questions for a log that does not exist yet, because no group ever did."""
+_JOURNAL_S = 15.0
+"""Longest time for which the start waits for the journal of rebalances."""
 _FETCHED_S = 2.0
 """Time within which a broker answers a fetch of a log that may not be read. A shorter time proves nothing."""
 _MOST_PAUSE_S = 30.0
@@ -204,9 +206,13 @@ class Watching:
             self.live.expire(clock() - _READ_WITHIN_MS, clock())
 
     async def _read_known_journal(self) -> None:
-        """Read what the journal has of the history, if there is one."""
+        """Read what the journal has of the history, if there is one and its brokers hand it out."""
         self._groups_known.set()
-        await self._journal.caught_up()
+        try:
+            async with asyncio.timeout(_JOURNAL_S):
+                await self._journal.caught_up()
+        except TimeoutError:
+            self.live.problem("The journal of rebalances is still being read, so causes may be missing.", clock())
 
     async def _check(self) -> None:
         """Ask for the log's ends now and then: an idle stream looks like one whose brokers do not answer."""
