@@ -23,6 +23,7 @@ from kohort.cli.watch_page import (
     page_options,
     serve_cluster,
 )
+from kohort.cli.watch_traces import OtlpEndpoint, traces_option
 from kohort.cli.watch_webhook import Webhook, WebhookOn, webhook_options
 from kohort.errors import ConfigError
 from kohort.model import Millis
@@ -65,6 +66,7 @@ def watch(
     ] = None,
     webhook: Webhook = None,
     webhook_on: WebhookOn = None,
+    otlp_endpoint: OtlpEndpoint = None,
     metrics_names: MetricsNames = "kafka-lag-exporter",
     metrics_include: MetricsInclude = None,
     metrics_exclude: MetricsExclude = None,
@@ -100,7 +102,15 @@ def watch(
         metrics = metrics_options(
             cluster_name or servers, metrics_names, metrics_include, metrics_exclude, metrics_partitions
         )
-        return serve_cluster(servers, web, metrics, history_ms=history_ms, cluster_name=cluster_name, webhook=hook)
+        return serve_cluster(
+            servers,
+            web,
+            metrics,
+            history_ms=history_ms,
+            cluster_name=cluster_name,
+            webhook=hook,
+            traces=traces_option(otlp_endpoint),
+        )
     for option, given in (
         ("--listen", listen),
         ("--token-file", token_file),
@@ -110,6 +120,8 @@ def watch(
     ):
         if given is not None:
             raise ConfigError(f"{option} is for the page, and --once shows none: give one of them.")
+    if otlp_endpoint is not None:
+        raise ConfigError("--otlp-endpoint is for a watcher that goes on, and --once does not: give one of them.")
     if webhook_on is not None:
         raise ConfigError("--webhook-on is for a watcher that goes on, and --once does not: give one of them.")
     snapshot = run(_look(servers, history_ms), servers)

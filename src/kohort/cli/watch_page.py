@@ -148,6 +148,7 @@ def serve_cluster(
     history_ms: Millis,
     cluster_name: str | None,
     webhook: "WebhookSettings | None" = None,
+    traces: str | None = None,
 ) -> int:
     """Serve the page of a cluster until SIGTERM or SIGINT; return the exit code."""
     import uvloop
@@ -160,7 +161,8 @@ def serve_cluster(
     check_reachable(servers)
     log_to_stderr()
     client = of_command(servers) | {"client_id": "kohort-watch"} | given
-    options = ServingOptions(web, client, ClusterName(servers, cluster_name), history_ms, metrics, webhook=webhook)
+    name = ClusterName(servers, cluster_name)
+    options = ServingOptions(web, client, name, history_ms, metrics, webhook=webhook, traces=traces)
     return uvloop.run(_serve(options))
 
 

@@ -26,23 +26,33 @@ class TraceExport:
     """
 
     def __init__(
-        self, live: Live, cluster_id: str, endpoint: str, *, report: Callable[[str], None] = _log.warning
+        self,
+        live: Live,
+        cluster_id: str,
+        endpoint: str,
+        *,
+        since: Millis | None = None,
+        report: Callable[[str], None] = _log.warning,
     ) -> None:
         """Create the sink.
 
         - `cluster_id`: ID of the cluster, from which the IDs of the traces follow.
         - `endpoint`: What `traces_endpoint` returned.
+        - `since`: Time from which rebalances are exported (default: now).
         - `report`: Function that gets a sentence when the export begins to fail, and when it works
           again. It runs in the thread of the export.
         """
         self._live = live
-        self._records = FinalRecords(_now())
+        self._records = FinalRecords(_now() if since is None else since)
         self._sender = Sender(cluster_id, endpoint, report)
         self._stop: Callable[[], None] | None = None
         self._ticks: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._stop = self._live.subscribe(self._take)
+        for group in self._live.groups.values():  # those that were found since the time from which it exports
+            for record in group.rebalances:
+                self._records.add(record, _now())
         self._ticks = asyncio.create_task(self._tick(), name="kohort-trace-export")
         self._sender.start()
         return self

@@ -1,5 +1,6 @@
 """Options of the clients that watch a cluster, and what their errors mean."""
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -43,6 +44,18 @@ def admin(options: Mapping[str, Any]) -> Admin:
 def cluster(options: Mapping[str, Any]) -> Cluster:
     """Return a client for single requests with those of the options that it has."""
     return Cluster(ClientOptions.read(_for(ClientOptions, options)))
+
+
+async def cluster_id(options: Mapping[str, Any]) -> str:
+    """Return the cluster's ID, once it answers; empty if it has none. Errors that repetition cannot end are raised."""
+    async with admin(options) as asked:
+        while True:
+            try:
+                return (await asked.describe_cluster()).cluster_id or ""
+            except KafkaError as problem:
+                if not problem.code.retriable:
+                    raise
+                await asyncio.sleep(1.0)
 
 
 def log_consumer(options: Mapping[str, Any]) -> Consumer:

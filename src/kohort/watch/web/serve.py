@@ -10,7 +10,7 @@ from kohort.errors import ConfigError
 from kohort.model import Millis
 from kohort.watch import Live, Watching
 from kohort.watch.metrics import GroupMetrics, MetricsOptions
-from kohort.watch.source import clock
+from kohort.watch.source import clock, cluster_id
 from kohort.watch.web.application import Metrics, OtherMetrics
 from kohort.watch.web.documents import ClusterName
 from kohort.watch.web.server import WebOptions, WebServer
@@ -33,6 +33,8 @@ class ServingOptions:
     """Further metrics that it shows, such as those of the broker in whose process the page is."""
     webhook: WebhookSettings | None = None
     """Where events are sent."""
+    traces: str | None = None
+    """URL to which rebalances are exported as traces, as `traces_endpoint` returns it."""
 
 
 @asynccontextmanager
@@ -51,10 +53,33 @@ async def serving(options: ServingOptions) -> AsyncIterator[WebServer]:
                 if options.webhook is not None:
                     name = options.cluster.name or options.cluster.bootstrap
                     await stack.enter_async_context(sending(live, options.webhook, cluster=name, page=server.url))
+                if options.traces is not None:
+                    await stack.enter_async_context(_exporting(live, options.client, options.traces))
                 try:
                     yield server
                 finally:
                     server.begin_stop()  # browsers leave while the sources close
+
+
+@asynccontextmanager
+async def _exporting(live: Live, client: Mapping[str, Any], endpoint: str) -> AsyncIterator[None]:
+    """Export rebalances, as soon as the cluster has told its ID, which the IDs of traces contain."""
+    from kohort.watch.otlp import TraceExport
+
+    since = clock()
+
+    async def export() -> None:
+        async with TraceExport(live, await cluster_id(client), endpoint, since=since):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(export(), name="kohort-traces")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            raise problem
 
 
 async def serve_until(stop: asyncio.Event, server: WebServer) -> None:
