@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from kohort.broker.config import machine_name
 from kohort.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer
 from kohort.gateway import Address, Gateway, GatewayOptions
 from kohort.testing import Cluster
@@ -75,3 +76,12 @@ async def _first(consumer: Consumer, count: int) -> AsyncIterator[ConsumerRecord
         count -= 1
         if not count:
             return
+
+
+async def test_a_gateway_on_all_interfaces_names_this_machine(cluster: Cluster) -> None:
+    settings = {"listeners": "PLAINTEXT://:0"}
+    async with Gateway(GatewayOptions(upstream(cluster), settings=settings)) as gateway:
+        assert gateway.address.host == machine_name()
+        async with Admin(bootstrap_servers=f"127.0.0.1:{gateway.address.port}") as admin:
+            described = await admin.describe_cluster()
+    assert {broker.host for broker in described.brokers.values()} == {machine_name()}

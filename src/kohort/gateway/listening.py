@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kohort.broker.config import Listener
+from kohort.broker.config import Listener, machine_name
 from kohort.broker.net import ListenerTls, Newcomers, TlsServer, asked_name
 from kohort.errors import KohortError
 from kohort.gateway.addresses import Address, Addresses, Brokers
@@ -72,7 +72,7 @@ class Doors:
 
     @property
     def _own_host(self) -> str:
-        return self._listener.host or "localhost"
+        return self._listener.host or machine_name()
 
     async def open(self) -> None:
         """Listen for clients that do not know a broker yet. Raises KohortError."""
