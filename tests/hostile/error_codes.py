@@ -364,6 +364,18 @@ LATER: Mapping[str, frozenset[E]] = {
             E.INVALID_REGULAR_EXPRESSION,
         }
     ),
-    "transactions": frozenset({E.UNSTABLE_OFFSET_COMMIT}),
+    # The coordinator's part is not served yet.
+    "transactions": frozenset(
+        {
+            E.UNSTABLE_OFFSET_COMMIT,
+            E.INVALID_TXN_STATE,
+            E.INVALID_PRODUCER_ID_MAPPING,
+            E.INVALID_TRANSACTION_TIMEOUT,
+            E.CONCURRENT_TRANSACTIONS,
+            E.PRODUCER_FENCED,
+            E.TRANSACTIONAL_ID_NOT_FOUND,
+            E.TRANSACTION_ABORTABLE,
+        }
+    ),
 }
 """What belongs to parts of Kafka that have tests of their own, or are not built yet."""
