@@ -82,7 +82,7 @@ class MeasuredCall(Call):
             return
         last = self.connection.last_heartbeat
         if last is not None and last.repeats:
-            self.of.count_repeats(last, perf_counter())  # this answer may replace the one that they got
+            self.of.end_turn()  # this answer may replace the one that they got
         Call.reply(self, response)  # it may still change the response
         figures = self.of[self.route.api_key]
         figures.seconds.observe(perf_counter() - self.started)
@@ -189,27 +189,26 @@ class RequestFigures(dict[int, ApiFigures]):
     def begin_turn(self) -> None:
         """Take that the first heartbeat of this turn of the event loop is answered."""
         self._turn_began = perf_counter()
-        asyncio.get_running_loop().call_soon(self._end_turn)
+        asyncio.get_running_loop().call_soon(self.end_turn)
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
         """Count the repeated heartbeats of the turn. Their answers are written right after this."""
-        now = perf_counter()
+        if not self._turn:
+            return
+        seconds = perf_counter() - self._turn_began
+        bucket = bisect_left(SECONDS, seconds)
         for last in self._turn:
-            self.count_repeats(last, now)
+            number = last.repeats
+            if number:
+                last.repeats = 0
+                figures = self[last.route.api_key]
+                figures.received_bytes += number * last.request_size
+                histogram = figures.seconds
+                histogram.counts[bucket] += number
+                histogram.sum += number * seconds
+                if last.error_code:
+                    figures.errors[last.error_code] = figures.errors.get(last.error_code, 0) + number
         self._turn.clear()
-
-    def count_repeats(self, last: RepeatedHeartbeat, now: float) -> None:
-        """Count the repetitions of a heartbeat that were answered in this turn."""
-        number, last.repeats = last.repeats, 0
-        seconds = now - self._turn_began
-        figures = self[last.route.api_key]
-        histogram = figures.seconds
-        histogram.counts[bisect_left(SECONDS, seconds)] += number
-        histogram.sum += number * seconds
-        figures.received_bytes += number * last.request_size
-        code = last.error_code
-        if code:
-            figures.errors[code] = figures.errors.get(code, 0) + number
 
     # -- scrapes
 
@@ -222,7 +221,7 @@ class RequestFigures(dict[int, ApiFigures]):
         seconds = text.histogram(
             "kohort_broker_request_seconds", "Time from a request's last byte until its answer is ready."
         )
-        self._end_turn()
+        self.end_turn()
         for _, figures in sorted(self.items()):
             api = labels(request=figures.name)
             requests.add(api, sum(figures.seconds.counts))

@@ -102,6 +102,7 @@ class Call:
             last = self.connection.last_heartbeat
             if last is not None and last.request is self.request:
                 last.answer, last.payload, last.size = response, frame[_prefix_size:], len(frame) - 4
+                last.error_code = getattr(response, "error_code", 0)
         else:
             self.answer = [head, *parts]
             self.connection.hold(len(head) + body)

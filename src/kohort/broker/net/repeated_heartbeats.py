@@ -14,30 +14,23 @@ LARGEST = 1 << 10
 class RepeatedHeartbeat:
     """The last heartbeat of one connection, and the answer to it."""
 
-    __slots__ = ("answer", "payload", "repeats", "request", "route", "said", "size")
+    __slots__ = ("answer", "error_code", "payload", "repeats", "request", "request_size", "route", "said", "size")
 
     def __init__(self, route: Route, said: bytes, request: Message) -> None:
         self.route = route
         self.said = said
         """The frame after its correlation ID."""
+        self.request_size = len(said) + 8
+        """Size of the request, in bytes."""
         self.request = request
         """The decoded message. The next heartbeat of the same bytes is this object."""
         self.answer: Message | None = None
         """The last answer to it; the next one usually is this object."""
+        self.error_code = 0
+        """Error code of the answer."""
         self.payload = b""
         """The answer's frame after its correlation ID."""
         self.size = 0
         """The size in that frame's header."""
         self.repeats = 0
         """Number of repetitions that got this answer and are not yet in the broker's metrics."""
-
-    @property
-    def request_size(self) -> int:
-        """Size of the request, in bytes."""
-        return len(self.said) + 8
-
-    @property
-    def error_code(self) -> int:
-        """Error code of the answer."""
-        code: int = getattr(self.answer, "error_code", 0)
-        return code
