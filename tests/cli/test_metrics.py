@@ -13,7 +13,7 @@ from prometheus_client.samples import Sample
 from tests.cli.conftest import Run
 from tests.cli.test_watch_page import READY_S, consumed, emptied, started
 from tests.interop.kohort import kohort
-from tests.interop.process import ServerProcess
+from tests.interop.process import ServerProcess, until
 
 OPENMETRICS = pytest.mark.parametrize("openmetrics", [False, True])
 
@@ -39,7 +39,13 @@ def test_the_page_of_a_broker_shows_its_groups_and_the_broker_itself(run: Run, n
     with started("broker", "--listen", "127.0.0.1:0", "--memory", "--web", "127.0.0.1:0") as (at, url, _):
         consumed(run, at, name)
         emptied(url, name)
-        samples = scraped(f"{url}/metrics", openmetrics=openmetrics)
+        samples: list[Sample] = []
+
+        def lag_is_known() -> bool:  # ends are sampled once a second
+            samples[:] = scraped(f"{url}/metrics", openmetrics=openmetrics)
+            return any(s.name == "kafka_consumergroup_group_sum_lag" and s.labels["group"] == name for s in samples)
+
+        until(READY_S, "a scrape with the lag of the group", lag_is_known)
     assert value(samples, "kohort_group_state", group=name, state="Empty", cluster_name=at) == 1
     assert value(samples, "kafka_consumergroup_group_sum_lag", group=name) == 0
     assert value(samples, "kohort_broker_info", node_id="1") == 1
