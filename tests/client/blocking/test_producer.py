@@ -141,13 +141,19 @@ def test_a_thread_that_is_far_ahead_of_the_loop_waits(broker: Broker, monkeypatc
         assert len(written(broker)) == 30
 
 
+def threads() -> set[threading.Thread]:
+    """Threads of producers. Fixtures of a session may have some, too, so tests compare with those before."""
+    return {thread for thread in threading.enumerate() if thread.name == "kohort-producer"}
+
+
 def test_closing_writes_what_was_sent_and_ends_the_thread(broker: Broker) -> None:
+    before = threads()
     with sending(broker) as producer:
         sent = [producer.send("t", b"x") for _ in range(3)]
         producer.close()
         producer.close()
         assert len(written(broker)) == 3 and all(delivery.done() for delivery in sent)
-        assert "kohort-producer" not in [thread.name for thread in threading.enumerate()]
+        assert threads() <= before
         with pytest.raises(ClosedError):
             producer.send("t", b"x")
         with pytest.raises(ClosedError):
@@ -180,13 +186,15 @@ def test_a_producer_that_cannot_be_made_leaves_no_thread(monkeypatch: pytest.Mon
     def broken(*given: object, **options: object) -> None:
         raise ZeroDivisionError
 
+    before = threads()
     monkeypatch.setattr(blocking_producer, "ProducerCore", broken)
     with pytest.raises(ZeroDivisionError):
         Producer(bootstrap_servers="127.0.0.1:1")
-    assert "kohort-producer" not in [thread.name for thread in threading.enumerate()]
+    assert threads() <= before
 
 
 def test_a_producer_that_is_dropped_warns_writes_what_it_has_and_ends_its_thread(broker: Broker) -> None:
+    before = threads()
     producer = sending(broker)
     producer.send("t", b"x", partition=0).result()
     assert producer._records in unclosed._open and producer._core not in unclosed._open  # counted once
@@ -196,7 +204,7 @@ def test_a_producer_that_is_dropped_warns_writes_what_it_has_and_ends_its_thread
         gc.collect()
     broker.topic("t").wait_records(2)
     assert written(broker) == [b"x", b"y"]
-    until(20, "its thread ends", lambda: "kohort-producer" not in [thread.name for thread in threading.enumerate()])
+    until(20, "its thread ends", lambda: threads() <= before)
 
 
 def test_callbacks_run_when_the_record_is_written_and_at_once_after_that(broker: Broker) -> None:
