@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from itertools import repeat
+from pathlib import Path
 from struct import pack
 
 import pytest
@@ -15,6 +17,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.client import Admin, NewTopic, Producer
 from kohort.errors import KafkaError
 from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.gateway.link import Link
 from kohort.lab.apache_kafka import free_ports
 from kohort.testing import Cluster
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -155,11 +158,13 @@ async def test_clients_find_all_brokers_again_after_a_restart(cluster: Cluster) 
 
 
 def _three_free_ports() -> int:
+    # Below those from which the kernel takes the ports of outgoing connections, which might take one in between.
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
-        (port,) = free_ports(1)
-        with suppress(OSError):
-            for number in (port + 1, port + 2):
-                socket.create_server(("127.0.0.1", number)).close()
+        port = random.randrange(10_000, first - 3)
+        with suppress(OSError), ExitStack() as bound:
+            for number in range(port, port + 3):
+                bound.enter_context(socket.create_server(("127.0.0.1", number)))
             return port
 
 
@@ -173,6 +178,30 @@ async def test_a_connection_that_reached_another_broker_ends_when_the_right_one_
         gateway.brokers.upstream.clear()
         peer = await connected(Address("127.0.0.1", port + 2))
         await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        await ended(peer)
+        again = await connected(Address("127.0.0.1", port + 2))
+        await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        again.writer.close()
+
+
+async def test_a_connection_to_another_broker_ends_if_the_right_one_is_known_before_it_is_made(
+    cluster: Cluster,
+) -> None:
+    port = _three_free_ports()
+    first, second = upstream(cluster)
+    async with Gateway(GatewayOptions([first], Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)) as gateway:
+        await until(lambda: len(gateway.brokers.upstream) == 2)
+        gateway.brokers.upstream.clear()
+        connect = gateway.connect
+
+        async def connect_and_learn(link: Link, upstream: asyncio.Protocol) -> Address:
+            reached = await connect(link, upstream)
+            # As from a response to another client.
+            gateway.brokers.learn(2, second)
+            return reached
+
+        gateway.connect = connect_and_learn  # type: ignore[method-assign]
+        peer = await connected(Address("127.0.0.1", port + 2))
         await ended(peer)
         again = await connected(Address("127.0.0.1", port + 2))
         await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)

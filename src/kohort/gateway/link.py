@@ -115,17 +115,27 @@ class Link:
                 self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
+        before = self._wanted()
         try:
             reached = await self._gateway.connect(self, self.upstream)
         except OSError:
             self.close()  # `connect` has logged it
             return
-        if self.node_id is not None and self._doors.addresses.brokers.upstream.get(self.node_id) != reached:
+        wanted = self._wanted()
+        if wanted not in (before, reached):
+            # Its address became known while another broker was connected. The client connects again.
+            self.close()
+            return
+        if self.node_id is not None and wanted != reached:
             self._stand_in = reached
         if self.client.is_open:
             self.client.resume(_CONNECTING)
         else:
             self.upstream.close()
+
+    def _wanted(self) -> Address | None:
+        """Return the address of the broker that the client asked for; None if it is not known."""
+        return None if self.node_id is None else self._doors.addresses.brokers.upstream.get(self.node_id)
 
     def stands_in_for(self, node_id: int, address: Address) -> bool:
         """Return whether the client asked for this broker when its address was unknown, and reached another one."""
