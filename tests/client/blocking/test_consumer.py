@@ -41,6 +41,11 @@ def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
     return sorted(found)
 
 
+def threads() -> set[threading.Thread]:
+    """Threads of consumers. Another test's may still be ending, so tests compare with those before."""
+    return {thread for thread in threading.enumerate() if thread.name == "kohort-consumer"}
+
+
 def test_partitions_are_assigned_sought_paused_and_committed() -> None:
     with reading() as (_, consumer):
         consumer.assign([ZERO])
@@ -138,6 +143,7 @@ def test_a_callback_that_fails_is_raised_by_the_poll_and_the_next_one_continues(
 
 
 def test_a_callback_closes_the_consumer_when_it_has_ended() -> None:
+    before = threads()
     with reading() as (_, consumer):
         told: list[str] = []
 
@@ -149,7 +155,7 @@ def test_a_callback_closes_the_consumer_when_it_has_ended() -> None:
         with contextlib.suppress(ClosedError):  # the poll ends at once
             while not told:
                 consumer.poll(timeout=60.0)
-        assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
+        assert threads() <= before
         with pytest.raises(ClosedError):
             consumer.poll()
         assert told[1:] == ["gave up"]
@@ -165,6 +171,7 @@ def test_a_consumer_without_a_group_has_nothing_to_tell_it() -> None:
 
 
 def test_a_consumer_that_is_dropped_warns_and_disconnects() -> None:
+    before = threads()
     with Broker(topics={"t": 1}) as broker:
         consumer = Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g")
         consumer.assign([ZERO])
@@ -172,7 +179,7 @@ def test_a_consumer_that_is_dropped_warns_and_disconnects() -> None:
         with pytest.warns(ResourceWarning, match="unclosed"):
             del consumer
             gc.collect()
-        until(20, "its thread ends", lambda: "kohort-consumer" not in [thread.name for thread in threading.enumerate()])
+        until(20, "its thread ends", lambda: threads() <= before)
 
 
 def test_closing_waits_no_longer_than_it_is_told() -> None:
@@ -200,6 +207,7 @@ def test_a_thread_that_uses_a_consumer_is_named_to_others_and_only_while_it_does
 
 @pytest.mark.parametrize("wrong", [{"topics": ("",)}, {"on_assigned": lambda partitions: None}, {"group_id": ""}])
 def test_a_consumer_that_cannot_be_made_leaves_no_thread_and_no_warning(wrong: dict[str, Any]) -> None:
+    before = threads()
     topics = wrong.pop("topics", ("t",) if "group_id" in wrong else ())
     given: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g", **wrong}
     with warnings.catch_warnings():
@@ -207,7 +215,7 @@ def test_a_consumer_that_cannot_be_made_leaves_no_thread_and_no_warning(wrong: d
         with pytest.raises(ConfigError):
             Consumer(*topics, **given)
         gc.collect()
-    assert "kohort-consumer" not in [thread.name for thread in threading.enumerate()]
+    assert threads() <= before
 
 
 def test_closing_without_a_commit_leaves_the_committed_offsets() -> None:
