@@ -203,6 +203,26 @@ def test_what_an_admin_api_described_makes_no_record(log: Log) -> None:
     assert (record.cause, moves(record), log.group.state) == ("member joined", {1: ("a", "b")}, "Stable")
 
 
+def test_a_description_in_the_middle_of_a_rebalance_hides_no_member_of_the_log(log: Log) -> None:
+    # Kafka describes the members of such a group without their topics and partitions, new ones included.
+    log.generation(1_000, 1, a=(0, 1))
+    a, b = (WatchedMember(MemberFacts(name, name, "/10.0.0.1")) for name in ("a", "b"))
+    commits = {TopicPartition("orders", 0): 9}
+    found = GroupFound("g", "classic", "PreparingRebalance", None, None, None, "consumer", (a, b), commits)
+    log.watcher.found(found, 2_000)
+    assert (log.group.state, log.group.owners) == ("PreparingRebalance", dict.fromkeys(orders(0, 1), "a"))
+    assert log.group.commits == {TopicPartition("orders", 0): Commit(9, None)}
+    [record] = log.generation(3_000, 2, a=(0,), b=(1,))
+    assert (record.triggers, moves(record)) == ((Trigger("member joined", "b"),), {1: ("a", "b")})
+
+
+def test_a_rebalance_that_was_under_way_at_the_start_has_no_invented_cause(log: Log) -> None:
+    a = WatchedMember(MemberFacts("a", "a", "/10.0.0.1"))
+    log.watcher.found(GroupFound("g", "classic", "PreparingRebalance", None, None, None, "consumer", (a,), {}), 1_000)
+    [record] = log.generation(3_000, 2, a=(0, 1))
+    assert record.triggers == ()
+
+
 def test_a_described_consumer_group_goes_on_in_the_log(log: Log) -> None:
     a = WatchedMember(MemberFacts("a", "a", "/10.0.0.1"), epoch=4, owned=orders(0, 1))
     commits = {TopicPartition("orders", 0): 9}

@@ -98,6 +98,8 @@ def reasons_of(change: GenerationWritten, last: LastGeneration | None) -> Reason
 def _reasons_of_same_members(
     change: GenerationWritten, last: LastGeneration, after: Mapping[str, GenerationMember]
 ) -> Iterator[tuple[Cause, str | None]]:
+    if last.protocol is None:
+        return  # a broker describes a group that rebalances without protocol, subscriptions and partitions
     subscribed = [member_id for member_id, member in after.items() if member.topics != last.members[member_id].topics]
     if subscribed:
         yield from ((Cause.SUBSCRIPTION_CHANGED, member_id) for member_id in subscribed[:MOST_TRIGGERS])

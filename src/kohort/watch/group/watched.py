@@ -22,7 +22,7 @@ from kohort.watch.changes import (
 from kohort.watch.commits import Commit
 from kohort.watch.darkness import MOST_PENDING, is_same
 from kohort.watch.group import classic, consumer
-from kohort.watch.group.members import GroupFound
+from kohort.watch.group.members import REBALANCING, GroupFound
 from kohort.watch.group.state import GroupState
 from kohort.watch.lag import EndOffsets
 
@@ -44,6 +44,14 @@ class WatchedGroup(GroupState):
 
     def found(self, group: GroupFound, now: Millis) -> None:
         """Take the state that an admin API described. It makes no record of a rebalance."""
+        for partition, offset in group.commits.items():
+            commit = self.commits.get(partition)
+            if commit is None or commit.offset != offset:
+                self.commits[partition] = Commit(offset, None)
+        self.described_state = group.state
+        if self.type == group.type == "classic" and group.state in REBALANCING:
+            # A broker describes members without subscription and assignment meanwhile; the log has both.
+            return
         if self.type is None:
             facts = tuple(member.facts for member in group.members)
             owned = {member.facts.member_id: member.owned for member in group.members}
@@ -65,11 +73,7 @@ class WatchedGroup(GroupState):
             else member
             for member in group.members
         }
-        for partition, offset in group.commits.items():
-            commit = self.commits.get(partition)
-            if commit is None or commit.offset != offset:
-                self.commits[partition] = Commit(offset, None)
-        self.described_state, self.complete = group.state, True
+        self.complete = True
 
     def apply(
         self,
