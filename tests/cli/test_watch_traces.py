@@ -36,6 +36,24 @@ def test_each_rebalance_arrives_once_as_a_trace(run: Run, name: str, receiver: R
     assert len({span.trace_id for span in roots}) == len(roots)
 
 
+def test_a_user_that_the_cluster_refuses_at_first_is_reported(receiver: Receiver, tmp_path: Path) -> None:
+    with Broker(users={"watch": "right password"}) as broker:
+        at = broker.bootstrap_servers
+        login = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=watch")
+        properties = tmp_path / "watch.properties"
+        properties.write_text("\n".join((*login, "sasl.password=wrong password")))
+        command = kohort("watch", "--bootstrap", at, "--listen", "127.0.0.1:0", "--otlp-endpoint", receiver.url[:-10])
+        watcher = ServerProcess((*command, "--command-config", str(properties)), cwd=tmp_path)
+        try:
+            for said in ("Groups and rebalances are not followed", "Rebalances are not exported as traces yet"):
+                line = watcher.wait_for(rf"WARNING kohort.watch {said}: (.*)$", timeout=60.0)[1]
+                assert "rejects user 'watch'" in line
+            assert watcher.stop() == 0
+            assert "wrong password" not in watcher.output()
+        finally:
+            watcher.kill()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -139,3 +139,12 @@ def test_without_the_permissions_it_says_what_is_missing(kafka: str, home: Path)
     assert once.returncode == 0
     assert "__consumer_offsets" in once.stderr
     assert "Read" in once.stderr
+
+    process = ServerProcess(kohort(*watch[:-1], "--listen", "127.0.0.1:0"))
+    try:
+        process.wait_for(r"^ready http", timeout=60.0)
+        said = process.wait_for(r"WARNING kohort.watch (.*__consumer_offsets.*)$", timeout=60.0)[1]
+        assert "need the ACLs Read and Describe" in said
+        assert process.stop() == 0
+    finally:
+        process.kill()

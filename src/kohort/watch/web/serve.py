@@ -1,11 +1,13 @@
 """A cluster with its page: the sources, the state, and the web server, for the time of a block."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from kohort.client import KafkaError
 from kohort.errors import ConfigError
 from kohort.model import Millis
 from kohort.watch import Live, Watching
@@ -13,8 +15,14 @@ from kohort.watch.metrics import GroupMetrics, MetricsOptions
 from kohort.watch.source import clock, cluster_id
 from kohort.watch.web.application import Metrics, OtherMetrics
 from kohort.watch.web.documents import ClusterName
+from kohort.watch.web.log_lines import LogLines
 from kohort.watch.web.server import WebOptions, WebServer
 from kohort.watch.webhooks import WebhookSettings, sending
+
+_log = logging.getLogger("kohort.watch")
+
+_AGAIN_S = 10.0
+"""Pause after the cluster refused to tell its ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class ServingOptions:
 async def serving(options: ServingOptions) -> AsyncIterator[WebServer]:
     """Serve the page of a cluster. Raises ConfigError if the address or a file cannot be used."""
     live = Live()
+    stop_lines = live.subscribe(LogLines().sink)
     metrics = GroupMetrics(live, options.metrics, clock())
 
     def scrape(openmetrics: bool, others: Iterable[bytes]) -> Generator[None, None, bytes]:
@@ -58,6 +67,7 @@ async def serving(options: ServingOptions) -> AsyncIterator[WebServer]:
                 try:
                     yield server
                 finally:
+                    stop_lines()
                     server.begin_stop()  # browsers leave while the sources close
 
 
@@ -69,17 +79,34 @@ async def _exporting(live: Live, client: Mapping[str, Any], endpoint: str) -> As
     since = clock()
 
     async def export() -> None:
-        async with TraceExport(live, await cluster_id(client), endpoint, since=since):
+        async with TraceExport(live, await _known_cluster_id(client), endpoint, since=since):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(export(), name="kohort-traces")
+    task.add_done_callback(_ended)
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait([task])
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            raise problem
+
+
+async def _known_cluster_id(client: Mapping[str, Any]) -> str:
+    """Wait until the cluster has told its ID, also if it refuses the user at first."""
+    reported = None
+    while True:
+        try:
+            return await cluster_id(client)
+        except KafkaError as problem:
+            if str(problem) != reported:
+                reported = str(problem)
+                _log.warning("Rebalances are not exported as traces yet: %s", problem)
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        _log.error("Rebalances are no longer exported, because of an error of this program.", exc_info=problem)
 
 
 async def serve_until(stop: asyncio.Event, server: WebServer) -> None:
