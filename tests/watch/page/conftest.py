@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+T = TypeVar("T")
 
 SIZES = {"phone": (390, 844), "tablet": (768, 1024), "desk": (1200, 800), "wide": (1920, 1080)}
 
@@ -36,16 +38,23 @@ class Tab:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.complaints: list[str] = []
-        page.on(
-            "console",
-            lambda message: self.complaints.append(message.text) if message.type in ("error", "warning") else None,
-        )
-        page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
-        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        self._may_complain = False
+        page.on("console", self._heard)
+        page.on("pageerror", lambda problem: self._complains(str(problem)))
+        page.on("dialog", lambda dialog: self._complains(f"dialog: {dialog.message}"))
+
+    def may_complain(self) -> None:
+        """Allow complaints from the start to the end, such as the browser's own about each failed request."""
+        self._may_complain = True
+        self.complaints.clear()
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self._complains(message.text)
+
+    def _complains(self, text: str) -> None:
+        if not self._may_complain:
+            self.complaints.append(text)
 
     async def sideways(self) -> int:
         """Number of pixels by which the page is wider than the window."""
@@ -53,32 +62,62 @@ class Tab:
         return width
 
 
-OpenTab = Callable[..., Awaitable[Tab]]
+class OpenTab:
+    """Opens a URL in a new tab: `await open_tab(url, size="phone", scheme="dark")`."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._contexts = AsyncExitStack()
+        self._tabs: list[Tab] = []
+
+    async def __call__(self, url: str, size: str = "desk", scheme: Any = "light", **options: Any) -> Tab:
+        width, height = SIZES[size]
+        context = await self._browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            locale="en-US",
+            timezone_id="Europe/Berlin",
+            **options,
+        )
+        self._contexts.push_async_callback(context.close)
+        tab = Tab(await context.new_page())
+        self._tabs.append(tab)
+        await tab.page.goto(url)
+        return tab
+
+    @asynccontextmanager
+    async def of(self, server: AbstractAsyncContextManager[T] | AbstractContextManager[T]) -> AsyncIterator[T]:
+        """Run a server. All tabs close before it ends: a page whose server ends complains that it is gone."""
+        async with AsyncExitStack() as stack:
+            if isinstance(server, AbstractAsyncContextManager):
+                served = await stack.enter_async_context(server)
+            else:
+                served = stack.enter_context(server)
+            stack.push_async_callback(self.close)
+            yield served
+
+    async def close(self) -> None:
+        """Close all tabs."""
+        await self._contexts.aclose()
+
+    def check(self) -> None:
+        """Fail if a tab complained."""
+        assert [tab.complaints for tab in self._tabs if tab.complaints] == []
+
+
+@pytest.fixture
+def server() -> None:
+    """The server of a module's tests, if the module has one of its own."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def open_tab(chromium: Browser) -> AsyncIterator[OpenTab]:
-    """Open a URL in a new tab: `await open_tab(url, size="phone", scheme="dark")`. No tab may complain."""
-    tabs: list[Tab] = []
-    async with AsyncExitStack() as stack:
-
-        async def open_one(url: str, size: str = "desk", scheme: Any = "light", **options: Any) -> Tab:
-            width, height = SIZES[size]
-            context = await chromium.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme=scheme,
-                locale="en-US",
-                timezone_id="Europe/Berlin",
-                **options,
-            )
-            stack.push_async_callback(context.close)
-            tab = Tab(await context.new_page())
-            tabs.append(tab)
-            await tab.page.goto(url)
-            return tab
-
-        yield open_one
-    assert [tab.complaints for tab in tabs if tab.complaints] == []
+async def open_tab(chromium: Browser, server: object) -> AsyncIterator[OpenTab]:
+    """Tabs of the browser. They close before `server` ends, and none may complain."""
+    del server
+    tabs = OpenTab(chromium)
+    yield tabs
+    await tabs.close()
+    tabs.check()
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ async def test_every_document_of_a_group_has_an_address(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 async def test_every_view_of_a_group_has_an_address(open_tab: OpenTab, name: str) -> None:
-    async with site() as here:
+    async with open_tab.of(site()) as here:
         filled(here, name)
         tab = await open_tab(here.server.url)
         page = tab.page
@@ -87,7 +87,7 @@ async def test_every_view_of_a_group_has_an_address(open_tab: OpenTab, name: str
 
 
 async def test_a_finding_leads_to_its_document(open_tab: OpenTab) -> None:
-    async with site() as here:
+    async with open_tab.of(site()) as here:
         here.apply(generation("emptied", now() - 60_000, 1, a=(0,)), at=now() - 60_000)
         here.commit("emptied", 5)
         here.apply(generation("emptied", now(), 2))
@@ -103,7 +103,7 @@ async def test_a_finding_leads_to_its_document(open_tab: OpenTab) -> None:
 
 
 async def test_an_address_without_a_group_says_so(open_tab: OpenTab) -> None:
-    async with site() as here:
+    async with open_tab.of(site()) as here:
         assert (await here.get("/api/group")).error == "Name a group, as in ?id=orders."
         assert json.loads((await here.get("/api/group?id=none")).body)["error"]
         tab = await open_tab(f"{here.server.url}/group")

@@ -109,7 +109,8 @@ async def test_the_range_is_in_the_url_and_outlives_a_reload(open_tab: OpenTab, 
     assert place is not None
     await tab.page.mouse.move(place["x"] + 500, place["y"] + 100)
     await tab.page.mouse.down()
-    await tab.page.mouse.move(place["x"] + 700, place["y"] + 100, steps=4)
+    # In one step: between two steps, the page may write the range of the first into the URL.
+    await tab.page.mouse.move(place["x"] + 700, place["y"] + 100)
     await tab.page.mouse.up()
     await expect(tab.page).to_have_url(re.compile(r"from=\d+&to=\d+"))
     query = parse_qs(urlsplit(tab.page.url).query)
@@ -117,6 +118,7 @@ async def test_the_range_is_in_the_url_and_outlives_a_reload(open_tab: OpenTab, 
     assert int(query["to"][0]) < NOW
     await tab.page.reload()
     await expect(tab.page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "false")
+    await shown(tab.page)  # what is above the picture is there, so it stays under the pointer
     before = int(query["from"][0])
     await box.hover(position={"x": 600, "y": 100})
     await tab.page.keyboard.down("Control")
@@ -222,7 +224,7 @@ async def test_a_group_that_is_not_known_is_no_blank_page(open_tab: OpenTab, ser
     await expect(tab.page.get_by_role("heading", name="This rebalance is not known")).to_be_visible()
     await tab.page.goto(f"{server.url}/nowhere")
     await expect(tab.page.get_by_role("heading", name="There is no such page")).to_be_visible()
-    tab.complaints.clear()  # the browser reports each 404
+    tab.may_complain()  # the browser reports each 404
 
 
 async def test_a_server_with_a_token_asks_for_it(open_tab: OpenTab, server: MadeServer) -> None:
@@ -232,7 +234,7 @@ async def test_a_server_with_a_token_asks_for_it(open_tab: OpenTab, server: Made
     await tab.page.get_by_role("button", name="Open").click()
     await expect(tab.page.get_by_role("link", name="checkout-enricher")).to_be_visible()
     assert tab.page.url == f"{server.url}/"
-    tab.complaints.clear()  # the browser reports each 401
+    tab.may_complain()  # the browser reports each 401
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

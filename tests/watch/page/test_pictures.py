@@ -28,7 +28,7 @@ PICTURES: dict[str, tuple[str, str, str, int]] = {
 @pytest.mark.parametrize("name", PICTURES)
 async def test_the_document_shows_the_page(open_tab: OpenTab, request: pytest.FixtureRequest, name: str) -> None:
     path, size, scheme, height = PICTURES[name]
-    with serving(showcase()) as server:
+    async with open_tab.of(serving(showcase())) as server:
         tab = await open_tab(server.url + path, size, scheme)
         width = (tab.page.viewport_size or {"width": 0})["width"]
         await tab.page.set_viewport_size({"width": width, "height": height})

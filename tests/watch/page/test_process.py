@@ -110,10 +110,11 @@ async def test_a_rebalance_is_seen_as_it_happens(
         # The watcher ends while the page is open, and the page says so.
         await page.goto(url)
         await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        assert tab.complaints == []
+        tab.may_complain()  # the browser reports each failed connection
         assert await asyncio.to_thread(process.stop) == 0
         await expect(page.get_by_text("Reconnecting")).to_be_visible()
         await expect(page.get_by_role("link", name=name)).to_be_visible()
-        tab.complaints.clear()  # the browser reports each failed connection
     finally:
         expect.set_options(timeout=5_000)
         for member in members:

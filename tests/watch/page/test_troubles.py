@@ -29,7 +29,7 @@ class Blind(MadeCluster):
 @pytest.mark.parametrize("path", ["/", "/groups/settlement", "/groups/settlement/rebalances/40"])
 async def test_every_view_says_that_the_watcher_is_blind(open_tab: OpenTab, path: str, size: str) -> None:
     cluster = Blind(showcase().groups)
-    with serving(cluster) as server:
+    async with open_tab.of(serving(cluster)) as server:
         tab = await open_tab(server.url + path, size)
         notice = tab.page.get_by_text("The watcher cannot follow the cluster now.")
         await expect(notice).to_be_in_viewport()
@@ -42,7 +42,7 @@ async def test_every_view_says_that_the_watcher_is_blind(open_tab: OpenTab, path
 
 
 async def test_a_cluster_without_groups_is_no_search_without_a_result(open_tab: OpenTab) -> None:
-    with serving(MadeCluster({})) as server:
+    async with open_tab.of(serving(MadeCluster({}))) as server:
         tab = await open_tab(server.url)
         await expect(tab.page.get_by_text("The cluster has no groups, as far as the sources tell.")).to_be_visible()
 
@@ -53,7 +53,7 @@ async def test_no_figure_is_cut_off(open_tab: OpenTab, size: str) -> None:
         .filter((cell) => cell.offsetParent && cell.closest("tbody")
             && (cell.scrollWidth > cell.clientWidth + 1 || cell.getBoundingClientRect().right > innerWidth))
         .map((cell) => cell.className + ": " + cell.textContent)"""
-    with serving(showcase()) as server:
+    async with open_tab.of(serving(showcase())) as server:
         tab = await open_tab(server.url, size)
         await expect(tab.page.get_by_role("link", name="fraud-scoring")).to_be_visible()
         assert await tab.page.evaluate(cut) == []
@@ -64,7 +64,7 @@ async def test_no_figure_is_cut_off(open_tab: OpenTab, size: str) -> None:
 
 
 async def test_paper_has_all_rows_in_light_colours(open_tab: OpenTab) -> None:
-    with serving(showcase()) as server:
+    async with open_tab.of(serving(showcase())) as server:
         tab = await open_tab(f"{server.url}/groups/clickstream-sessions?tab=partitions", "tablet", "dark")
         table = tab.page.get_by_role("table", name="Partitions")
         await expect(table).to_have_attribute("aria-rowcount", "121")
