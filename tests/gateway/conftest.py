@@ -13,7 +13,10 @@ from tests.client.security.secured_kafka import (
     running_secured_kafka,
     running_secured_kohort,
 )
+from tests.cluster.conftest import start_cluster
 from tests.conftest import need_jars
+
+__all__ = ["start_cluster"]
 
 
 @pytest.fixture(scope="module", params=["kohort", pytest.param("kafka", marks=pytest.mark.kafka)])

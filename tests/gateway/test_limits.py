@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from itertools import repeat
-from pathlib import Path
 from struct import pack
 
 import pytest
@@ -22,6 +19,7 @@ from kohort.lab.apache_kafka import free_ports
 from kohort.testing import Cluster
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.peer import Peer
+from tests.gateway.ports import consecutive_free_ports
 
 pytestmark = pytest.mark.timeout(60)
 RECOVERY_S = 10.0
@@ -144,7 +142,7 @@ async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(cluster
 
 async def test_clients_find_all_brokers_again_after_a_restart(cluster: Cluster) -> None:
     # The client knows the ports of brokers only, as Java's before 4.0, and none but its own requests name brokers.
-    port = _three_free_ports()
+    port = consecutive_free_ports(3)
     options = GatewayOptions(upstream(cluster), Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
     async with Gateway(options) as gateway:
         first = {node_id: gateway._doors[0].addresses.open_for(node_id) for node_id in (1, 2)}
@@ -157,19 +155,8 @@ async def test_clients_find_all_brokers_again_after_a_restart(cluster: Cluster) 
             peer.writer.close()
 
 
-def _three_free_ports() -> int:
-    # Below those from which the kernel takes the ports of outgoing connections, which might take one in between.
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(10_000, first - 3)
-        with suppress(OSError), ExitStack() as bound:
-            for number in range(port, port + 3):
-                bound.enter_context(socket.create_server(("127.0.0.1", number)))
-            return port
-
-
 async def test_a_connection_that_reached_another_broker_ends_when_the_right_one_is_known(cluster: Cluster) -> None:
-    port = _three_free_ports()
+    port = consecutive_free_ports(3)
     first, second = upstream(cluster)
     async with Gateway(
         GatewayOptions([first, second], Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
@@ -187,7 +174,7 @@ async def test_a_connection_that_reached_another_broker_ends_when_the_right_one_
 async def test_a_connection_to_another_broker_ends_if_the_right_one_is_known_before_it_is_made(
     cluster: Cluster,
 ) -> None:
-    port = _three_free_ports()
+    port = consecutive_free_ports(3)
     first, second = upstream(cluster)
     async with Gateway(GatewayOptions([first], Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)) as gateway:
         await until(lambda: len(gateway.brokers.upstream) == 2)
