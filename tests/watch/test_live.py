@@ -56,6 +56,9 @@ def test_problems_and_states_of_sources_are_reported_once_per_change() -> None:
     assert [type(event).__name__ for event in events] == ["ProblemFound", "SourceChanged", "SourceChanged"]
     assert events[0] == ProblemFound("Topic orders cannot be read.")
     assert live.sources[SourceKind.LOG].since == 3
+    live.source(SourceKind.LOG, "failed", 4, "No broker answers in time.")
+    source = live.sources[SourceKind.LOG]
+    assert (source.since, source.detail) == (3, "No broker answers in time.")
 
 
 def test_nobody_is_told_after_unsubscribing() -> None:

@@ -132,6 +132,11 @@ class Live:
         """What the clients of members reported last, by member ID."""
         return self.reports.members
 
+    @property
+    def group_sources(self) -> list[SourceState]:
+        """States of the sources that report all groups. The others only add to what these report."""
+        return [source for kind, source in self.sources.items() if kind in (SourceKind.LOG, SourceKind.ADMIN)]
+
     def client_reported(self, telemetry: ClientTelemetry, now: Millis) -> None:
         """Take what a client pushed about itself. It counts if the client is a member of a known group."""
         if telemetry.expires_at <= now:
@@ -283,7 +288,8 @@ class Live:
         """Take the state of a source, and report it if it changed."""
         before = self.sources.get(kind)
         if before is None or (before.state, before.detail) != (state, detail):
-            self.sources[kind] = SourceState(kind, state, now, detail)
+            since = before.since if before is not None and before.state == state else now
+            self.sources[kind] = SourceState(kind, state, since, detail)
             self._report(SourceChanged(self.sources[kind]), now)
 
     def problem(self, text: str, now: Millis) -> None:

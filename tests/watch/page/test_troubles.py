@@ -22,7 +22,8 @@ class Blind(MadeCluster):
 
     def document(self) -> Json:
         source: dict[str, Any] = {"kind": "log", "since": NOW, "detail": "No broker answers at <b>.", "cannot": []}
-        return super().document() | {"sources": [source | {"state": self.state}]}
+        journal = {"kind": "journal", "state": "following", "since": NOW, "detail": None, "cannot": []}
+        return super().document() | {"sources": [source | {"state": self.state}, journal]}
 
 
 @pytest.mark.parametrize("size", ["phone", "desk"])

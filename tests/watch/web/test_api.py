@@ -159,6 +159,12 @@ async def test_the_health_is_that_of_the_sources() -> None:
         answer = await here.get("/healthz")
         assert (answer.status, answer.value["sources"]) == (503, [{"kind": "log", "state": "failed"}])
         assert b"kafka" not in answer.body  # whoever checks the health needs no token
+        for kind in (SourceKind.JOURNAL, SourceKind.TELEMETRY):
+            here.live.source(kind, "following", now())
+        assert (await here.get("/healthz")).status == 503, "without the groups these show nothing"
+        here.live.source(SourceKind.LOG, "forbidden", now())
+        here.live.source(SourceKind.ADMIN, "following", now())
+        assert (await here.get("/healthz")).status == 200
 
 
 async def test_every_view_has_the_page() -> None:

@@ -168,6 +168,38 @@ def test_a_watcher_that_sees_nothing() -> None:
     assert list(of_watcher(live, {"blind": 60}, NOW + 99 * MINUTE)) == []
 
 
+@pytest.mark.parametrize(
+    "states",
+    [
+        {SourceKind.LOG: "forbidden", SourceKind.ADMIN: "failed"},
+        {SourceKind.ADMIN: "off", SourceKind.LOG: "failed"},
+        {SourceKind.LOG: "failed", SourceKind.JOURNAL: "following", SourceKind.TELEMETRY: "following"},
+    ],
+)
+def test_a_watcher_is_blind_although_another_source_works_or_is_off(states: dict[SourceKind, str]) -> None:
+    live = Live()
+    for kind, state in states.items():
+        live.source(kind, state, NOW)
+    [found] = of_watcher(live, {"blind": 60}, NOW + 60 * SECOND)
+    assert found.since == NOW
+
+
+def test_a_watcher_that_fails_by_turns_for_different_reasons_is_blind() -> None:
+    live = Live()
+    for number in range(6):
+        live.source(SourceKind.LOG, "failed", NOW + number * 20 * SECOND, f"Reason {number % 2}.")
+    [found] = of_watcher(live, {"blind": 60}, NOW + 100 * SECOND)
+    assert found.since == NOW
+    assert found.text.endswith("Reason 1.")
+
+
+def test_a_cluster_whose_groups_are_polled_is_seen() -> None:
+    live = Live()
+    live.source(SourceKind.LOG, "forbidden", NOW)
+    live.source(SourceKind.ADMIN, "following", NOW)
+    assert list(of_watcher(live, {"blind": 60}, NOW + 99 * MINUTE)) == []
+
+
 # Documents
 
 

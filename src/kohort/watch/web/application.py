@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kohort.exposition import OPENMETRICS, TEXT, wants_openmetrics
 from kohort.model import Millis
-from kohort.watch import Live, SourceKind
+from kohort.watch import Live
 from kohort.watch.web.documents import MOST_RECORDS, Documents, NotFound, as_json, slices
 from kohort.watch.web.feed import Feed, Page
 from kohort.watch.web.guard import refusal
@@ -103,10 +103,8 @@ class Application:
     # -- state
 
     async def _health(self, _request: Request) -> Response:
-        sources = list(self._live.sources.values())
-        # Telemetry is an addition: without the groups it shows nothing.
-        well = any(source.state in _WELL for source in sources if source.kind is not SourceKind.TELEMETRY)
-        states = [{"kind": source.kind.value, "state": source.state} for source in sources]
+        well = any(source.state in _WELL for source in self._live.group_sources)
+        states = [{"kind": source.kind.value, "state": source.state} for source in self._live.sources.values()]
         return _json(as_json({"status": "ok" if well else "failing", "sources": states}), 200 if well else 503)
 
     async def _exposition(self, request: Request) -> Response:

@@ -11,7 +11,6 @@ from kohort.watch.group import WatchedGroup
 from kohort.watch.live import Live
 
 _HOUR_MS = 3_600_000
-_BLIND = ("loading", "failed")
 
 EVENTS: Mapping[str, tuple[int | None, str]] = {
     "rebalance": (30, "a rebalance took longer than this, or kept a partition dark for longer"),
@@ -75,8 +74,8 @@ def of_group(
 
 def of_watcher(live: Live, events: Mapping[str, int], now: Millis) -> Iterator[Condition]:
     """Yield the condition that no source follows the groups."""
-    states = list(live.sources.values())
-    if "blind" not in events or any(source.state not in _BLIND for source in states):
+    states = live.group_sources
+    if "blind" not in events or any(source.state == "following" for source in states):
         return
     since = max((source.since for source in states), default=now)
     if now - since >= events["blind"] * 1000:

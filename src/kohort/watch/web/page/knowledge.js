@@ -9,6 +9,7 @@ const NAMES = {
   journal: "Journal of Kohort's brokers",
   telemetry: "Metrics that clients push (KIP-714)",
 };
+const OF_GROUPS = new Set(["log", "admin"]);
 const WRONG = new Set(["failed", "forbidden"]);
 const WELL = new Set(["following", "loading"]);
 
@@ -18,8 +19,8 @@ export function failures(sources) {
     h("div", { class: "notice" }, h("strong", {}, `${NAMES[source.kind] ?? visible(source.kind)}: ${visible(source.state)}. `), source.detail ? visible(source.detail, 1000) : ""));
 }
 
-/** Whether no source follows the groups, so that nothing on the page is of now. */
-export const isBlind = (sources) => !sources.some((source) => source.kind !== "telemetry" && WELL.has(source.state));
+/** Whether no source follows the groups, so that nothing on the page is of now. The others only add to what these tell. */
+export const isBlind = (sources) => !sources.some((source) => OF_GROUPS.has(source.kind) && WELL.has(source.state));
 
 /** Fill `place` with the sources and problems; the sources are folded. */
 export function showKnowledge(place, sources, problems, now) {
