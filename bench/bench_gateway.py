@@ -1,6 +1,6 @@
 """What a gateway costs: CPU per megabyte and latency beside a plain TCP relay, and the CPU of idle members.
 
-    python bench/bench_gateway.py [--mb N] [--rounds N] [--members N] [--seconds S]
+    python bench/bench_gateway.py [--mb N] [--rounds N] [--members N] [--settle S] [--seconds S]
 
 The relay is the same event loop without any reading of frames. Both are in front of a process that
 answers like a broker and does no work. Fetch answers have 1 MB, in version 17, whose end the gateway
@@ -278,13 +278,13 @@ async def heartbeats(upstream: Process) -> int:
     return int.from_bytes(answer[4:8], "big")
 
 
-async def idle(upstream: Process, process: Process, members: int, seconds: float) -> None:
+async def idle(upstream: Process, process: Process, members: int, settle: float, seconds: float) -> None:
     sent = [0]
     tasks = []
     for number in range(members):
         tasks.append(asyncio.create_task(member(process.port, number, sent)))
         await asyncio.sleep(0.005)  # they do not join as one
-    await asyncio.sleep(20.0)
+    await asyncio.sleep(settle)
     cpu, count, begun, own = process.cpu_s(), await heartbeats(upstream), time.monotonic(), sent[0]
     await asyncio.sleep(seconds)
     took = time.monotonic() - begun
@@ -319,7 +319,7 @@ async def measure(options: argparse.Namespace) -> None:
                     f"{process.name:8} round trip p50 {statistics.median(process.p50):5.0f} us,"
                     f" p99 {statistics.median(process.p99):5.0f} us"
                 )
-            await idle(upstream, gateway, options.members, options.seconds)
+            await idle(upstream, gateway, options.members, options.settle, options.seconds)
 
 
 def main() -> None:
@@ -327,6 +327,12 @@ def main() -> None:
     parser.add_argument("--mb", type=int, default=400, help="megabytes in each round (default 400)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument(
+        "--settle",
+        type=float,
+        default=65.0,
+        help="seconds before idle members are measured; members send more heartbeats for the first 60 (default 65)",
+    )
     parser.add_argument("--seconds", type=float, default=30.0, help="time in which idle members are measured")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     parser.add_argument("--upstream", type=int, default=0, help=argparse.SUPPRESS)

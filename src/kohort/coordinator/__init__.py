@@ -11,7 +11,7 @@ from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolic
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.groups import Group
-from kohort.coordinator.heartbeat_contents import has_no_news
+from kohort.coordinator.heartbeat_contents import has_no_news, reports_nothing
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
 from kohort.coordinator.shard import GroupShard
 from kohort.coordinator.subscriptions import (
@@ -71,5 +71,6 @@ __all__ = [
     "is_eager_assignor",
     "members_giving_up",
     "owned_partitions",
+    "reports_nothing",
     "subscription_change",
 ]

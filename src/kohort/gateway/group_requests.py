@@ -91,7 +91,7 @@ class GroupRequests:
         self._loop = asyncio.get_running_loop()
         self.journal = journal
         self._mirror = GroupMirror(hold_ms)
-        self._timers: dict[Timer | ProbeDue, asyncio.TimerHandle] = {}
+        self._timers: dict[Timer | ProbeDue, tuple[Millis, asyncio.TimerHandle]] = {}
 
     def _now(self) -> Millis:
         return int(self._loop.time() * 1000)
@@ -103,12 +103,21 @@ class GroupRequests:
 
     def close(self) -> None:
         """Cancel all timers."""
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
 
     def request(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
         """Return what to send to the coordinator in place of a member's request."""
-        return self._mirror.request(request)
+        return self._mirror.request(request, self._now())
+
+    def covers(self, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Return whether a member's heartbeat need not be passed on; if so, call `cover`."""
+        return self._mirror.covers(request, self._now())
+
+    def cover(self, waiting: Waiting) -> None:
+        """Take a heartbeat that is not passed on."""
+        assert isinstance(waiting.request, ConsumerGroupHeartbeatRequest)
+        self._apply(self._mirror.cover(waiting.request, _context(waiting), self._now()))
 
     def must_wait(self, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Return whether a member's request must wait until a probe for it is answered."""
@@ -168,11 +177,14 @@ class GroupRequests:
                 self._mirror.probe_lost(probe)
 
     def _set(self, timer: Timer | ProbeDue, at: Millis | None) -> None:
-        before = self._timers.pop(timer, None)
+        before = self._timers.get(timer)
         if before is not None:
-            before.cancel()
+            if before[0] == at:
+                return
+            before[1].cancel()
+            del self._timers[timer]
         if at is not None:
-            self._timers[timer] = self._loop.call_at(at / 1000, self._fire, timer)
+            self._timers[timer] = at, self._loop.call_at(at / 1000, self._fire, timer)
 
     def _fire(self, timer: Timer | ProbeDue) -> None:
         self._timers.pop(timer, None)

@@ -80,7 +80,7 @@ class Link:
         limit = gateway.max_frame
         self._requests = FrameStream(self._decide_request, self.upstream.write, self._request, max_frame=limit)
         self._responses = FrameStream(
-            traffic.decide_response,
+            self._decide_response,
             self.client.write,
             self._response,
             max_frame=limit,
@@ -95,6 +95,8 @@ class Link:
         self._software = ClientKind.OTHER
         self._frames = 0
         """Number of requests of the client so far."""
+        self._unanswered = 0
+        """Number of requests and probes that were sent upstream, without the responses that have begun to arrive."""
         self._waiting: dict[int, Waiting] = {}
         """Requests of members that the coordinator has not answered yet, by correlation ID."""
         self._held: Waiting | None = None
@@ -209,6 +211,7 @@ class Link:
             return Fate.COLLECT
         if fate is Fate.PASS:
             self._frames += 1
+            self._unanswered += 1
             if self._held is not None:
                 self._release(WaitingRequest.REQUEST)
         return fate
@@ -226,7 +229,12 @@ class Link:
                 self.client.pause(_PROBED)
                 return
             self._frames += 1
-            self._heartbeat(header, request)
+            # Responses are sent in the order of the requests. After a Produce without a response, all are passed on.
+            if not self._unanswered and not self._responses.mid_frame and self._groups.covers(request):
+                self._held = self._new_waiting(header, request)
+                self._groups.cover(self._held)
+            else:
+                self._heartbeat(header, request, frame)
             return
         elif self._held is not None:
             self._release(_behind(self._held.request, request))
@@ -237,12 +245,17 @@ class Link:
         if isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest):
             waiting = self._expect(header, request)
         self.upstream.write(_SIZE.pack(len(frame)) + frame)
+        self._unanswered += 1
         if waiting is not None:
             self._groups.sent(waiting)
 
     def _expect(self, header: RequestHeader, request: MemberRequest) -> Waiting:
         self._traffic.expect(header.correlation_id, header.api_key, header.api_version)
-        waiting = self._waiting[header.correlation_id] = Waiting(
+        waiting = self._waiting[header.correlation_id] = self._new_waiting(header, request)
+        return waiting
+
+    def _new_waiting(self, header: RequestHeader, request: MemberRequest) -> Waiting:
+        return Waiting(
             self,
             header.correlation_id,
             header.api_version,
@@ -252,21 +265,32 @@ class Link:
             self._software,
             self._frames,
         )
-        return waiting
 
-    def _heartbeat(self, header: RequestHeader, request: ConsumerGroupHeartbeatRequest) -> None:
+    def _heartbeat(self, header: RequestHeader, request: ConsumerGroupHeartbeatRequest, frame: bytes) -> None:
         self._expect(header, request)
+        self._unanswered += 1
+        epoch = request.member_epoch
         sent = self._groups.request(request)
-        self.upstream.write(
-            request_frame(header.api_key, header.api_version, header.correlation_id, header.client_id, sent)
-        )
+        if sent.member_epoch == epoch:
+            self.upstream.write(_SIZE.pack(len(frame)) + frame)
+        else:
+            self.upstream.write(
+                request_frame(header.api_key, header.api_version, header.correlation_id, header.client_id, sent)
+            )
 
     def _release(self, behind: WaitingRequest) -> None:
         held, self._held = self._held, None
         assert held is not None
         self._groups.release(held, behind)
 
+    def _decide_response(self, head: memoryview, size: int) -> Fate:
+        fate = self._traffic.decide_response(head, size)
+        if fate is Fate.PASS or fate is Fate.WALK:
+            self._unanswered -= 1
+        return fate
+
     def _response(self, frame: bytes) -> None:
+        self._unanswered -= 1
         correlation = correlation_of(frame)
         if (probe := self._probes.pop(correlation, None)) is not None:
             answer = cast("ConsumerGroupHeartbeatResponse | HeartbeatResponse", self._traffic.read(frame))
@@ -300,6 +324,7 @@ class Link:
         self._probe_correlation = max(self._probe_correlation + 1, _FIRST_PROBE)
         correlation, key = self._probe_correlation, probe.request.KEY
         self._probes[correlation] = probe
+        self._unanswered += 1
         self._traffic.expect(correlation, key, version)
         client_id = cast("Waiting", probe.token).client_id
         self.upstream.write(request_frame(key, version, correlation, client_id, probe.request))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kohort.coordinator.prompt import GroupPartition
 from kohort.errors import ErrorCode
+from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
 from kohort.group_events import MemberFacts
 from kohort.model import UUID, Millis
 from kohort.wire.messages.consumer_group_heartbeat import (
@@ -30,14 +31,27 @@ class MirroredMember:
     """Epoch in the coordinator's last answer."""
     assigned: frozenset[Partition] = frozenset()
     """Partitions in the coordinator's last answer."""
-    must_revoke: bool = False
-    """Whether it owes the acknowledgement that it gave up partitions."""
     undelivered: ConsumerGroupHeartbeatResponse | None = None
     """News that the coordinator gave the gateway, and that the member has not received."""
+    asked_at: Millis = 0
+    """Time of the last heartbeat that the coordinator got for it."""
+    may_have_news: bool = False
+    """Whether something has happened since."""
+    is_covered: bool = False
+    """Whether its last heartbeat was not passed on."""
+    heard_at: Millis = 0
+    """Time of its last heartbeat."""
+    told_interval_ms: Millis = 0
+    """Interval in the last answer that it got."""
 
     @property
     def member_id(self) -> str:
         return self.facts.member_id
+
+    @property
+    def must_revoke(self) -> bool:
+        """Whether it owes the acknowledgement that it gave up partitions."""
+        return self.member_id in self.group.revoking
 
     @property
     def waits_for_others(self) -> bool:
@@ -50,13 +64,21 @@ class MirroredConsumerGroup:
     """A consumer group. It implements `ConsumerGroupFacts`."""
 
     group_id: str
+    budget: HeartbeatBudget
     members: dict[str, MirroredMember] = field(default_factory=dict)
+    """Members that use the gateway, in the order of `asked_at`."""
     epoch: int = 0
     """Highest member epoch that was seen."""
     target_at: Millis = 0
     """Time at which that epoch was seen."""
     free: set[Partition] = field(default_factory=set)
     """Partitions that members gave up and nobody got since."""
+    revoking: set[str] = field(default_factory=set)
+    """Members that owe the acknowledgement that they gave up partitions."""
+    asked_at: Millis = 0
+    """Time of the last heartbeat that the coordinator got for any member."""
+    changed_at: Millis = 0
+    """Time at which something last happened that may be news for members."""
 
     @property
     def awaits_target(self) -> bool:
@@ -79,7 +101,7 @@ class MirroredConsumerGroup:
     @property
     def is_moving(self) -> bool:
         """Whether partitions are on their way from one member to another."""
-        return bool(self.free) or any(member.must_revoke for member in self.members.values())
+        return bool(self.free or self.revoking)
 
     def answered(
         self,
@@ -111,19 +133,20 @@ class MirroredConsumerGroup:
             return False
         member = self.members.pop(request.member_id, None)
         if member is not None:
+            self.revoking.discard(member.member_id)
             self.free |= member.assigned
         return True
 
     def _reported(self, member: MirroredMember, owned: frozenset[Partition]) -> bool:
         if not member.must_revoke or not owned <= member.assigned:
             return False
-        member.must_revoke = False
+        self.revoking.discard(member.member_id)
         return True
 
     def _assigned(self, member: MirroredMember, assigned: frozenset[Partition]) -> None:
         lost = member.assigned - assigned
         if lost:
-            member.must_revoke = True
+            self.revoking.add(member.member_id)
             self.free |= lost
         self.free -= assigned
         member.assigned = assigned
