@@ -219,6 +219,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.member",
         "kohort.member.classic",
         "kohort.member.consumer",
+        "kohort.member.transactions",
         "kohort.opentelemetry",
         "kohort.recorder",
         "kohort.recorder.views",

@@ -16,6 +16,14 @@ from kohort.requests.producers import (
     read_producer_id,
     read_producers,
 )
+from kohort.requests.transactional import (
+    add_offsets_request,
+    add_partitions_request,
+    added_partitions,
+    committed_in_transaction,
+    end_request,
+    transactional_id_request,
+)
 
 __all__ = [
     "ActiveProducer",
@@ -28,8 +36,13 @@ __all__ = [
     "ProduceOutcome",
     "ProducerId",
     "TopicMetadata",
+    "add_offsets_request",
+    "add_partitions_request",
+    "added_partitions",
     "check",
+    "committed_in_transaction",
     "describe_producers_request",
+    "end_request",
     "error_of",
     "fetch_topics",
     "forgotten_topics",
@@ -41,4 +54,5 @@ __all__ = [
     "read_outcomes",
     "read_producer_id",
     "read_producers",
+    "transactional_id_request",
 ]

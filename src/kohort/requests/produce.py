@@ -24,6 +24,7 @@ def produce_request(
     acks: int,
     timeout_ms: Millis,
     topic_id: Callable[[str], UUID] = lambda name: NO_TOPIC_ID,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """Return a request with these batches, at most one per partition."""
     topics: dict[str, TopicProduceData] = {}
@@ -32,7 +33,9 @@ def produce_request(
         if topic is None:
             topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id(name), partition_data=[])
         topic.partition_data.append(PartitionProduceData(index=number, records=records))
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    return ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values())
+    )
 
 
 def read_outcomes(
