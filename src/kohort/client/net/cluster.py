@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from functools import partial
 from importlib.metadata import version
 from typing import Self, TypeVar, Unpack
@@ -232,8 +232,8 @@ class Cluster:
             raise KafkaError(code, f"{partition} has no known leader")
         return leader.node_id
 
-    async def coordinator(self, group_id: str, purpose: str) -> BrokerConnection:
-        """Look up the group's coordinator and return a connection to it.
+    async def coordinator(self, key: str, purpose: str, key_type: int = 0) -> BrokerConnection:
+        """Look up the coordinator of a group (`key_type` 0) or transactional ID (1), and return a connection to it.
 
         Each member uses a separate connection, because a parked JoinGroup would delay its other
         requests.
@@ -241,12 +241,12 @@ class Cluster:
 
         def question(connection: BrokerConnection) -> Message:
             if connection.version_of(FindCoordinatorRequest) >= _MANY_KEYS:
-                return FindCoordinatorRequest(coordinator_keys=[group_id])
-            return FindCoordinatorRequest(key=group_id)
+                return FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
+            return FindCoordinatorRequest(key=key, key_type=key_type)
 
         response = await self.ask_any(question, FindCoordinatorResponse)
         found = response.coordinators[0] if response.coordinators else response
-        check(found.error_code, group_id, found.error_message)
+        check(found.error_code, key, found.error_message)
         return await self._connections.get((found.node_id, purpose), found.host, found.port)
 
     async def retrying(self, attempt: Callable[[], Awaitable[_T]], timeout_ms: Millis | None = None) -> _T:
@@ -264,6 +264,11 @@ class Cluster:
                     raise
                 _log.debug("again in %.3f s: %s", delay, problem)
             await asyncio.sleep(delay)
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Level of each finalized feature of the cluster; empty before the first connection."""
+        return self._connections.features.levels
 
     @property
     def metrics(self) -> NetworkMetrics:

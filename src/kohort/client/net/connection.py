@@ -18,7 +18,13 @@ from kohort.client.metrics import NetworkMetrics, NodeMetrics, Sampling
 from kohort.client.net.authentication import Authentication
 from kohort.client.net.earliest_timer import EarliestTimer
 from kohort.client.net.not_kafka import NotKafkaError, copied_error, malformed_answer_error, other_protocol_error
-from kohort.client.net.versions import NEWEST_SPOKEN, common_versions, version_for
+from kohort.client.net.versions import (
+    NEWEST_SPOKEN,
+    FinalizedFeatures,
+    common_versions,
+    finalized_features,
+    version_for,
+)
 from kohort.client.security import AuthenticationError, Credentials, tls_error
 from kohort.errors import ErrorCode, KafkaError, error_code
 from kohort.model import Millis
@@ -79,6 +85,8 @@ class BrokerConnection(asyncio.Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._last_correlation_id = 0
         self._versions: Mapping[int, int] = {}
+        self.features = FinalizedFeatures()
+        """Features that the cluster has finalized, as far as this broker knows."""
         self._deadline_timer = EarliestTimer(self._check_deadlines)
         self._chunks: list[bytes] = []
         self._waiting_bytes = 0
@@ -138,17 +146,23 @@ class BrokerConnection(asyncio.Protocol):
 
     # -- requests
 
-    def send(self, request: Message, timeout_ms: Millis | None = None) -> "asyncio.Future[Any]":
+    def send(
+        self, request: Message, timeout_ms: Millis | None = None, newest: int | None = None
+    ) -> "asyncio.Future[Any]":
         """Queue a request for this turn of the loop, and return a future with its response or KafkaError.
 
-        Responses arrive in order, so a request that the broker holds delays those behind it.
+        Responses arrive in order, so a request that the broker holds delays those behind it. `newest`
+        limits the version.
         """
-        version = version_for(request, self.version_of(type(request)))
+        version = self.version_of(type(request))
+        version = version_for(request, version if newest is None else min(version, newest))
         return self._send(request, version, timeout_ms)
 
-    async def request(self, request: Message, answer: type[_M], timeout_ms: Millis | None = None) -> _M:
-        """Send a request and return its response."""
-        response = await self.send(request, timeout_ms)
+    async def request(
+        self, request: Message, answer: type[_M], timeout_ms: Millis | None = None, newest: int | None = None
+    ) -> _M:
+        """Send a request and return its response. `newest` limits the version."""
+        response = await self.send(request, timeout_ms, newest)
         assert isinstance(response, answer)
         return response
 
@@ -298,6 +312,7 @@ class BrokerConnection(asyncio.Protocol):
         if response.error_code:
             raise KafkaError(error_code(response.error_code), f"{self.address} refused to list its supported versions")
         self._versions = common_versions(response.api_keys)
+        self.features = finalized_features(response)
 
     async def close(self) -> None:
         """Close after the data sent has been transmitted. Pending requests fail. Closing twice is allowed."""

@@ -9,6 +9,7 @@ from kohort.client.metrics import NetworkMetrics
 from kohort.client.net.authentication import locks_accounts
 from kohort.client.net.connection import BrokerConnection
 from kohort.client.net.not_kafka import copied_error
+from kohort.client.net.versions import FinalizedFeatures
 from kohort.client.options import ClientOptions
 from kohort.client.security import Credentials, tls_context
 from kohort.errors import ErrorCode, KafkaError
@@ -40,6 +41,8 @@ class Connections:
         self._opening: dict[Key, asyncio.Task[BrokerConnection]] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         """Consecutive connection failures and time of the last one, by broker."""
+        self.features = FinalizedFeatures()
+        """Finalized features of the latest epoch that any broker has reported."""
         self._closed = False
         self._tls = tls_context(options)
         self._credentials = Credentials.of(options, str(options.bootstrap_servers))
@@ -130,6 +133,8 @@ class Connections:
                 self._note_refusal(problem)
             raise
         self._failures.pop(key[0], None)
+        if connection.features.epoch >= self.features.epoch:
+            self.features = connection.features
         self._refusal, self._refusals = None, 0
         return connection
 

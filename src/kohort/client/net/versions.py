@@ -1,16 +1,21 @@
 """Request versions: the highest that both sides support and that can express the request."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from kohort.model import NO_TOPIC_ID
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message
-from kohort.wire.messages.api_versions import ApiVersion
+from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 
-NEWEST_SPOKEN: Mapping[int, int] = {key: api.max_version for key, api in APIS.items()}
+NEWEST_SPOKEN: Mapping[int, int] = {
+    **{key: api.max_version for key, api in APIS.items()},
+    AddPartitionsToTxnRequest.KEY: 3,  # KIP-890: later versions are for brokers
+}
 """Newest version of each request that this client sends."""
 
 TOPIC_IDS_FROM = 10
@@ -28,6 +33,20 @@ def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
         if version >= max(offer.min_version, api.min_version):
             agreed[offer.api_key] = version
     return agreed
+
+
+class FinalizedFeatures(NamedTuple):
+    """Features that a cluster has finalized, with the epoch in which it did; a later epoch replaces an earlier one."""
+
+    epoch: int = -1
+    levels: Mapping[str, int] = MappingProxyType({})
+    """Level by name, such as that of transaction.version."""
+
+
+def finalized_features(response: ApiVersionsResponse) -> FinalizedFeatures:
+    """Return the finalized features that a broker reports."""
+    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    return FinalizedFeatures(response.finalized_features_epoch, levels)
 
 
 def version_for(request: Message, newest: int) -> int:
