@@ -37,6 +37,9 @@ NOT_FOR_APPLICATIONS = {
     "poll_bytes",
     "put_back",
     "read_ahead",
+    "transaction_aborted",
+    "transaction_committed",
+    "transaction_offsets",
     "unread",
 }
 _UNITS = {"Millis": "`int`, milliseconds", "Bytes": "`int`, bytes"}

@@ -59,11 +59,21 @@ from kohort.client.produce import (
     RecordMetadata,
     SerializationError,
     Serializer,
+    Transaction,
 )
 from kohort.client.security import AuthenticationError
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
 from kohort.member import OffsetAndMetadata, Phase
+from kohort.member.transactions import (
+    ConsumerGroupMetadata,
+    FatalTransactionError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionState,
+    TransactionStateError,
+    TransactionTimeoutError,
+)
 from kohort.model import TopicPartition
 from kohort.requests import ActiveProducer, Broker, ClusterMetadata, FoundOffset, Leader, TopicMetadata
 from kohort.security import Acl, AclFilter, Operation, PatternType, Permission, ResourcePattern, ResourceType
@@ -94,6 +104,7 @@ __all__ = [
     "ConfigSource",
     "ConfigValue",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerInterceptor",
     "ConsumerKeywords",
     "ConsumerOptions",
@@ -102,6 +113,7 @@ __all__ = [
     "DeliveryFailedError",
     "Deserializer",
     "ErrorCode",
+    "FatalTransactionError",
     "FoundOffset",
     "GroupDescription",
     "GroupListing",
@@ -132,6 +144,7 @@ __all__ = [
     "Permission",
     "Phase",
     "Producer",
+    "ProducerFencedError",
     "ProducerInterceptor",
     "ProducerKeywords",
     "ProducerOptions",
@@ -149,6 +162,11 @@ __all__ = [
     "TimestampType",
     "TopicMetadata",
     "TopicPartition",
+    "Transaction",
+    "TransactionAbortableError",
+    "TransactionState",
+    "TransactionStateError",
+    "TransactionTimeoutError",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
 ]

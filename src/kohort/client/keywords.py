@@ -120,6 +120,8 @@ class ProducerKeywords(ClientKeywords, total=False):
     max_block_ms: Millis
     delivery_timeout_ms: Millis
     max_in_flight_requests_per_connection: int
+    transactional_id: str | None
+    transaction_timeout_ms: Millis
     on_statistics: Any
     statistics_interval_ms: Millis
 

@@ -212,11 +212,18 @@ class ProducerOptions(ClientOptions):
     max_request_size: Bytes = 1_048_576
     """Maximum size of a record and of a produce request."""
     max_block_ms: Millis = 60_000
-    """Maximum time that `send` waits for metadata of the topic and for room in the buffer."""
+    """Maximum time that `send` waits for metadata of the topic and for room in the buffer, and that
+    each method of transactions waits."""
     delivery_timeout_ms: Millis = 120_000
     """Time after which an unacknowledged record fails, including retries."""
     max_in_flight_requests_per_connection: int = 5
     """Maximum number of unanswered produce requests per broker."""
+    transactional_id: str | None = None
+    """Name under which the producer has transactions. A later producer of the same name fences this
+    one, so each running instance of a program needs its own, which stays the same when it restarts."""
+    transaction_timeout_ms: Millis = 60_000
+    """Time after which the coordinator aborts a transaction that is still open. The broker's
+    transaction.max.timeout.ms limits it. Only with transactional_id."""
     on_statistics: Any = None
     """Function to which the client passes statistics as JSON text in the form of librdkafka. It runs in
     the client's event loop."""

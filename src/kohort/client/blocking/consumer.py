@@ -20,6 +20,7 @@ from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
 from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata, Phase
+from kohort.member.transactions import ConsumerGroupMetadata
 from kohort.model import Millis, TopicPartition
 from kohort.requests import FoundOffset
 
@@ -200,6 +201,22 @@ class Consumer(BlockingClient):
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `kohort.Consumer.committed`."""
         return self._call(lambda: self._consumer.committed(partitions))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """See `kohort.Consumer.group_metadata`."""
+        return self._call(lambda: call_in_loop(self._consumer.group_metadata))
+
+    def transaction_offsets(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], ConsumerGroupMetadata]:
+        """See `kohort.Consumer.transaction_offsets`."""
+        return self._call(lambda: call_in_loop(self._consumer.transaction_offsets))
+
+    def transaction_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """See `kohort.Consumer.transaction_committed`."""
+        self._do(lambda: self._consumer.transaction_committed(offsets))
+
+    def transaction_aborted(self) -> None:
+        """See `kohort.Consumer.transaction_aborted`."""
+        self._do(self._consumer.transaction_aborted)
 
     def position(self, partition: TopicPartition) -> int:
         """See `kohort.Consumer.position`."""

@@ -1,6 +1,6 @@
 """`kohort.Producer` for plain threads, which put records into the batches that its event loop sends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import time_ns
 from typing import Any, Unpack
@@ -8,8 +8,10 @@ from typing import Any, Unpack
 from kohort.client.arguments import names_of, seconds
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
 from kohort.client.blocking.send_queue import PendingDelivery, SendQueue
+from kohort.client.blocking.transaction import Transaction
 from kohort.client.failures import BufferFullError
 from kohort.client.keywords import ProducerKeywords
+from kohort.client.membership import positions_of
 from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.options import ProducerOptions
 from kohort.client.produce import (
@@ -21,15 +23,19 @@ from kohort.client.produce import (
     RecordMetadata,
     SendInterception,
     Serialization,
+    TransactionalConsumer,
     check_partition,
     check_timestamp,
     finish_abandoned,
+    group_of,
     producer_options,
     record_size,
 )
 from kohort.errors import ErrorCode, KafkaError
 from kohort.loading import LoadRequired
-from kohort.model import Millis
+from kohort.member import OffsetAndMetadata
+from kohort.member.transactions import ConsumerGroupMetadata
+from kohort.model import Millis, TopicPartition
 from kohort.wire.batches import Header
 
 _MOST_HANDED_OVER = 2_000
@@ -163,6 +169,7 @@ class Producer(BlockingClient):
         self._records = SendQueue(self._core)
         self._append, self._lock = self._core.append, self._core.lock
         self._serialize = self._core.serialization if self._core.serialization.configured else None
+        self._transactional = read.transactional_id is not None
         self._made = True
 
     def __exit__(self, *exc: object) -> None:
@@ -189,6 +196,8 @@ class Producer(BlockingClient):
         """
         if self._stopped:
             raise self._refusal()
+        if self._transactional:
+            self._core.check_open()
         interception, record = self._interception, None
         if interception is not None:
             record = interception.on_send(ProducerRecord(topic, value, key, timestamp, headers, partition))
@@ -236,6 +245,41 @@ class Producer(BlockingClient):
         """Wait until every record sent so far is written or has failed. See `kohort.Producer.flush`."""
         timeout_s = None if timeout is None else seconds("timeout", timeout)
         self._call(lambda: self._records.flush(timeout_s))
+
+    # -- transactions
+
+    def init_transactions(self) -> None:
+        """See `kohort.Producer.init_transactions`."""
+        self._call(lambda: self._core.transactions.initialize())
+
+    def transaction(self, consumer: TransactionalConsumer | None = None) -> Transaction:
+        """Return a transaction for `with`, which commits at the end of the block and aborts after an exception.
+
+        - `consumer`: Consumer whose offsets the transaction commits. After an abort it returns the
+          same records again.
+        """
+        transactions = self._core.transactions
+        return Transaction(self, lambda: self._call(transactions.initialize_once), lambda: transactions.state, consumer)
+
+    def begin_transaction(self) -> None:
+        """See `kohort.Producer.begin_transaction`."""
+        self._call(lambda: call_in_loop(lambda: self._core.transactions.begin()))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """See `kohort.Producer.send_offsets_to_transaction`."""
+        self._call(lambda: self._core.transactions.send_offsets(positions_of(offsets), group_of(group)))
+
+    def commit_transaction(self) -> None:
+        """See `kohort.Producer.commit_transaction`."""
+        self._call(self._records.commit)
+
+    def abort_transaction(self) -> None:
+        """See `kohort.Producer.abort_transaction`."""
+        self._call(self._records.abort)
 
     def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count."""

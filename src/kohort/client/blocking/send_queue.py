@@ -7,6 +7,7 @@ from typing import Union
 
 from kohort.client.failures import BufferFullError
 from kohort.client.produce import (
+    OPEN,
     BatchedRecord,
     Delivery,
     Failure,
@@ -17,6 +18,7 @@ from kohort.client.produce import (
     watch_unclosed,
 )
 from kohort.errors import ErrorCode, KafkaError, KohortError
+from kohort.member.transactions import TransactionAbortableError
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
@@ -147,6 +149,19 @@ class SendQueue:
         except TimeoutError:
             detail = f"{self.unwritten()} records are not written after {timeout_s:g} s; the producer still tries"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+
+    async def commit(self) -> None:
+        """Queue all records sent so far, and commit the transaction."""
+        transactions = self._core.transactions
+        await self.done()
+        await transactions.commit()
+
+    async def abort(self) -> None:
+        """Discard the records that are not queued yet, and abort the transaction."""
+        transactions = self._core.transactions
+        if transactions.state in OPEN:
+            self._refuse(TransactionAbortableError(ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted"))
+        await transactions.abort()
 
     async def close(self, timeout_s: float | None) -> None:
         """Queue all records sent so far, then close the core. Records not queued in time fail."""

@@ -27,6 +27,8 @@ class AssignedPartitions:
         self.fetcher = Fetcher(cluster, options, on_news, self.find_positions, self._renewed)
         self.unread = UnreadRecords()
         """Records that were taken for iteration, or that follow one that could not be deserialized."""
+        self.released: set[TopicPartition] = set()
+        """Partitions that were removed after records of them were handed out and not committed."""
         self._cluster = cluster
         self._on_news = on_news
         self._positioner = Positioner(cluster, options, self.fetcher, on_news)
@@ -46,6 +48,7 @@ class AssignedPartitions:
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions."""
         gone = set(partitions)
+        self.released |= gone & self._uncommitted().keys()
         self.fetcher.remove(gone)
         self._positioner.forget(gone)
         self.unread.forget(gone)
@@ -101,6 +104,27 @@ class AssignedPartitions:
         return {
             partition: OffsetAndMetadata(position, "", states[partition].leader_epoch, states[partition].topic_id)
             for partition, position in self.positions().items()
+        }
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Begin again at these offsets after an aborted transaction."""
+        self.released -= offsets.keys()
+        for partition, committed in offsets.items():
+            if (state := self.fetcher.states.get(partition)) is not None and state.position is not None:
+                state.restart = committed.offset
+
+    def restart(self) -> None:
+        """Continue from the last commit, or where reading began."""
+        self.released.clear()
+        for partition, offset in self._uncommitted().items():
+            self.seek(partition, offset)
+
+    def _uncommitted(self) -> dict[TopicPartition, int]:
+        """Return the last commit of the partitions with records that were handed out since."""
+        return {
+            partition: state.restart
+            for partition, state in self.fetcher.states.items()
+            if state.position is not None and state.restart is not None and self._handed_out(state) != state.restart
         }
 
     def with_topic_ids(

@@ -29,9 +29,10 @@ from kohort.client.net import Cluster, copied_error, list_offsets, run_to_end
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import ConsumerOptions
 from kohort.client.subscription_pattern import SubscriptionPattern
-from kohort.errors import KohortError
+from kohort.errors import ConfigError, KohortError
 from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata, Phase
+from kohort.member.transactions import ConsumerGroupMetadata
 from kohort.model import Millis, TopicPartition
 from kohort.requests import FoundOffset
 
@@ -297,13 +298,62 @@ class Consumer:
         self._check_open()
         self._commits.group_id()  # raises
         if offsets is None:
+            positions = self._partitions.offsets_to_commit()
             await self._commits.commit(None, timeout)
+            self._partitions.committed(positions)
             return
         if self._group.driver is not None:
             others = {partition_of(partition) for partition in offsets} - self.assignment
             if others:
                 raise NotAssignedError(others)
-        await self._commits.commit(self._partitions.with_topic_ids(positions_of(offsets)), timeout)
+        positions = self._partitions.with_topic_ids(positions_of(offsets))
+        await self._commits.commit(positions, timeout)
+        self._partitions.committed(positions)
+
+    # -- transactions of a producer
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the group and the member for `Producer.send_offsets_to_transaction` (KIP-447)."""
+        self._check_open()
+        group_id = self._commits.group_id()
+        if self._group.driver is None:
+            return ConsumerGroupMetadata(group_id)
+        generation = self.generation
+        return ConsumerGroupMetadata(
+            group_id,
+            -1 if generation is None else generation,
+            self.member_id,
+            self._options.group_instance_id,
+        )
+
+    def transaction_offsets(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], ConsumerGroupMetadata]:
+        """Return the positions of all assigned partitions, and `group_metadata`, for a producer's transaction.
+
+        Raises NotAssignedError if partitions were lost whose records this consumer returned, because
+        another member returns them, too. Raises ConfigError with automatic commits.
+        """
+        if self._options.enable_auto_commit:
+            raise ConfigError("a consumer whose offsets a transaction commits needs enable_auto_commit=False.")
+        group, offsets = self.group_metadata(), self._partitions.offsets_to_commit()
+        driver = self._group.driver
+        lost = self._partitions.released | (set() if driver is None else offsets.keys() - driver.member.owned)
+        if lost:
+            raise NotAssignedError(lost)
+        return offsets, group
+
+    def transaction_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Begin again at these offsets after a later abort. `Producer.transaction` calls it.
+
+        - `offsets`: Committed offset by partition.
+        """
+        self._partitions.committed(offsets)
+
+    def transaction_aborted(self) -> None:
+        """Continue from the last commit, or where reading began, so that `poll` returns the same records again.
+
+        `Producer.transaction` calls it.
+        """
+        self._partitions.restart()
 
     def commit_nowait(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None

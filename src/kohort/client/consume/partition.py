@@ -42,6 +42,7 @@ class PartitionState:
         "paused",
         "position",
         "reset",
+        "restart",
         "retry_at",
         "stable",
         "start",
@@ -73,6 +74,9 @@ class PartitionState:
         """ID of the topic to which the position belongs, set with the position or by the first fetch."""
         self.committed: OffsetAndMetadata | None = None
         """The group's committed offset when the position was looked up."""
+        self.restart: int | None = None
+        """Offset at which reading begins again after an aborted transaction: of the last commit, or of the first
+        record to read."""
         self.paused = False
         self.start: int | None = None
         self.high_watermark: int | None = None
@@ -106,18 +110,20 @@ class PartitionState:
         """
         self._forget()
         self.topic_id = self.granted or topic_id or self.topic_id
-        self.position = self.fetch_at = position
+        self.position = self.fetch_at = self.restart = position
         self.leader_epoch = self.fetch_epoch = epoch
 
     def unfetch(self) -> None:
         """Drop the records that were fetched and not handed out."""
         assert self.position is not None
+        restart = self.restart
         self.move(self.position, self.leader_epoch)
+        self.restart = restart
 
     def lose(self, reset: Reset | None) -> None:
         """Discard the position, so that it is looked up again."""
         self._forget()
-        self.position, self.topic_id = None, self.granted
+        self.position, self.restart, self.topic_id = None, None, self.granted
         self.reset = reset
 
     def _forget(self) -> None:

@@ -8,12 +8,22 @@ from kohort.client.produce.producer import Producer, producer_options
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_partition, check_timestamp, record_size
 from kohort.client.produce.serialization import Serialization, SerializationError, Serializer
+from kohort.client.produce.transaction import (
+    OPEN,
+    ConsumersOfTransaction,
+    Transaction,
+    TransactionalConsumer,
+    group_of,
+    note_failed_abort,
+)
 from kohort.client.produce.unclosed import finish_abandoned, unwatch_unclosed, watch_unclosed
 
 __all__ = [
+    "OPEN",
     "RECORD_OVERHEAD",
     "Batch",
     "BatchedRecord",
+    "ConsumersOfTransaction",
     "Delivery",
     "Failure",
     "Producer",
@@ -25,11 +35,15 @@ __all__ = [
     "Serialization",
     "SerializationError",
     "Serializer",
+    "Transaction",
+    "TransactionalConsumer",
     "check_partition",
     "check_timestamp",
     "delivery_of",
     "finish_abandoned",
+    "group_of",
     "murmur2",
+    "note_failed_abort",
     "producer_options",
     "record_size",
     "unwatch_unclosed",

@@ -55,6 +55,8 @@ class Accumulator:
         self._limits = (("max_request_size", options.max_request_size), ("buffer_memory", options.buffer_memory))
         self._batch_size, self._request_size = options.batch_size, options.max_request_size
         self._closed = False
+        self.on_failed: Callable[[KohortError], None] | None = None
+        """Function called in the event loop with the error of each batch that fails."""
 
     def append(
         self,
@@ -233,10 +235,26 @@ class Accumulator:
                 self.queues.pop(queue, None)
             self.memory.wake()
 
+    def discard(self, problem: KohortError, *, retries: bool) -> None:
+        """Fail the batches that were never sent and, with `retries`, those that wait to be sent again."""
+        with self.lock:
+            for queue in list(self.queues):
+                for batch in queue.take_waiting():
+                    if batch.attempts and not retries:
+                        queue.waiting.append(batch)
+                        continue
+                    self.memory.free += batch.size
+                    self._fail(batch, problem)
+                if not queue.waiting and queue.in_flight is None:
+                    self.queues.pop(queue, None)
+            self.memory.wake()
+
     def _fail(self, batch: Batch, problem: KohortError) -> None:
         if not batch.done.done():
             self.metrics.failed(batch.partition.topic, batch.count, self._loop.time())
             batch.fail(self._failures.add(batch.partition.topic, batch.count, problem))
+            if self.on_failed is not None:
+                self.on_failed(problem)
 
     def overdue(self, queue: PartitionQueue, now: float) -> list[Batch]:
         """Remove and return batches that waited for delivery_timeout_ms; the caller fails them."""

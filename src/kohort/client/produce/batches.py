@@ -94,7 +94,7 @@ class Batch:
         self.producer_id, self.sequence = producer_id, sequence
         self._encoded = None
 
-    def encoded(self, codec: Codec) -> bytearray:
+    def encoded(self, codec: Codec, *, transactional: bool = False) -> bytearray:
         """Return the bytes to send, which are the same for every attempt."""
         if self._encoded is None:
             if self.producer_id is None:
@@ -105,6 +105,7 @@ class Batch:
                     producer_id=self.producer_id.id,
                     producer_epoch=self.producer_id.epoch,
                     base_sequence=self.sequence,
+                    transactional=transactional,
                 )
         return self._encoded
 
@@ -237,6 +238,13 @@ class PartitionQueue:
         batch = self.waiting[0] if self.waiting else self.open
         assert batch is not None
         return batch.size
+
+    @property
+    def deadline_at(self) -> float:
+        """Time at which the oldest batch that is not in flight expires. Requires such a batch."""
+        batch = self.waiting[0] if self.waiting else self.open
+        assert batch is not None
+        return batch.deadline_at
 
     def take(self, producer_id: ProducerId | None) -> Batch:
         """Remove and return the next batch to send, with its sequence number set."""

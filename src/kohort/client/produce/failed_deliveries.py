@@ -98,6 +98,13 @@ class Failures:
             self._to_log = FailureCounts()
             raise DeliveryFailedError(unseen.listed())
 
+    def forget(self) -> None:
+        """Mark all failures as seen, because the end of their transaction reports them."""
+        self._sort()
+        self._to_log = self._since_flush = FailureCounts()
+        for failure in list(self._live):
+            failure.report()
+
     def log_all(self) -> None:
         """Log all unseen failures at once, including those of deliveries that the application still holds.
 

@@ -1,7 +1,7 @@
 """Producer of records: batched per partition, sent to the leaders and retried until delivery_timeout_ms."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import add
 from typing import Any, Self, Unpack
@@ -10,6 +10,7 @@ from kohort.client.arguments import seconds
 from kohort.client.failures import BufferFullError, InvalidRecordError
 from kohort.client.keywords import ProducerKeywords
 from kohort.client.loops import warn_unclosed
+from kohort.client.membership import positions_of
 from kohort.client.metrics import MetricName, MetricValue
 from kohort.client.net import Cluster
 from kohort.client.options import ProducerOptions
@@ -17,10 +18,13 @@ from kohort.client.produce.batches import Delivery
 from kohort.client.produce.interceptors import ProducerRecord, SendInterception
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_partition, check_timestamp, record_size
+from kohort.client.produce.transaction import Transaction, TransactionalConsumer, group_of
 from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
 from kohort.loading import LoadRequired
-from kohort.model import Millis
+from kohort.member import OffsetAndMetadata
+from kohort.member.transactions import ConsumerGroupMetadata
+from kohort.model import Millis, TopicPartition
 from kohort.wire.batches import Header
 
 _RECORDS_PER_TURN = 1000  # number of sends after which the event loop runs, so that sending proceeds
@@ -70,6 +74,13 @@ def producer_options(given: ProducerKeywords) -> ProducerOptions:
     options = ProducerOptions.read(given)
     if "enable_idempotence" in given and options.enable_idempotence and not options.acks_all:
         raise ConfigError("enable_idempotence needs acks=all; set it to false for other acks.")
+    if options.transactional_id is not None:
+        if not options.transactional_id:
+            raise ConfigError("transactional_id is empty: leave it out for a producer without transactions.")
+        if not options.acks_all or not options.enable_idempotence:
+            raise ConfigError("transactional_id needs acks=all and enable_idempotence: leave them out.")
+    elif "transaction_timeout_ms" in given:
+        raise ConfigError("transaction_timeout_ms applies only to a producer with a transactional_id.")
     return options
 
 
@@ -353,6 +364,57 @@ class Producer:
                         await self.ready(topic)
                 under_way.append((len(run_values), delivery))
         return under_way
+
+    # -- transactions
+
+    async def init_transactions(self) -> None:
+        """Get the next epoch of the transactional ID, which fences older producers of it.
+
+        Waits until the coordinator has ended the transaction of the producer before. `transaction`
+        calls it, too. This method and those that follow raise ProducerFencedError if another producer
+        has fenced this one, FatalTransactionError if the producer must be closed for another reason,
+        and TransactionTimeoutError after max_block_ms: then call the same method again.
+        """
+        await self._core.transactions.initialize()
+
+    def transaction(self, consumer: TransactionalConsumer | None = None) -> Transaction:
+        """Return a transaction for `async with`, which commits at the end of the block and aborts after an exception.
+
+        async with producer.transaction(consumer):
+            for record in await consumer.poll():
+                await producer.send("copies", record.value)
+
+        - `consumer`: Consumer whose offsets the transaction commits. After an abort it returns the
+          same records again.
+        """
+        return Transaction(self._core.transactions, consumer)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Raises TransactionStateError before `init_transactions`."""
+        self._core.transactions.begin()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit offsets of a group with the transaction.
+
+        Raises TransactionAbortableError if the group rejects them, such as after a rebalance.
+
+        - `offsets`: Offset of the next record to process, by partition.
+        - `group`: Result of `Consumer.group_metadata`. With only the name of a group, its coordinator
+          does not check whether the partitions still belong to the consumer.
+        """
+        await self._core.transactions.send_offsets(positions_of(offsets), group_of(group))
+
+    async def commit_transaction(self) -> None:
+        """Write all records and commit. Raises TransactionAbortableError if a record or offset was not written."""
+        await self._core.transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort. Records that were not sent are discarded; their deliveries raise TransactionAbortableError."""
+        await self._core.transactions.abort()
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """Return the metrics, with the names and groups of Java's producer.

@@ -1,7 +1,8 @@
 """Producer core shared by `kohort.Producer` and `kohort.blocking.Producer`."""
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import Any
 
@@ -18,7 +19,9 @@ from kohort.client.produce.producer_topics import ProducerTopics
 from kohort.client.produce.record_checks import check_partition
 from kohort.client.produce.sender import Sender
 from kohort.client.produce.serialization import Serialization
-from kohort.errors import ErrorCode, KafkaError
+from kohort.client.produce.transactions import Transactions
+from kohort.errors import ErrorCode, KafkaError, KohortError
+from kohort.member.transactions import TransactionStateError
 from kohort.model import Millis
 from kohort.wire.batches import Header
 
@@ -35,6 +38,7 @@ class ProducerCore:
         self, options: ProducerOptions, *, keep: bool = True, threads: type[BatchedRecord] | None = None
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.cluster = Cluster(options)
         self.failures = Failures()
         self.closed = False
@@ -56,6 +60,12 @@ class ProducerCore:
             self._statistics = StatisticsTimer(
                 "producer", options.client_id, every_s, options.on_statistics, self._document
             )
+        self._transactions = self._sender.transactions
+        if self._transactions is not None:
+            # Producers without transactions do not pay for the check of each record.
+            self.append = self._checked(self.append)  # type: ignore[method-assign]
+            self.append_values = self._checked(self.append_values)  # type: ignore[method-assign]
+            self.append_pairs = self._checked(self.append_pairs)  # type: ignore[method-assign]
         self._keeps = keep
         self._keeper: asyncio.Task[None] | None = None
 
@@ -118,6 +128,40 @@ class ProducerCore:
         queue = self._known[topic].queues[partition]
         return self._gathered.append_many(queue, time_ns() // 1_000_000, keys, values, size)
 
+    def _checked(self, append: Callable[..., Delivery]) -> Callable[..., Delivery]:
+        """Return `append` for records of transactions: a record that is not queued makes its transaction fail."""
+        transactions = self.transactions
+
+        def checked(*record: Any) -> Delivery:
+            transactions.check_open()
+            try:
+                return append(*record)
+            except KafkaError as problem:
+                self.record_failed(problem)
+                raise
+
+        return checked
+
+    @property
+    def transactions(self) -> Transactions:
+        """Transactions of a producer with a transactional_id. Raises TransactionStateError without one."""
+        if self._transactions is None:
+            raise TransactionStateError("the producer has no transactions: give it a transactional_id.")
+        return self._transactions
+
+    def check_open(self) -> None:
+        """Raise an error unless records may be sent now. Any thread may call it."""
+        if self._transactions is not None:
+            self._transactions.check_open()
+
+    def record_failed(self, problem: KohortError) -> None:
+        """Make the transaction fail, if there is one, because a record of it is not written. Any thread may call it."""
+        if self._transactions is not None:
+            if threading.get_ident() == self._thread:
+                self._transactions.record_failed(problem)
+            else:
+                self.loop.call_soon_threadsafe(self._transactions.record_failed, problem)
+
     def place_keys(self, topic: str, keys: Sequence[bytes]) -> dict[int, list[int]]:
         """Return the indexes of the keys by partition, in their order. The topic must be known."""
         partitioner = self._known[topic].partitioner
@@ -146,6 +190,7 @@ class ProducerCore:
         except TimeoutError:
             refused = self.topics.refusal(topic)
             if refused is not None:
+                self.record_failed(refused)
                 raise refused from None
             if topic in self.topics.known:
                 self.metrics.exhausted.add(1, self.loop.time())
@@ -153,7 +198,12 @@ class ProducerCore:
             else:
                 why = self.cluster.problem.sentence if self.cluster.problem else "no broker answered in time"
                 detail = f"the partitions of {topic} were not found within max_block_ms: {why}"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+            late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
+            self.record_failed(late)
+            raise late from None
+        except KafkaError as problem:
+            self.record_failed(problem)
+            raise
 
     async def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count. Raises KafkaError after max_block_ms."""
@@ -230,6 +280,8 @@ class ProducerCore:
         check_loop(self.loop, "producer")
         self.closed = True
         try:
+            if self._transactions is not None:
+                await self._transactions.leave(timeout_s)
             await self._sender.flush(timeout_s)
         finally:
             await run_to_end(self._clean_up())
@@ -239,6 +291,8 @@ class ProducerCore:
         if self.closed:
             return 0
         self.closed = True
+        if self._transactions is not None:
+            await self._transactions.leave(timeout_s)
         await self._sender.flush(timeout_s)
         lost = self.unwritten()
         self.failures.hand_over()

@@ -12,8 +12,9 @@ from kohort.client.produce.accumulator import Accumulator
 from kohort.client.produce.batches import NO_OFFSET, BatchedRecord, PartitionQueue
 from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_id import ProducerIdAssignment
+from kohort.client.produce.transactions import Transactions
 from kohort.errors import ErrorCode, KafkaError
-from kohort.requests import ProduceOutcome, produce_request, read_outcomes
+from kohort.requests import ProduceOutcome, ProducerId, produce_request, read_outcomes
 from kohort.wire.batches import Codec
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -60,6 +61,12 @@ class Sender:
             self.accumulator = Accumulator(options, failures, self._drain_soon, self._due_at)
         else:
             self.accumulator = Accumulator(options, failures, self._wake, lambda due_at: self._wake(), threads)
+        self.transactions: Transactions | None = None
+        if options.transactional_id is not None:
+            wake = self._drain_soon if threads is None else self._wake
+            self.transactions = Transactions(
+                cluster, options, self.accumulator, wake, partial(self.flush, None), failures.forget
+            )
         self._woken = False
         self._in_flight: dict[int, set[asyncio.Task[None]]] = defaultdict(set)
         """Requests by broker."""
@@ -95,6 +102,8 @@ class Sender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._numbers.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         self.accumulator.close()
 
     # -- scheduling
@@ -126,12 +135,17 @@ class Sender:
         self.accumulator.time_batches()
         ready: dict[int, list[PartitionQueue]] = defaultdict(list)
         later: list[float] = []
+        if self.transactions is not None:
+            self.transactions.add_partitions([queue.partition for queue in self.accumulator.queues])
         for queue in list(self.accumulator.queues):
             if queue.in_flight is not None:
                 continue
             self._expire(queue, now)
             if not queue.ready(now, flushing=bool(self._flushing), batch_size=self._options.batch_size):
                 later += self._when(queue)
+                continue
+            if self.transactions is not None and not self.transactions.may_send(queue.partition):
+                later.append(queue.deadline_at)
                 continue
             try:
                 ready[self._cluster.leader_of(queue.partition)].append(queue)
@@ -141,7 +155,7 @@ class Sender:
                 later += self._when(queue)
                 if not problem.retriable:
                     self.accumulator.fail_all(queue, problem)
-        if ready and self._idempotent and self._numbers.current is None:
+        if ready and self._idempotent and self._producer_id is None:
             self._numbers.ask()
         else:
             for node, queues in ready.items():
@@ -180,7 +194,7 @@ class Sender:
                     break
                 with self.accumulator.lock:
                     self.accumulator.time_batches()
-                    queue.take(self._numbers.current)
+                    queue.take(self._producer_id)
                 some.append(queue)
                 at += 1
             task = self._loop.create_task(self._send(node, some), name=f"kohort-produce {node}")
@@ -204,6 +218,10 @@ class Sender:
                     self._give_up(queue, error)
         self._drain_soon()
 
+    @property
+    def _producer_id(self) -> ProducerId | None:
+        return self._numbers.current if self.transactions is None else self.transactions.producer_id
+
     # -- one request
 
     async def _send(self, node: int, queues: list[PartitionQueue]) -> None:
@@ -215,7 +233,8 @@ class Sender:
                 connection.post(request)
                 answer = None
             else:
-                answer = await connection.request(request, ProduceResponse)
+                newest = None if self.transactions is None else self.transactions.newest_produce
+                answer = await connection.request(request, ProduceResponse, newest=newest)
         except KafkaError as problem:
             for queue in queues:
                 self._settle(queue, problem.code, problem)
@@ -227,7 +246,8 @@ class Sender:
         batches = []
         for queue in queues:
             assert queue.in_flight is not None
-            batches.append((queue.partition, queue.in_flight.encoded(self._codec)))
+            encoded = queue.in_flight.encoded(self._codec, transactional=self.transactions is not None)
+            batches.append((queue.partition, encoded))
         sent = [queue.in_flight for queue in queues if queue.in_flight is not None]
         self.accumulator.metrics.sent(sent, connection.metrics, self._loop.time())
         topics = self._cluster.metadata.topics
@@ -236,6 +256,7 @@ class Sender:
             acks=self._acks,
             timeout_ms=self._options.request_timeout_ms,
             topic_id=lambda name: topics[name].topic_id,
+            transactional_id=self._options.transactional_id,
         )
 
     def _answered(self, queues: list[PartitionQueue], answer: ProduceResponse | None) -> None:
@@ -258,7 +279,10 @@ class Sender:
         delay = back_off(self._options, batch.attempts)
         if code in _LEADER_MOVED:
             self._cluster.want_metadata()
-        if code in _LOST_SEQUENCE and self._idempotent:
+        if self.transactions is not None and self.transactions.failed_for_good:
+            self._give_up(queue, problem)
+            return
+        if code in _LOST_SEQUENCE and self._idempotent and self.transactions is None:
             _log.warning("a new producer id is needed: partition=%s %s", queue.partition, problem)
             self._numbers.discard(queue.producer_id)
             batch.attempts = 0
