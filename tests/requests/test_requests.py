@@ -190,5 +190,5 @@ def test_the_producers_of_each_partition_are_values() -> None:
         ]
     )
     found, refused = read_producers(response)
-    assert found == {A0: [ActiveProducer(3, 1, 9, None, 0)]}
+    assert found == {A0: [ActiveProducer(3, 1, 9, None, 0, 0)]}
     assert list(refused) == [A1]

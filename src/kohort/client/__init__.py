@@ -13,11 +13,14 @@ from kohort.client.admin import (
     GroupDescription,
     GroupListing,
     GroupOffset,
+    HangingTransaction,
     LogDirectory,
     MemberDescription,
     NewTopic,
     QuotaName,
     ScramCredentialInfo,
+    TransactionDescription,
+    TransactionListing,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
@@ -75,7 +78,7 @@ from kohort.member.transactions import (
     TransactionTimeoutError,
 )
 from kohort.model import TopicPartition
-from kohort.requests import ActiveProducer, Broker, ClusterMetadata, FoundOffset, Leader, TopicMetadata
+from kohort.requests import ActiveProducer, Broker, ClusterMetadata, FoundOffset, Leader, ProducerId, TopicMetadata
 from kohort.security import Acl, AclFilter, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from kohort.security.sasl import ScramMechanism
 
@@ -119,6 +122,7 @@ __all__ = [
     "GroupListing",
     "GroupOffset",
     "GroupOptions",
+    "HangingTransaction",
     "InvalidRecordError",
     "KafkaError",
     "KohortError",
@@ -145,6 +149,7 @@ __all__ = [
     "Phase",
     "Producer",
     "ProducerFencedError",
+    "ProducerId",
     "ProducerInterceptor",
     "ProducerKeywords",
     "ProducerOptions",
@@ -164,6 +169,8 @@ __all__ = [
     "TopicPartition",
     "Transaction",
     "TransactionAbortableError",
+    "TransactionDescription",
+    "TransactionListing",
     "TransactionState",
     "TransactionStateError",
     "TransactionTimeoutError",

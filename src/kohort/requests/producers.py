@@ -38,6 +38,8 @@ class ActiveProducer:
     last_timestamp: Millis | None
     transaction_start: int | None
     """First offset of its open transaction; None if there is none."""
+    coordinator_epoch: int | None = None
+    """Epoch of the coordinator that ended its last transaction; None if there was none."""
 
 
 def producer_id_request() -> InitProducerIdRequest:
@@ -83,6 +85,7 @@ def _producers(answered: PartitionResponse) -> list[ActiveProducer]:
             producer.last_sequence,
             None if producer.last_timestamp < 0 else producer.last_timestamp,
             None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
+            None if producer.coordinator_epoch < 0 else producer.coordinator_epoch,
         )
         for producer in answered.active_producers
     ]

@@ -6,6 +6,7 @@ from kohort.client.admin.group_descriptions import GroupDescription, MemberDescr
 from kohort.client.admin.groups import GroupListing, GroupOffset
 from kohort.client.admin.logs import LogDirectory
 from kohort.client.admin.quotas import ClientQuotaEntity, ClientQuotaFilter, QuotaName
+from kohort.client.admin.transactions import HangingTransaction, TransactionDescription, TransactionListing
 from kohort.client.admin.users import (
     ScramCredentialInfo,
     UserScramCredentialAlteration,
@@ -23,11 +24,14 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupOffset",
+    "HangingTransaction",
     "LogDirectory",
     "MemberDescription",
     "NewTopic",
     "QuotaName",
     "ScramCredentialInfo",
+    "TransactionDescription",
+    "TransactionListing",
     "UserScramCredentialAlteration",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",

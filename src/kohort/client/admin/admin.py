@@ -36,13 +36,23 @@ from kohort.client.admin.quotas import (
     alter_client_quotas,
     describe_client_quotas,
 )
+from kohort.client.admin.transactions import (
+    HangingTransaction,
+    TransactionDescription,
+    TransactionListing,
+    abort_transaction,
+    describe_transactions,
+    fence_producers,
+    find_hanging_transactions,
+    list_transactions,
+)
 from kohort.client.admin.users import (
     ScramCredentialInfo,
     UserScramCredentialAlteration,
     alter_user_scram_credentials,
     describe_user_scram_credentials,
 )
-from kohort.client.arguments import listed_names, name_of, objects_of, partitions_of, whole_number
+from kohort.client.arguments import listed_names, name_of, objects_of, partition_of, partitions_of, whole_number
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership import committed_offsets
@@ -53,7 +63,7 @@ from kohort.client.options import AdminOptions
 from kohort.errors import ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
-from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata, check
+from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, ProducerId, TopicMetadata, check
 from kohort.security import Acl, AclFilter
 from kohort.wire.codec import Message
 from kohort.wire.messages.create_partitions import (
@@ -260,6 +270,67 @@ class Admin:
         - `partitions`: Partitions to ask for.
         """
         return await describe_producers(self._cluster, partitions_of(partitions))
+
+    # -- transactions
+
+    async def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        min_duration_ms: Millis | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Return the transactional IDs of all coordinators that match all filters, sorted by name.
+
+        - `states`: States to select, such as Ongoing (default: all).
+        - `producer_ids`: Producer IDs to select (default: all).
+        - `min_duration_ms`: Minimum age of the transaction in milliseconds (default: any).
+        - `pattern`: Regular expression (RE2) of the transactional ID (default: any).
+        """
+        return await list_transactions(self._cluster, states, producer_ids, min_duration_ms, pattern)
+
+    async def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+        """Return the transaction of each transactional ID. Raises TRANSACTIONAL_ID_NOT_FOUND.
+
+        - `transactional_ids`: Transactional IDs to ask for.
+        """
+        return await describe_transactions(self._cluster, listed_names("transactional ID", transactional_ids))
+
+    async def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+        """Abort the open transaction of a producer in one partition, without its coordinator.
+
+        Only for a transaction that hangs: in another one, its coordinator may commit the other
+        partitions.
+
+        - `partition`: Partition with the open transaction.
+        - `producer`: Producer from `describe_producers`.
+        """
+        await abort_transaction(self._cluster, partition_of(partition), producer)
+
+    async def fence_producers(self, transactional_ids: Collection[str]) -> dict[str, ProducerId]:
+        """Fence the producers of these transactional IDs and abort their open transactions.
+
+        Returns the new producer ID and epoch of each transactional ID.
+
+        - `transactional_ids`: Transactional IDs whose producers to fence.
+        """
+        return await fence_producers(self._cluster, listed_names("transactional ID", transactional_ids))
+
+    async def find_hanging_transactions(
+        self, partitions: Collection[TopicPartition], *, max_transaction_timeout_ms: Millis = 900_000
+    ) -> list[HangingTransaction]:
+        """Return the open transactions of these partitions that no coordinator will end.
+
+        - `partitions`: Partitions to look at.
+        - `max_transaction_timeout_ms`: The brokers' transaction.max.timeout.ms. A transaction that has
+          written since is not looked at.
+        """
+        return await find_hanging_transactions(
+            self._cluster,
+            partitions_of(partitions),
+            whole_number("max_transaction_timeout_ms", max_transaction_timeout_ms),
+        )
 
     async def elect_leaders(
         self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False

@@ -12,10 +12,13 @@ from kohort.client.admin import (
     GroupDescription,
     GroupListing,
     GroupOffset,
+    HangingTransaction,
     LogDirectory,
     MemberDescription,
     NewTopic,
     ScramCredentialInfo,
+    TransactionDescription,
+    TransactionListing,
     UserScramCredentialAlteration,
 )
 from kohort.client.blocking.loop import BlockingClient, call_in_loop
@@ -25,7 +28,7 @@ from kohort.client.offset_spec import OffsetSpec
 from kohort.errors import ErrorCode
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, TopicMetadata
+from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, ProducerId, TopicMetadata
 from kohort.security import Acl, AclFilter
 
 
@@ -172,6 +175,43 @@ class Admin(BlockingClient):
     def describe_producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """See `kohort.Admin.describe_producers`."""
         return self._call(lambda: self._admin.describe_producers(partitions))
+
+    def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        min_duration_ms: Millis | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """See `kohort.Admin.list_transactions`."""
+        return self._call(
+            lambda: self._admin.list_transactions(
+                states=states, producer_ids=producer_ids, min_duration_ms=min_duration_ms, pattern=pattern
+            )
+        )
+
+    def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+        """See `kohort.Admin.describe_transactions`."""
+        return self._call(lambda: self._admin.describe_transactions(transactional_ids))
+
+    def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+        """See `kohort.Admin.abort_transaction`."""
+        self._call(lambda: self._admin.abort_transaction(partition, producer))
+
+    def fence_producers(self, transactional_ids: Collection[str]) -> dict[str, ProducerId]:
+        """See `kohort.Admin.fence_producers`."""
+        return self._call(lambda: self._admin.fence_producers(transactional_ids))
+
+    def find_hanging_transactions(
+        self, partitions: Collection[TopicPartition], *, max_transaction_timeout_ms: Millis = 900_000
+    ) -> list[HangingTransaction]:
+        """See `kohort.Admin.find_hanging_transactions`."""
+        return self._call(
+            lambda: self._admin.find_hanging_transactions(
+                partitions, max_transaction_timeout_ms=max_transaction_timeout_ms
+            )
+        )
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition] | None = None, *, unclean: bool = False
