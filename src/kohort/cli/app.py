@@ -30,6 +30,7 @@ from kohort.cli import (
     sim,
     top,
     topic,
+    transactions,
     user,
     watch,
 )
@@ -72,6 +73,7 @@ for module in (
     gateway,
     fake,
     topic,
+    transactions,
     group,
     user,
     acl,

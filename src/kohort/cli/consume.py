@@ -43,6 +43,13 @@ _LEAVE_S = 0.5
 """Time the coordinator has to answer after Ctrl-C; an unavailable one must not delay the exit."""
 
 
+class Isolation(StrEnum):
+    """Which records of transactions are read."""
+
+    UNCOMMITTED = "read_uncommitted"
+    COMMITTED = "read_committed"
+
+
 class GroupProtocol(StrEnum):
     """One of Kafka's two group protocols."""
 
@@ -192,6 +199,14 @@ def consume(
         bool, typer.Option("--quiet", "-q", help="Do not print notes, such as how many records were read.")
     ] = False,
     bootstrap: Bootstrap = None,
+    isolation_level: Annotated[
+        Isolation | None,
+        typer.Option(
+            help="read_committed leaves out records of transactions that are open or aborted. Default: -X, else"
+            " read_uncommitted.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", "-J", help="Print JSON.")] = False,
 ) -> None:
     """Print records, one per line, until Ctrl-C or an end that an option sets.
@@ -205,6 +220,8 @@ def consume(
     servers = bootstrap_servers(bootstrap)
     wanted = _wanted([*(topics or []), *(topic or [])], pattern)
     given = client_options(ConsumerOptions)
+    if isolation_level is not None:
+        given = {**given, "isolation_level": isolation_level.value}
     group = group_option() if group is None else group
     if group is None and given.get("group_id"):
         print_note(f"group.id={given['group_id']} of --command-config has no effect: give --group to join the group")

@@ -13,7 +13,6 @@ _OF_KCAT = {
 _RENAMED = {
     "--alter": "kohort topic partitions or kohort topic config set",
     "--broker-list": "--bootstrap-server",
-    "--isolation-level": "-X isolation.level=read_committed",
     "--print-offset": "--show offset",
     "--whitelist": "--include",
 }

@@ -127,13 +127,20 @@ def produce(
             help="Compression: none, gzip, snappy, lz4 or zstd.",
         ),
     ] = "none",
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Write all records in one transaction of this ID, or none.", show_default=False
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print how many records are written.")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     r"""Write each line of standard input as a record, until the end of the input.
 
     Each FILE is one record; with --lines or --json, each line of it is one. The file - is standard input.
-    TEXT may contain \t, \n, \r, \0, \\ and \x1f.
+    TEXT may contain \t, \n, \r, \0, \\ and \x1f. With --transactional-id, the transaction ends with the
+    input, at the latest after transaction.timeout.ms (-X, default 60000): an error or Ctrl-C aborts it.
     """
     servers = bootstrap_servers(bootstrap)
     topic, files = _topic_and_files(topic, topic_and_files or [])
@@ -160,10 +167,22 @@ def produce(
         from kohort.client import Producer, ProducerOptions
 
         options: dict[str, Any] = {"compression_type": compression, "max_block_ms": CALL_TIMEOUT_MS}
-        producer = Producer(**(of_command(servers) | options | client_options(ProducerOptions)))
+        given = client_options(ProducerOptions)
+        # The ID of an application's options must not be used by accident: that would fence the application.
+        if given.pop("transactional_id", None) is not None and transactional_id is None:
+            given.pop("transaction_timeout_ms", None)
+            print_note("transactional.id has no effect: give --transactional-id to write in one transaction")
+        if transactional_id is not None:
+            options["transactional_id"] = transactional_id
+        producer = Producer(**(of_command(servers) | options | given))
         async with producer:
             await producer.ready(topic)
             writer = _Writer(producer, topic, line_format, max_, quiet=quiet)
+            if transactional_id is not None:
+                writer.all_or_none = True
+                async with producer.transaction():
+                    await writer.write_everything(source)
+                return writer
             try:
                 await writer.write_everything(source)
             except asyncio.CancelledError:
@@ -212,6 +231,8 @@ class _Writer:
         self, producer: "Producer", topic: str, line_format: LineFormat, most: int | None, *, quiet: bool
     ) -> None:
         self.written = 0
+        self.all_or_none = False
+        """Whether the records are written in one transaction."""
         self._producer = producer
         self._topic = topic
         self._format = line_format
@@ -276,6 +297,8 @@ class _Writer:
             self._under_way.append((1, sent))
 
     async def _fail(self, what: str) -> NoReturn:
+        if self.all_or_none:
+            raise KohortError(f"Line {self._number} {what.rstrip('.')}; no line is written.")
         await self._producer.flush()
         raise KohortError(f"Line {self._number} {what.rstrip('.')}; the lines before it are written.")
 

@@ -1,0 +1,125 @@
+"""`kohort transactions`, `produce --transactional-id` and `consume --isolation-level`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from kohort import Admin, Producer, ProducerFencedError, TopicPartition
+from tests.cli.conftest import Run, succeeded
+from tests.interop.kafka import ApacheKafka
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def at(apache_kafka: ApacheKafka) -> str:
+    return apache_kafka.bootstrap
+
+
+@pytest.fixture
+def topic(run: Run, at: str, name: str) -> str:
+    succeeded(run("topic", "create", name, "--partitions", "1", bootstrap=at))
+    return name
+
+
+def committed(run: Run, at: str, topic: str, isolation: str = "read_committed") -> list[str]:
+    arguments = ("consume", topic, "--from-beginning", "--exit-at-end", "--isolation-level", isolation)
+    return succeeded(run(*arguments, bootstrap=at)).lines
+
+
+def test_lines_are_written_in_one_transaction_or_not_at_all(run: Run, at: str, topic: str) -> None:
+    produce = ("produce", topic, "--transactional-id", topic)
+    succeeded(run(*produce, stdin="a\nb\n", bootstrap=at))
+    assert committed(run, at, topic) == ["a", "b"]
+    failed = run(*produce, "--json", stdin='{"value":"c"}\nno json\n', bootstrap=at)
+    assert failed.code == 2 and "Line 2 is not JSON" in failed.err and "no line is written" in failed.err
+    assert committed(run, at, topic) == ["a", "b"]
+
+
+def test_the_transactional_id_of_an_application_is_not_used_by_accident(run: Run, at: str, topic: str) -> None:
+    written = run("produce", topic, "-X", f"transactional.id={topic}", stdin="a\n", bootstrap=at)
+    assert written.code == 0 and "transactional.id has no effect" in written.err
+    assert run("transactions", "describe", topic, bootstrap=at).code == 1
+
+
+def test_an_open_transaction_is_listed_described_found_and_aborted(run: Run, at: str, topic: str) -> None:
+    async def begin() -> Producer:
+        producer = Producer(bootstrap_servers=at, transactional_id=topic)
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await (await producer.send(topic, b"open"))
+        return producer
+
+    async def abandon(producer: Producer) -> None:
+        with pytest.raises(ProducerFencedError):
+            await producer.commit_transaction()
+        await producer.close()
+
+    with asyncio.Runner() as loop:
+        producer = loop.run(begin())
+        listed = run("transactions", "list", "--state", "Ongoing", "--pattern", f"{topic}.*", "--json", bootstrap=at)
+        [found] = json.loads(succeeded(listed).out)
+        assert (found["transactional_id"], found["state"]) == (topic, "Ongoing")
+        by_id = run("transactions", "list", "--producer-id", str(found["producer_id"]), bootstrap=at)
+        assert succeeded(by_id).lines[1].split() == [topic, "1", str(found["producer_id"]), "Ongoing"]
+        old = run("transactions", "list", "--min-duration", "3600000", "--pattern", topic, bootstrap=at)
+        assert succeeded(old).lines == ["There are no such transactional IDs."]
+        described = json.loads(succeeded(run("transactions", "describe", topic, "--json", bootstrap=at)).out)
+        assert described["partitions"] == [f"{topic}-0"] and described["state"] == "Ongoing"
+        assert described["timeout_ms"] == 60_000 and described["duration_ms"] >= 0 and described["coordinator"] == 1
+        told = run("transactions", "describe-producers", topic, "0", "--json", bootstrap=at)
+        [here] = json.loads(succeeded(told).out)
+        assert (here["producer_id"], here["transaction_start"]) == (found["producer_id"], 0)
+        # It has a coordinator that will end it, so it does not hang, however old it is.
+        none = run("transactions", "find-hanging", "--topic", topic, "--max-transaction-timeout", "0", bootstrap=at)
+        assert succeeded(none).lines == ["No transaction hangs."]
+        assert committed(run, at, topic) == []
+        fenced = succeeded(run("transactions", "fence", topic, bootstrap=at))
+        assert fenced.lines[0].startswith(f"{topic}: fenced by producer {found['producer_id']}, epoch ")
+        loop.run(abandon(producer))
+        assert committed(run, at, topic) == []
+        assert committed(run, at, topic, "read_uncommitted") == ["open"]
+
+
+def test_a_transaction_is_aborted_in_one_partition(run: Run, at: str, topic: str) -> None:
+    async def begin() -> Producer:
+        producer = Producer(bootstrap_servers=at, transactional_id=topic)
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await (await producer.send(topic, b"open"))
+        return producer
+
+    async def finished(producer: Producer) -> list[int | None]:
+        await producer.close()
+        async with Admin(bootstrap_servers=at) as admin:
+            here = TopicPartition(topic, 0)
+            return [each.transaction_start for each in (await admin.describe_producers([here]))[here]]
+
+    with asyncio.Runner() as loop:
+        producer = loop.run(begin())
+        refused = run("transactions", "abort", topic, "0", "--start-offset", "7", bootstrap=at)
+        assert refused.code == 1 and "no open transaction from offset 7" in refused.err
+        done = succeeded(run("transactions", "abort", topic, "0", "--start-offset", "0", bootstrap=at))
+        assert done.lines[0].startswith(f"{topic}-0: aborted the transaction of producer ")
+        again = run("transactions", "abort", topic, "0", "--start-offset", "0", bootstrap=at)
+        assert again.code == 1
+        assert loop.run(finished(producer)) == [None]
+
+
+def test_what_is_wrong_is_said(run: Run, at: str, topic: str) -> None:
+    for arguments, code, sentence in (
+        (("list", "--state", "Sleeping"), 2, "Sleeping: no state of transactions"),
+        (("describe", topic), 1, f"There is no transactional ID {topic}"),
+        (("abort", topic, "0"), 2, "needs --start-offset or --producer-id"),
+        (
+            ("abort", topic, "0", "--start-offset", "0", "--producer-id", "1"),
+            2,
+            "needs --start-offset or --producer-id",
+        ),
+    ):
+        refused = run("transactions", *arguments, bootstrap=at)
+        assert (refused.code, refused.out) == (code, "")
+        assert sentence in refused.err
