@@ -67,15 +67,17 @@ async def eventually(reached: Callable[[], bool]) -> None:
 
 
 def in_virtual_time(
-    steps: Callable[[VirtualBroker, Peer], Coroutine[Any, Any, None]],
+    steps: Callable[[VirtualBroker, Peer], Coroutine[Any, Any, _T]],
     settings: dict[str, str] | None = None,
-) -> None:
-    """Play a test with one peer, then stop the broker."""
-    world = VirtualBroker(settings)
+    store: LogStore | None = None,
+) -> _T:
+    """Play a test with one peer, then stop the broker; return what the test returns."""
+    world = VirtualBroker(settings, store)
 
-    async def run() -> None:
+    async def run() -> _T:
         async with connected(f"127.0.0.1:{PORT}") as peer:
-            await steps(world, peer)
+            return await steps(world, peer)
 
-    world.play(run())
+    result = world.play(run())
     world.play(world.broker.stop())
+    return result

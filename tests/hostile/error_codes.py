@@ -189,12 +189,6 @@ GROUPS = (
     Case(E.GROUP_ID_NOT_FOUND, "delete offsets of no group", lambda w: w.ask(offsets_deleted("none", w.topic), 0)),
     Case(E.INVALID_GROUP_ID, "delete offsets of the group ''", lambda w: w.ask(offsets_deleted("", w.topic), 0)),
     Case(
-        E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "the coordinator of a transaction",
-        lambda w: w.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4),
-        ours_alone="Kafka has transactions",
-    ),
-    Case(
         E.INVALID_REQUEST,
         "the coordinator of something unknown",
         lambda w: w.ask(FindCoordinatorRequest(key_type=9, coordinator_keys=["x"]), 4),
@@ -225,9 +219,8 @@ RECORDS = (
     Case(E.INVALID_PRODUCER_EPOCH, "an epoch before the producer's last", old_epoch_of_a_producer),
     Case(
         E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "a batch of a transaction",
+        "a batch of a transaction without an ID",
         lambda w: w.produce(batch("x", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)),
-        ours_alone="Kafka has transactions",
     ),
     Case(E.UNKNOWN_TOPIC_OR_PARTITION, "records for no topic", lambda w: w.produce(batch("x"), topic="none")),
     Case(E.UNKNOWN_TOPIC_ID, "records for no topic's id", lambda w: w.produce(batch("x"), topic="none", version=13)),
@@ -364,7 +357,6 @@ LATER: Mapping[str, frozenset[E]] = {
             E.INVALID_REGULAR_EXPRESSION,
         }
     ),
-    # The coordinator's part is not served yet.
     "transactions": frozenset(
         {
             E.UNSTABLE_OFFSET_COMMIT,
@@ -375,6 +367,9 @@ LATER: Mapping[str, frozenset[E]] = {
             E.PRODUCER_FENCED,
             E.TRANSACTIONAL_ID_NOT_FOUND,
             E.TRANSACTION_ABORTABLE,
+            E.TRANSACTION_COORDINATOR_FENCED,
+            E.OPERATION_NOT_ATTEMPTED,
+            E.NETWORK_EXCEPTION,
         }
     ),
 }

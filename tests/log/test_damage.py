@@ -12,6 +12,7 @@ import pytest
 from kohort.broker.groups.loading import load
 from kohort.log import CorruptBatch, Duplicate, FileStore, PartitionLog, partition_files
 from kohort.wire.batches import Record, batches, decode_records, read_header
+from tests.broker.groups.test_loading import Replayed
 from tests.log.logs import append, batch, flush, records, topic_in, values
 
 
@@ -75,7 +76,7 @@ def test_a_flipped_bit_where_no_checksum_looks_costs_no_more_than_is_near(
     flip(path, second + at, bit)
     store = FileStore(tmp_path)
     log = the_log(store)
-    assert asyncio.run(load(0, log, lambda records: None)) == 20 - lost
+    assert asyncio.run(load("__consumer_offsets-0", log, Replayed())) == 20 - lost
     damaged = header.base_offset
     assert "__consumer_offsets-0" in caplog.text
     with pytest.raises(CorruptBatch) as raised:
@@ -96,7 +97,7 @@ def test_a_size_that_leaves_less_than_a_header_ends_every_walk(tmp_path: Path) -
     path.write_bytes(content)
     store = FileStore(tmp_path)
     log = the_log(store)
-    assert asyncio.run(load(0, log, lambda records: None)) == 16
+    assert asyncio.run(load("__consumer_offsets-0", log, Replayed())) == 16
     with pytest.raises(CorruptBatch) as raised:
         log.read(3, 1 << 20)
     assert (raised.value.base_offset, raised.value.next_offset) == (3, 5)

@@ -44,7 +44,9 @@ from kohort.broker.net import ClientConnection, Served, Sockets
 from kohort.broker.quotas import ClientQuotas
 from kohort.broker.security import ListenerSecurity, ScramCredentials
 from kohort.broker.telemetry import TelemetryReceiver
+from kohort.broker.transactions import TransactionCoordinator
 from kohort.coordinator import GroupShard
+from kohort.coordinator.transactions import TransactionConfig, TransactionShard
 from kohort.errors import ErrorCode, KafkaError
 from kohort.log import AllConfigs, LogStore, PartitionLog, Topic
 from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Node, Placement
@@ -52,6 +54,7 @@ from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Node, Placement
 log = logging.getLogger("kohort.broker")
 
 _BROKER_CONFIGS = "broker"
+_PRODUCER_ID_BITS = 62  # positive as a signed 64-bit number; these bits of a random UUID are all random
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ class Broker:
         self.log_directory = _location(options)
         """Location of the log, as tools print it."""
         self._group_config = group_config(self.config)
+        self.transaction_version = self.config.number("transaction.version")
+        """Finalized level of the feature transaction.version."""
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
         self.protocols = self.config.names("group.coordinator.rebalance.protocols")
         """The rebalance protocols that groups may use."""
@@ -170,6 +175,7 @@ class Broker:
             self.follower_reads = FollowerReads(self)
             self.journal = self.journal_type(self)
             self.groups = self.coordinator_type(self)
+            self.transactions = TransactionCoordinator(self)
             if self.access_control is not None:
                 self.access_control.on_change = self.groups.acls_changed
             self.member_connections = MemberConnections(self)
@@ -188,6 +194,7 @@ class Broker:
             log.warning("%s Groups are assigned without the loads of other brokers.", self.inter_broker.problem)
         self._log_addresses()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
+        self.transactions.lead()
         self.retention = Retention(self)
         self.loads = PartitionLoads(self)
         self.cleaner = Cleaner(self)
@@ -247,6 +254,7 @@ class Broker:
         self.client_telemetry.close()
         self.waiting_fetches.expire_all()
         self.groups.resign()
+        self.transactions.resign()
         await self.writer.drain()
         await self.leadership.leave()
         await self.writer.close()
@@ -343,6 +351,26 @@ class Broker:
         )
         shard.metadata_changed(self.topics_image.current, self.now())  # an empty shard reacts to nothing
         return shard
+
+    def new_transaction_shard(self) -> TransactionShard:
+        """Return an empty shard of the transaction coordinator, with this broker's settings."""
+        config = TransactionConfig(
+            max_timeout_ms=self.config.number("transaction.max.timeout.ms"),
+            id_expiration_ms=self.config.number("transactional.id.expiration.ms"),
+            id_expiration_check_interval_ms=self.config.number(
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ),
+        )
+        return TransactionShard(
+            config, self.fresh_producer_id, self.groups.offsets_partition, version=lambda: self.transaction_version
+        )
+
+    def fresh_producer_id(self) -> int:
+        """Return a random producer ID.
+
+        No ID is assigned twice, and there is no counter that a crash could set back.
+        """
+        return self.fresh_id().int & (1 << _PRODUCER_ID_BITS) - 1
 
     def partition(self, topic: str, partition: int) -> PartitionLog | None:
         """Return the partition's log, by the topic's name."""

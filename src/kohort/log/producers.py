@@ -111,13 +111,16 @@ class ProducerStates:
         """Return the state of that producer."""
         return self._producers.get(producer_id)
 
-    def check(self, header: BatchHeader) -> Verdict:
-        """Decide what to do with a batch; changes nothing."""
+    def check(self, header: BatchHeader, *, epoch_per_transaction: bool = True) -> Verdict:
+        """Decide what to do with a batch; changes nothing.
+
+        With `epoch_per_transaction`, the batch is of a producer that begins each transaction in a new epoch.
+        """
         if header.producer_id < 0:
             return _ACCEPTED
         known = self._producers.get(header.producer_id)
         if known is None:
-            return _check_unknown(header)
+            return _check_unknown(header, epoch_per_transaction)
         if header.producer_epoch == known.epoch:
             return _check_next(header, known)
         if header.producer_epoch < known.epoch:
@@ -218,10 +221,10 @@ class ProducerStates:
         return {number: start for start, number in sorted(starts)}
 
 
-def _check_unknown(header: BatchHeader) -> Verdict:
+def _check_unknown(header: BatchHeader, epoch_per_transaction: bool) -> Verdict:
     # Retention may have removed the producer's state, so Kafka accepts any sequence (KIP-360),
-    # except in a transaction: there, the coordinator knows that it has just begun (KIP-890).
-    if header.is_transactional and header.base_sequence != 0:
+    # except in an epoch that is of one transaction: then the producer has just begun it (KIP-890).
+    if epoch_per_transaction and header.is_transactional and header.base_sequence != 0:
         return OutOfOrder(f"producer {header.producer_id} is unknown here and began at {header.base_sequence}")
     return _ACCEPTED
 

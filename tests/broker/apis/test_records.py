@@ -226,11 +226,6 @@ async def test_a_repetition_that_is_still_on_its_way_to_disk_waits_for_it(peer: 
     assert [answer.responses[0].partition_responses[0].base_offset for answer in answers] == [0, 0]
 
 
-async def test_transactions_are_rejected_with_a_reason(peer: Peer) -> None:
-    answer = await peer.ask(InitProducerIdRequest(transactional_id="t"), 4, InitProducerIdResponse)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize(
     ("timestamp", "since", "offset"),

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.broker.groups import loading
+from kohort.broker.groups.group_contents import GroupContents
 from kohort.coordinator import GroupConfig, GroupShard, Record
 from kohort.log import CorruptBatch, FileStore, MemoryStore, PartitionLog
 from kohort.wire.batches import encode_pairs
-from kohort.wire.codec import Buffer, Message
+from kohort.wire.batches.scanning import Pair
+from kohort.wire.codec import Buffer, DecodeError, Message
+from kohort.wire.group_log import decode_group_records
 from kohort.wire.group_log.group_bytes import encode_records
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from tests.coordinator.shell import durable
@@ -30,9 +33,34 @@ def log_of(*batches: list[tuple[Message, Message | None]]) -> PartitionLog:
     return log
 
 
+class Replayed:
+    """Keeps what it is passed, in place of a shard."""
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self.others: list[tuple[int, object]] = []
+        """Transactional batches and markers, by producer."""
+
+    @property
+    def records(self) -> list[tuple[Message, Message | None]]:
+        def unreadable(error: DecodeError) -> None:
+            raise error
+
+        return [(record.key, record.value) for record in decode_group_records(self.pairs, Record, unreadable)]
+
+    def replay(self, pairs: Sequence[Pair]) -> None:
+        self.pairs += pairs
+
+    def replay_pending(self, pairs: Sequence[Pair], producer_id: int) -> None:
+        self.others.append((producer_id, list(pairs)))
+
+    def replay_end(self, producer_id: int, *, committed: bool) -> None:
+        self.others.append((producer_id, committed))
+
+
 def load(log: PartitionLog) -> tuple[int, GroupShard]:
     shard = GroupShard(GroupConfig(), lambda: "id")
-    return asyncio.run(loading.load(0, log, shard.replay_all)), shard
+    return asyncio.run(loading.load("__consumer_offsets-0", log, GroupContents(shard, "__consumer_offsets-0"))), shard
 
 
 @pytest.mark.parametrize("window", [1, 3, 100_000])
@@ -129,33 +157,33 @@ def test_records_behind_an_unserved_batch_are_loaded(said: tuple[int, int], capl
 
 
 def test_a_key_that_repeats_is_replayed_where_its_last_record_is() -> None:
-    replayed: list[Record] = []
+    replayed = Replayed()
     log = log_of([commit(0, 1), commit(1, 2)], [commit(0, 3)])
-    assert asyncio.run(loading.load(0, log, replayed.extend)) == 3
-    assert [(record.key, record.value) for record in replayed] == [commit(1, 2), commit(0, 3)]
+    assert asyncio.run(loading.load("__consumer_offsets-0", log, replayed)) == 3
+    assert replayed.records == [commit(1, 2), commit(0, 3)]
 
 
 def test_a_window_is_replayed_when_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     # Memory for all keys of the log might not suffice.
     monkeypatch.setattr(loading, "_WINDOW_KEYS", 2)
     monkeypatch.setattr(loading, "_READ_BYTES", 1)
-    replayed: list[Record] = []
+    replayed = Replayed()
     log = log_of([commit(0, 1)], [commit(1, 2)], [commit(0, 3)])
-    assert asyncio.run(loading.load(0, log, replayed.extend)) == 3
-    assert [(record.key, record.value) for record in replayed] == [commit(0, 1), commit(1, 2), commit(0, 3)]
+    assert asyncio.run(loading.load("__consumer_offsets-0", log, replayed)) == 3
+    assert replayed.records == [commit(0, 1), commit(1, 2), commit(0, 3)]
 
 
 def test_other_work_runs_between_the_slices_of_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_SLICE_KEYS", 2)
     log = log_of([commit(partition) for partition in range(10)])
     seen: list[int] = []
-    replayed: list[Record] = []
+    replayed = Replayed()
 
     async def play() -> None:
-        load = asyncio.create_task(loading.load(0, log, replayed.extend))
+        load = asyncio.create_task(loading.load("__consumer_offsets-0", log, replayed))
         while not load.done():
             await asyncio.sleep(0)
-            seen.append(len(replayed))
+            seen.append(len(replayed.pairs))
 
     asyncio.run(play())
     assert sorted(set(seen)) == [0, 2, 4, 6, 8, 10]

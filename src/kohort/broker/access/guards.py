@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kohort.broker.access import cluster_guards, group_guards, topic_guards
+from kohort.broker.access import cluster_guards, group_guards, topic_guards, transaction_guards
 from kohort.broker.access.access_control import AccessControl
 from kohort.broker.access.cluster_guards import cluster
 from kohort.broker.access.request_access import Guard, RequestAccess
@@ -31,6 +31,11 @@ GUARDS: Mapping[ApiKey, Guard] = {
     ApiKey.DELETE_RECORDS: topic_guards.delete_records,
     ApiKey.INIT_PRODUCER_ID: topic_guards.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: topic_guards.offset_for_leader_epoch,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transaction_guards.add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: transaction_guards.add_offsets,
+    ApiKey.END_TXN: transaction_guards.end,
+    ApiKey.WRITE_TXN_MARKERS: transaction_guards.write_markers,
+    ApiKey.TXN_OFFSET_COMMIT: transaction_guards.commit_offsets,
     ApiKey.DESCRIBE_ACLS: cluster(Operation.DESCRIBE, cluster_guards.described_acls),
     ApiKey.CREATE_ACLS: cluster(Operation.ALTER, cluster_guards.created_acls),
     ApiKey.DELETE_ACLS: cluster(Operation.ALTER, cluster_guards.deleted_acls),
@@ -44,6 +49,8 @@ GUARDS: Mapping[ApiKey, Guard] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(Operation.ALTER, cluster_guards.altered_reassignments),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(Operation.DESCRIBE, cluster_guards.listed_reassignments),
     ApiKey.OFFSET_DELETE: group_guards.offset_delete,
+    ApiKey.DESCRIBE_TRANSACTIONS: transaction_guards.describe,
+    ApiKey.LIST_TRANSACTIONS: transaction_guards.list_all,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster(Operation.DESCRIBE_CONFIGS, cluster_guards.described_quotas),
     ApiKey.ALTER_CLIENT_QUOTAS: cluster(Operation.ALTER_CONFIGS, cluster_guards.altered_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster(Operation.DESCRIBE, cluster_guards.described_credentials),

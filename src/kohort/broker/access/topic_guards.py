@@ -4,6 +4,7 @@ from kohort.broker.access.request_access import RequestAccess
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID
 from kohort.security import Operation
+from kohort.wire.batches import is_transactional
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -91,7 +92,11 @@ def produce(access: RequestAccess, request: ProduceRequest) -> ProduceRequest | 
         return access.topic_or_id(Operation.WRITE, topic.name, topic.topic_id)
 
     transactional_id = request.transactional_id
-    if transactional_id is not None and not access.transactional_id(Operation.WRITE, transactional_id):
+    if (
+        transactional_id is not None
+        and any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
+        and not access.transactional_id(Operation.WRITE, transactional_id)
+    ):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         answers = [refused(topic) for topic in request.topic_data]
         for answer in answers:

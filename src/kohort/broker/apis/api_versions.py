@@ -6,14 +6,25 @@ from typing import Protocol
 from kohort.broker.net import Call, Served
 from kohort.coordinator import ClientKind
 from kohort.errors import ErrorCode
-from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     served: Served
+    transaction_version: int
 
+
+_TRANSACTIONS, _LATEST = "transaction.version", 2
+_FEATURES_EPOCH = 0
+"""Clients keep the features with the highest epoch. They never change while a broker runs."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
@@ -36,4 +47,11 @@ def served(broker: Dependencies, error: ErrorCode = ErrorCode.NONE) -> ApiVersio
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in broker.served],
+        supported_features=[SupportedFeatureKey(name=_TRANSACTIONS, max_version=_LATEST)],
+        finalized_features_epoch=_FEATURES_EPOCH,
+        finalized_features=[_finalized(broker.transaction_version)] if broker.transaction_version else [],
     )
+
+
+def _finalized(level: int) -> FinalizedFeatureKey:
+    return FinalizedFeatureKey(name=_TRANSACTIONS, max_version_level=level, min_version_level=level)

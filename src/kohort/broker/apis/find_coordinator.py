@@ -1,10 +1,13 @@
-"""FindCoordinator: the broker that leads the group's partition of `__consumer_offsets`."""
+"""FindCoordinator: the broker that leads the partition of a group, or of a transactional ID."""
 
+import logging
 from typing import Protocol
 
 from kohort.broker.groups import GroupCoordinator
 from kohort.broker.net import Call
-from kohort.errors import ErrorCode
+from kohort.broker.transactions import TransactionCoordinator
+from kohort.errors import ErrorCode, KafkaError
+from kohort.log.cluster import Node
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 
@@ -12,7 +15,10 @@ class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
 
+
+log = logging.getLogger("kohort.broker")
 
 _GROUP, _TRANSACTION = 0, 1
 
@@ -39,15 +45,23 @@ def handle(broker: Dependencies, call: Call, request: FindCoordinatorRequest) ->
 def _find(broker: Dependencies, key: str, key_type: int, listener: str) -> Coordinator:
     if key_type == _GROUP:
         coordinator = broker.groups.coordinator(key)
-        node = None if coordinator is None else coordinator.at(listener)
-        if node is None:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.sentence)
-        return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
-    if key_type == _TRANSACTION:
-        # There are no transactions, and no client must wait for them: librdkafka retries other codes until its timeout.
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        message = "This broker has no transactions: leave transactional.id unset."
+    elif key_type == _TRANSACTION:
+        coordinator = _of_transactions(broker, key)
     else:
-        code, message = ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are unknown here."
+        return _none(key, ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are unknown here.")
+    node = None if coordinator is None else coordinator.at(listener)
+    if node is None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.sentence)
+    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
+
+
+def _of_transactions(broker: Dependencies, transactional_id: str) -> Node | None:
+    try:
+        return broker.transactions.coordinator(transactional_id)
+    except (KafkaError, OSError) as error:
+        log.warning("the topic of transactions cannot be created yet; producers try again: %s", error)
+        return None
+
+
+def _none(key: str, code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)

@@ -1,34 +1,31 @@
-"""InitProducerId: assign an ID to an idempotent producer (KIP-98). Transactions are not supported yet."""
+"""InitProducerId: an ID and epoch for an idempotent or transactional producer (KIP-98, KIP-360)."""
 
 from typing import Protocol
 
 from kohort.broker.net import Call
+from kohort.broker.transactions import TransactionCoordinator, refusal
+from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
-from kohort.model import UUID
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
-    def fresh_id(self) -> UUID: ...
+    transactions: TransactionCoordinator
 
-
-_ID_BITS = 62  # positive as a signed 64-bit number; these bits of a random UUID are all random
+    def fresh_producer_id(self) -> int: ...
 
 
 def handle(broker: Dependencies, call: Call, request: InitProducerIdRequest) -> None:
-    """Assign a random ID: no ID is assigned twice, and there is no counter that a crash could set back.
-
-    As in Kafka, a producer without transactional ID gets a new ID and epoch 0 with each request.
-    """
+    """Give a transactional producer its next epoch. One without transactional ID gets a new ID and epoch 0, always."""
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
-        call.reply(_refused(ErrorCode.INVALID_REQUEST))
-    elif request.transactional_id is not None:
-        call.reply(_refused(ErrorCode.UNSUPPORTED_VERSION))
+        call.reply(refusal(request, call.version, ErrorCode.INVALID_REQUEST))
+    elif request.transactional_id is None:
+        call.reply(InitProducerIdResponse(producer_id=broker.fresh_producer_id(), producer_epoch=0))
     else:
-        call.reply(InitProducerIdResponse(producer_id=broker.fresh_id().int & (1 << _ID_BITS) - 1, producer_epoch=0))
-
-
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+        shard = broker.transactions.shard(request.transactional_id)
+        if shard is None:
+            call.reply(refusal(request, call.version, ErrorCode.NOT_COORDINATOR))
+        else:
+            shard.handle(request, call, RequestContext(call, call.version))

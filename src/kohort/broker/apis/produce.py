@@ -1,17 +1,28 @@
 """Produce: check each batch, by its header where that suffices, append it as received, answer when it is on disk."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Protocol, assert_never
 
 from kohort.broker.apis.current_leader import Dependencies as LeaderParts
 from kohort.broker.apis.current_leader import current_leader, endpoints
+from kohort.broker.apis.transactional_produce import Dependencies as TransactionParts
+from kohort.broker.apis.transactional_produce import Refused, has_epoch_per_transaction, verify
 from kohort.broker.logs import INTERNAL_TOPICS, GroupCommit, TopicRules, Topics, Writer
 from kohort.broker.net import Call, ClientConnection
 from kohort.broker.quotas import ClientQuotas
 from kohort.errors import ErrorCode
 from kohort.log import Accepted, Duplicate, Fenced, NotTransactional, OutOfOrder, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis
-from kohort.wire.batches import BatchError, BatchHeader, check_batches, decode_records, recompress, stamp
+from kohort.wire.batches import (
+    BatchError,
+    BatchHeader,
+    check_batches,
+    decode_records,
+    is_transactional,
+    recompress,
+    stamp,
+)
 from kohort.wire.codec import Buffer
 from kohort.wire.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from kohort.wire.messages.produce import (
@@ -25,7 +36,7 @@ from kohort.wire.messages.produce import (
 )
 
 
-class Dependencies(LeaderParts, Protocol):
+class Dependencies(LeaderParts, TransactionParts, Protocol):
     """The parts of the broker that this module uses."""
 
     client_quotas: ClientQuotas
@@ -53,7 +64,19 @@ def handle(broker: Dependencies, call: Call, request: ProduceRequest) -> None:
         refused = [_refuse_topic(topic, ErrorCode.INVALID_REQUIRED_ACKS) for topic in request.topic_data]
         _reply(broker, call, request, refused)
         return
-    answers = [_append_topic(broker, topic, call.version, request.acks) for topic in request.topic_data]
+    if any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
+        if request.transactional_id is None:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            _reply(broker, call, request, [_refuse_topic(topic, code) for topic in request.topic_data])
+        else:
+            verify(broker, request, call.version, partial(_append_all, broker, call, request))
+        return
+    _append_all(broker, call, request, {})
+
+
+def _append_all(broker: Dependencies, call: Call, request: ProduceRequest, refused: Refused) -> None:
+    """Append what is not refused because of its transaction."""
+    answers = [_append_topic(broker, topic, call.version, request.acks, refused) for topic in request.topic_data]
     nodes = endpoints(broker, _leaders(answers), call.connection.listener)
     broker.throttle_if_full(call.connection)
     if any(p.error_code == ErrorCode.NONE for answer in answers for p in answer.partition_responses):
@@ -78,7 +101,9 @@ def _leaders(answers: list[TopicProduceResponse]) -> Iterator[LeaderIdAndEpoch]:
                 yield partition.current_leader
 
 
-def _append_topic(broker: Dependencies, data: TopicProduceData, version: int, acks: int) -> TopicProduceResponse:
+def _append_topic(
+    broker: Dependencies, data: TopicProduceData, version: int, acks: int, refused: Refused
+) -> TopicProduceResponse:
     if version >= _TOPIC_IDS_FROM:
         topic, missing = broker.topics.with_id(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -92,11 +117,18 @@ def _append_topic(broker: Dependencies, data: TopicProduceData, version: int, ac
     return TopicProduceResponse(
         name=data.name,
         topic_id=data.topic_id,
-        partition_responses=[_append(broker, topic, partition, acks) for partition in data.partition_data],
+        partition_responses=[
+            _refused(partition.index, *refused[id(partition)])
+            if id(partition) in refused
+            else _append(broker, topic, partition, version, acks)
+            for partition in data.partition_data
+        ],
     )
 
 
-def _append(broker: Dependencies, topic: Topic, data: PartitionProduceData, acks: int) -> PartitionProduceResponse:
+def _append(
+    broker: Dependencies, topic: Topic, data: PartitionProduceData, version: int, acks: int
+) -> PartitionProduceResponse:
     log = broker.topics.log(topic, data.index)
     if log is None:
         return _refused_elsewhere(broker, topic, data.index)
@@ -116,13 +148,10 @@ def _append(broker: Dependencies, topic: Topic, data: PartitionProduceData, acks
         return _refused_for(data.index, keyless, "a compacted topic takes no record without a key")
     if header.base_offset != 0:
         return _refused(data.index, ErrorCode.INVALID_RECORD, "a producer's batch must begin at offset 0")
-    if header.is_transactional:
-        # There is no transaction coordinator, so the transaction would never be completed.
-        return _refused(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
     if not is_timely:
         return _refused(data.index, ErrorCode.INVALID_TIMESTAMP, "a record's time is too far from now")
     append_time = -1
-    match log.producers.check(header):
+    match log.producers.check(header, epoch_per_transaction=has_epoch_per_transaction(version)):
         case Accepted():
             assert data.records is not None
             records = _writable(data.records)

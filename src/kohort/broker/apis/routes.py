@@ -33,6 +33,8 @@ from kohort.broker.apis import (
     sasl,
     scram_credentials,
     telemetry,
+    transactions,
+    txn_offset_commit,
 )
 from kohort.broker.net import Call, Route, Served
 from kohort.wire.api import APIS, flexible_header, flexible_response
@@ -70,6 +72,8 @@ class Dependencies(
     sasl.Dependencies,
     scram_credentials.Dependencies,
     telemetry.Dependencies,
+    transactions.Dependencies,
+    txn_offset_commit.Dependencies,
     Protocol,
 ):
     """The parts of the broker that all handlers together use."""
@@ -98,6 +102,11 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.DELETE_RECORDS: (delete_records.handle, 2),
     ApiKey.INIT_PRODUCER_ID: (init_producer_id.handle, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (offset_for_leader_epoch.handle, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (transactions.add_partitions, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: (transactions.of_one, 4),
+    ApiKey.END_TXN: (transactions.of_one, 5),
+    ApiKey.WRITE_TXN_MARKERS: (transactions.write_markers, 2),
+    ApiKey.TXN_OFFSET_COMMIT: (txn_offset_commit.handle, 5),
     ApiKey.DESCRIBE_ACLS: (acls.describe, 3),
     ApiKey.CREATE_ACLS: (acls.create, 3),
     ApiKey.DELETE_ACLS: (acls.delete, 3),
@@ -114,6 +123,8 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.OFFSET_DELETE: (delete_groups.offsets, 0),
     ApiKey.DESCRIBE_CLUSTER: (describe_cluster.handle, 2),
     ApiKey.DESCRIBE_PRODUCERS: (describe_producers.handle, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (transactions.describe, 0),
+    ApiKey.LIST_TRANSACTIONS: (transactions.list_all, 2),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (client_quotas.describe, 1),
     ApiKey.ALTER_CLIENT_QUOTAS: (client_quotas.alter, 1),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (scram_credentials.describe, 0),

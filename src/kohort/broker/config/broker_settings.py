@@ -280,6 +280,61 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             104_857_600, "Segment size of __consumer_offsets, in bytes.", 1_024, INT32, kafka="at least 1"
         ),
     },
+    "Transactions": {
+        "add.partitions.to.txn.retry.backoff.max.ms": Setting(
+            100,
+            "Time for which the broker tries to add a partition to a transaction while the producer's last one is being"
+            " completed, in milliseconds.",
+            0,
+            INT32,
+        ),
+        "add.partitions.to.txn.retry.backoff.ms": Setting(
+            20, "Time between two of these attempts, in milliseconds.", 1, INT32
+        ),
+        "transaction.max.timeout.ms": Setting(
+            900_000, "Longest transaction timeout that a producer may ask for, in milliseconds.", 1, INT32
+        ),
+        "transaction.partition.verification.enable": Setting(
+            True,
+            "Whether a partition is checked to be part of a producer's transaction before it gets records of it.",
+            live=True,
+        ),
+        "transaction.remove.expired.transaction.cleanup.interval.ms": Setting(
+            3_600_000, "Time between two checks for expired transactional IDs, in milliseconds.", 1, INT32
+        ),
+        "transaction.state.log.num.partitions": Setting(
+            50,
+            "Number of partitions of __transaction_state. It takes effect when the topic is created, by the first"
+            " transactional producer.",
+            1,
+            10_000,
+            kafka="no upper limit",
+        ),
+        "transaction.state.log.replication.factor": Setting(
+            3,
+            "Replication factor of __transaction_state, at most the number of brokers.",
+            1,
+            32_767,
+            kafka="the topic is created once there are enough brokers",
+        ),
+        "transaction.state.log.segment.bytes": Setting(
+            104_857_600, "Segment size of __transaction_state, in bytes.", 1_024, INT32, kafka="at least 1"
+        ),
+        "transaction.version": Setting(
+            2,
+            "Level of the feature transaction.version. 2: every transaction has an epoch of its own (KIP-890). It must"
+            " be the same in all brokers of a cluster.",
+            0,
+            2,
+            kafka=ABSENT,
+        ),
+        "transactional.id.expiration.ms": Setting(
+            604_800_000,
+            "Time without a transaction after which a transactional ID is deleted, in milliseconds.",
+            1,
+            INT32,
+        ),
+    },
     "Classic groups": {
         "group.coordinator.rebalance.protocols": Setting(
             "classic,consumer",

@@ -159,9 +159,6 @@ IDLE: Mapping[str, Setting] = {
     "share.coordinator.cached.buffer.max.bytes": _idle(
         1_048_588, "Largest buffer that a share coordinator keeps for reuse, in bytes.", _SHARE, 524_288, INT32
     ),
-    "transaction.partition.verification.enable": _idle(
-        True, "Whether a partition is checked to be part of a producer's transaction.", "the broker has no transactions"
-    ),
     "unclean.leader.election.enable": _idle(
         False,
         "Whether a replica that is not in sync may become the leader, which loses records.",

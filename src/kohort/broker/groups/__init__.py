@@ -7,6 +7,7 @@ from kohort.broker.groups.coordinator import GroupCoordinator, group_partition
 from kohort.broker.groups.error_answers import refusal
 from kohort.broker.groups.journal import BrokerJournal
 from kohort.broker.groups.loading import load
+from kohort.broker.groups.log_shard import LogShard, LogShardParts, unexpected_timer
 from kohort.broker.groups.member_connections import MemberConnections
 from kohort.broker.groups.partition_loads import PartitionLoads
 from kohort.broker.groups.shard import Shard
@@ -16,6 +17,8 @@ from kohort.broker.groups.topics_image import TopicsImage
 __all__ = [
     "BrokerJournal",
     "GroupCoordinator",
+    "LogShard",
+    "LogShardParts",
     "MemberConnections",
     "PartitionLoads",
     "Shard",
@@ -24,4 +27,5 @@ __all__ = [
     "group_partition",
     "load",
     "refusal",
+    "unexpected_timer",
 ]

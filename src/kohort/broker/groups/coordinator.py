@@ -10,7 +10,7 @@ from kohort.broker.logs import Leadership, Topics
 from kohort.coordinator import MetadataImage
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC, Node
-from kohort.model import Millis
+from kohort.model import Millis, TopicPartition
 
 
 class Dependencies(ShardParts, Protocol):
@@ -66,6 +66,10 @@ class GroupCoordinator:
     def of_partition(self, partition: int) -> Shard:
         """Return the shard of a partition of `__consumer_offsets`, whether this broker leads it or not."""
         return self._shards[partition]
+
+    def offsets_partition(self, group_id: str) -> TopicPartition:
+        """Return the partition of `__consumer_offsets` that holds the group."""
+        return TopicPartition(OFFSETS_TOPIC, group_partition(group_id, len(self._shards)))
 
     def coordinator(self, group_id: str) -> Node | None:
         """Return the broker that leads the group's partition, or None if there is none at the moment."""

@@ -28,6 +28,12 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 GroupRequest = (
     JoinGroupRequest
@@ -35,6 +41,7 @@ GroupRequest = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | OffsetCommitRequest
+    | TxnOffsetCommitRequest
     | OffsetFetchRequest
     | DescribeGroupsRequest
     | ListGroupsRequest
@@ -62,6 +69,8 @@ def _refusal(request: GroupRequest, version: int, code: ErrorCode) -> Message:
             return LeaveGroupResponse(error_code=code)
         case OffsetCommitRequest():
             return _commit_refusal(request, code)
+        case TxnOffsetCommitRequest():
+            return _txn_commit_refusal(request, code)
         case OffsetFetchRequest():
             return _fetch_refusal(request, version, code)
         case DescribeGroupsRequest():
@@ -97,6 +106,21 @@ def _commit_refusal(request: OffsetCommitRequest, code: ErrorCode) -> OffsetComm
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _txn_commit_refusal(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
                     for p in topic.partitions
                 ],
             )

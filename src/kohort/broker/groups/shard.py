@@ -8,7 +8,7 @@ If an append fails, the shard is discarded and loaded again from the contents of
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -16,10 +16,9 @@ from typing import Protocol, cast
 
 from kohort.broker.clock import Clock
 from kohort.broker.groups.error_answers import refusal
+from kohort.broker.groups.group_contents import GroupContents
 from kohort.broker.groups.journal import BrokerJournal
-from kohort.broker.groups.loading import load
-from kohort.broker.groups.timers import Timers
-from kohort.broker.logs import GroupCommit, Writer
+from kohort.broker.groups.log_shard import LogShard, LogShardParts, unexpected_timer
 from kohort.coordinator import (
     ClassicGroup,
     ConsumerGroup,
@@ -38,38 +37,29 @@ from kohort.coordinator import (
 )
 from kohort.errors import ErrorCode
 from kohort.group_events import TargetRefused
-from kohort.log import PartitionLog
+from kohort.log import CoordinatorFenced, Fenced, PartitionStopped, Producer
+from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import Millis
-from kohort.wire.batches import encode_pairs
+from kohort.wire.batches import Marker, encode_batch, encode_marker
+from kohort.wire.batches import Record as BatchRecord
 from kohort.wire.codec import Message
 from kohort.wire.group_log import encode_records
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-class Dependencies(Protocol):
+class Dependencies(LogShardParts, Protocol):
     """The parts of the broker that this module uses."""
 
     clock: Clock
     journal: BrokerJournal
-    timers: Timers
-    writer: Writer
 
     def new_group_shard(self, partition: int) -> GroupShard: ...
-
-    def now(self) -> Millis: ...
-
-    def wall(self) -> Millis: ...
-
-    @property
-    def stopping(self) -> bool: ...
 
 
 log = logging.getLogger("kohort.broker")
 
 _WITHOUT_NEWS = HeartbeatResponse()
-_BATCH_RECORDS = 4_000
-_LOAD_AGAIN_S = 0.2
 _SLICES_PER_TURN = 64
 """Number of calls of `GroupShard.answer_news` before other requests have their turn."""
 
@@ -84,31 +74,21 @@ class Waiter(Protocol):
         """Send the answer."""
 
 
-class Shard:
+class Shard(LogShard):
     """The shell around one `GroupShard`."""
 
-    _log: PartitionLog
-    _machine: GroupShard
-    # Both are set by `lead`.
+    topic = OFFSETS_TOPIC
+    _machine: GroupShard  # set by `lead`
 
     def __init__(self, broker: Dependencies, partition: int) -> None:
-        self.partition = partition
-        self.ready = False
+        super().__init__(broker, partition)
         self._broker = broker
-        self._commit: GroupCommit | None = None
-        """The last commit that this shard appended to; None once it is known to be settled."""
-        self._pairs: list[tuple[bytes, bytes | None]] = []
-        self._loading: asyncio.Task[None] | None = None
         self._deleted_meanwhile: dict[str, None] = {}
-        self._unready = ErrorCode.NOT_COORDINATOR
-        """Error code for requests while the shard is not ready."""
         self._holds_end_at: Millis | None = None
         """When the timer `HeldHeartbeatsDue` fires."""
         self._continues_next_turn = False
         """Whether the remaining news is sent to members in the next turn of the event loop."""
         self._rate = broker.clock.rate
-        self._lost_at = -_LOAD_AGAIN_S
-        """Loop time of the last load that followed a failed append."""
 
     # Requests
 
@@ -286,8 +266,12 @@ class Shard:
 
     def _take_effect(self, effects: Effects, now: Millis) -> None:
         if effects.records:
-            self._append(effects.records, now)
-            self._machine.replay_all(effects.records)
+            if effects.producer is None:
+                self._append(effects.records, now)
+                self._machine.replay_all(effects.records)
+            else:
+                self._append_pending(effects.records, *effects.producer)
+                self._machine.replay_pending(effects.records, effects.producer[0])
         for timer, at in effects.timers.items():
             self._set_timer(timer, at)
         for event in effects.events:
@@ -306,13 +290,10 @@ class Shard:
         if self._rate != 1:
             response = self._at_rate(response)
         commit = self._commit
-        if commit is None or commit.done:
-            self._commit = None
-            waiter.reply(response)
-        elif has_no_news(waiter.request, response):
+        if commit is not None and not commit.done and has_no_news(waiter.request, response):
             waiter.reply(response)
         else:
-            commit.then(lambda: waiter.reply(response), lambda: self._refuse(waiter))
+            self._when_durable(lambda: waiter.reply(response), lambda: self._refuse(waiter))
 
     def _at_rate(self, response: Message) -> Message:
         """Return the answer for a client whose clock is real: intervals of the broker are shorter by the rate."""
@@ -324,105 +305,71 @@ class Shard:
     def _refuse(self, waiter: Waiter) -> None:
         waiter.reply(refusal(waiter.request, waiter.version, ErrorCode.NOT_COORDINATOR))
 
+    # Transactions
+
+    def producer(self, producer_id: int) -> Producer | None:
+        """Return what the log knows of a producer; None if nothing, or if the shard is not ready."""
+        return self._log.producers.get(producer_id) if self.ready else None
+
+    def end_transaction(
+        self, producer_id: int, epoch: int, marker: Marker, version: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Write a marker, which makes the offsets of the transaction visible or drops them; call `done` when durable.
+
+        `version` is the transaction.version of the marker's sender.
+        """
+        if not self.ready:
+            done(self._unready)
+            return
+        match self._log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, version):
+            case Fenced():
+                done(ErrorCode.INVALID_PRODUCER_EPOCH)
+                return
+            case CoordinatorFenced():
+                done(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+                return
+        try:
+            self._append_batch(encode_marker(producer_id, epoch, marker, self._broker.wall()))
+        except PartitionStopped:
+            done(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        self._machine.replay_end(producer_id, committed=marker.committed)
+        self._when_durable(lambda: done(ErrorCode.NONE), lambda: done(ErrorCode.NOT_COORDINATOR))
+
     # The log
 
     def _append(self, records: list[Record], now: Millis) -> None:
-        commit = self._broker.writer.current_first()
-        if commit is not self._commit:
-            self._commit = commit
-            commit.then(_nothing, lambda: self._lost(commit))
-        if not self._pairs:
-            self._broker.writer.before_take(self._flush)
-        self._pairs += encode_records(records)
-        if len(self._pairs) > _BATCH_RECORDS:
-            self._flush()
+        self._append_pairs(encode_records(records))
 
-    def _flush(self) -> None:
-        if self._pairs:
-            pairs, self._pairs = self._pairs, []
-            self._log.append(encode_pairs(pairs, self._broker.wall()), self._log.leader_epoch)
+    def _append_pending(self, records: list[Record], producer_id: int, epoch: int) -> None:
+        wall = self._broker.wall()
+        batch = encode_batch(
+            (BatchRecord(at, wall, key, value, ()) for at, (key, value) in enumerate(encode_records(records))),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,  # as in Kafka: the coordinator's batches are not checked for duplicates
+            transactional=True,
+        )
+        self._append_batch(batch)
 
-    def _lost(self, commit: GroupCommit) -> None:
-        """Discard the machine's state after `commit` failed: the log has nothing that was replayed since."""
-        if self._commit is commit:
-            self._commit = None
-            if not self.leads:
-                return  # another broker takes the shard over, so this one need not reload it
-            # A broker that stops does not load again, so clients must not wait for it.
-            self.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self._machine = self._broker.new_group_shard(self.partition)
-            if self._log.stopped is None and not self._broker.stopping:
-                self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                loop = asyncio.get_running_loop()
-                # On a full disk the next append fails too, and a load is costly, so loads have a minimum interval.
-                wait_s = max(0.0, self._lost_at + _LOAD_AGAIN_S - loop.time())
-                self._lost_at = loop.time() + wait_s
-                self._loading = loop.create_task(self._load(wait_s))
-
-    # Loading and stopping
-
-    @property
-    def leads(self) -> bool:
-        """Whether this broker coordinates the groups of this shard, even if it is still loading them."""
-        return self._unready is not ErrorCode.NOT_COORDINATOR
-
-    @property
-    def _serves(self) -> bool:
-        """Whether the shard is ready or loads its groups."""
-        return self._unready is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
-    def lead(self, partition_log: PartitionLog) -> None:
-        """Replay the partition, in slices that let other work run; if it is empty, become ready at once."""
-        self._log = partition_log
-        self._log.sync_first()
+    def _renew(self) -> GroupContents:
         self._machine = self._broker.new_group_shard(self.partition)
-        self._unready = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if self._log.stable_offset == self._log.start_offset:
-            self._loaded()
-        else:
-            self._loading = asyncio.get_running_loop().create_task(self._load(0))
+        return GroupContents(self._machine, f"{self.topic}-{self.partition}")
 
-    def resign(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """Stop coordinating: parked requests get NOT_COORDINATOR, later ones `code`."""
-        self._unready = code
-        if self._loading is not None:
-            self._loading.cancel()
-            self._loading = None
-        if self.ready:
-            self.ready = False
-            effects = self._machine.resign()
-            for timer in effects.timers:
-                self._broker.timers.set((self.partition, timer), None, _unexpected_timer)
-            self._holds_end_at = None  # otherwise, holds after the next `lead` would rely on a timer that never fires
-            for token, response in effects.replies.items():
-                cast("Waiter", token).reply(response)
-
-    async def loaded(self) -> None:
-        """Wait until a load that is in progress is over."""
-        while self._loading is not None:
-            await asyncio.wait([self._loading])
-
-    async def _load(self, wait_s: float) -> None:
-        while True:
-            await asyncio.sleep(wait_s)
-            try:
-                count = await load(self.partition, self._log, self._machine.replay_all)
-                break
-            except OSError as error:
-                log.error("cannot load shard=%d, trying again: %s", self.partition, error)
-                self._machine = self._broker.new_group_shard(self.partition)
-                wait_s = _LOAD_AGAIN_S
-        log.info("loaded shard=%d records=%d", self.partition, count)
-        self._loading = None
-        self._loaded()
-
-    def _loaded(self) -> None:
-        self.ready = True
+    def _begin(self) -> None:
         now = self._broker.now()
         self._apply(self._machine.loaded(now), now)
         if self._deleted_meanwhile:
             names, self._deleted_meanwhile = self._deleted_meanwhile, {}
             self.topics_deleted(names)
+
+    def _end(self) -> None:
+        effects = self._machine.resign()
+        for timer in effects.timers:
+            self._broker.timers.set((self.partition, timer), None, unexpected_timer)
+        self._holds_end_at = None  # otherwise, holds after the next `lead` would rely on a timer that never fires
+        for token, response in effects.replies.items():
+            cast("Waiter", token).reply(response)
 
 
 def _warn_of_refused_target(event: TargetRefused) -> None:
@@ -441,11 +388,3 @@ def _warn_of_refused_target(event: TargetRefused) -> None:
         refused.reason,
         until,
     )
-
-
-def _nothing() -> None:
-    return None
-
-
-def _unexpected_timer(now: Millis) -> None:
-    raise AssertionError("a cancelled timer fired")

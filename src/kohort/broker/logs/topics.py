@@ -9,11 +9,16 @@ from uuid import UUID
 from kohort.broker.config import BrokerConfig, check_topic_configs
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.log import LogStore, PartitionLog, Topic, TopicExists
-from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, Placement, TooFewBrokers
+from kohort.log.cluster import OFFSETS_TOPIC, ONE_REPLICA, TRANSACTIONS_TOPIC, Placement, TooFewBrokers
 from kohort.recorder import JOURNAL_TOPIC
 from kohort.telemetry import TELEMETRY_TOPIC
 
-INTERNAL_TOPICS: Mapping[str, str] = {OFFSETS_TOPIC: "compact", JOURNAL_TOPIC: "delete", TELEMETRY_TOPIC: "delete"}
+INTERNAL_TOPICS: Mapping[str, str] = {
+    OFFSETS_TOPIC: "compact",
+    TRANSACTIONS_TOPIC: "compact",
+    JOURNAL_TOPIC: "delete",
+    TELEMETRY_TOPIC: "delete",
+}
 """The topics that only brokers write, each with the cleanup.policy that it must have.
 
 `delete` would expire the offsets of groups, and `compact` would keep only the last rebalance of each group.

@@ -4,7 +4,16 @@ from kohort.log.cluster.database_errors import DatabaseTrouble, Fenced, NoTimePa
 from kohort.log.cluster.directory import BrokerState, ClusterDirectory, read_image
 from kohort.log.cluster.encoding import decode_image, encode_image
 from kohort.log.cluster.follower_log import FollowerLog
-from kohort.log.cluster.image import NOBODY, OFFSETS_TOPIC, ClusterImage, Leader, Node, PartitionId, Transition
+from kohort.log.cluster.image import (
+    NOBODY,
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    ClusterImage,
+    Leader,
+    Node,
+    PartitionId,
+    Transition,
+)
 from kohort.log.cluster.leadership_changes import (
     replicas_for_clients,
     with_preferred_leaders,
@@ -21,6 +30,7 @@ __all__ = [
     "NOBODY",
     "OFFSETS_TOPIC",
     "ONE_REPLICA",
+    "TRANSACTIONS_TOPIC",
     "BrokerState",
     "Busy",
     "ClusterDirectory",

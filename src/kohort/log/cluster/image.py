@@ -18,6 +18,7 @@ NOBODY = -1
 """Node ID of a partition without a leader, because no broker is alive."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 _ONLY_LISTENER = "PLAINTEXT"
 
 

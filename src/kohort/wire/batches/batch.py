@@ -31,6 +31,7 @@ _EPOCH_AT = 12
 _MAGIC_AT = 16
 _CRC_AT = 17
 _CRC_FROM = 21  # attributes
+_ATTRIBUTES_AT = 22  # their lower byte
 _MAX_TIMESTAMP_AT = 35
 _LENGTH_FROM = 12  # not included in `batch_length`
 _SMALLEST_LENGTH = 14  # CRC, magic, attributes and two sizes: the minimum of any format
@@ -162,6 +163,16 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeade
             return
         yield position, read_header(buffer, position)
         position += size
+
+
+def is_transactional(batch: Buffer | None) -> bool:
+    """Return whether the header of a batch says that it is part of a transaction; False if there is no header."""
+    return (
+        batch is not None
+        and len(batch) >= HEADER_SIZE
+        and batch[_MAGIC_AT] == MAGIC
+        and bool(batch[_ATTRIBUTES_AT] & _TRANSACTIONAL)
+    )
 
 
 def crc_matches(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:

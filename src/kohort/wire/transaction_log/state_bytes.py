@@ -1,4 +1,4 @@
-"""Encode and decode keys and values of `__transaction_state`, and transaction markers.
+"""Encode and decode keys and values of `__transaction_state`.
 
 A key begins with its record type, and a value with its version (int16). The schemas are in
 `kohort.wire.messages.transaction_records`.
@@ -7,14 +7,10 @@ A key begins with its record type, and a value with its version (int16). The sch
 from struct import Struct as Packer
 
 from kohort.wire.codec import DecodeError, decoder, encode
-from kohort.wire.messages.transaction_records import EndTxnMarker, TransactionLogKey, TransactionLogValue
+from kohort.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 _INT16 = Packer(">h")
-_TYPE_AND_VERSION = Packer(">hh")
 _LOWEST, _HIGHEST = TransactionLogValue.VERSIONS
-
-ABORT, COMMIT = 0, 1
-"""Types of markers."""
 
 
 def encode_key(key: TransactionLogKey) -> bytes:
@@ -38,12 +34,6 @@ def decode_value(data: bytes) -> TransactionLogValue:
     if not _LOWEST <= version <= _HIGHEST:
         raise DecodeError(f"a record of __transaction_state has version {version}, and only 0 and 1 are known")
     return decoder(TransactionLogValue, version)(data, 2)[0]
-
-
-def encode_marker(coordinator_epoch: int, *, committed: bool) -> tuple[bytes, bytes]:
-    """Return key and value of the control record that ends a transaction in a partition."""
-    value = encode(EndTxnMarker(coordinator_epoch=coordinator_epoch), 0)
-    return _TYPE_AND_VERSION.pack(0, COMMIT if committed else ABORT), _INT16.pack(0) + value
 
 
 def _prefix(data: bytes) -> int:

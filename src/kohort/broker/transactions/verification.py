@@ -1,0 +1,157 @@
+"""Verification that partitions are in a transaction, before they get records of it (KIP-890).
+
+With transaction.version 2, the partition is added to the transaction by the first request that writes to it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from kohort.broker.config import BrokerConfig
+from kohort.broker.transactions.shard import TransactionPartition
+from kohort.coordinator import RequestContext
+from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
+from kohort.wire.codec import Message
+from kohort.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+
+class Dependencies(Protocol):
+    """The parts of the broker that this module uses."""
+
+    config: BrokerConfig
+
+
+class Shards(Protocol):
+    """The shards of this broker."""
+
+    def shard(self, transactional_id: str) -> TransactionPartition | None: ...
+
+
+class Producers(Enum):
+    """What the version of a request tells about its producer: what it expects of the broker, and knows of errors."""
+
+    OLD = "verify; it does not know TRANSACTION_ABORTABLE"
+    ABORTING = "verify; it knows TRANSACTION_ABORTABLE"
+    ADDING = "add the partitions: every transaction has its own epoch"
+
+
+Verdicts = Mapping[TopicPartition, ErrorCode]
+_Done = Callable[[Verdicts], None]
+
+
+@dataclass(slots=True)
+class Question:
+    """Partitions that are to be verified for one producer."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    producers: Producers
+    partitions: Collection[TopicPartition]
+
+
+class Verification:
+    """Asks the coordinators of transactional IDs.
+
+    Questions of one producer are asked one after the other, so that its batches keep their order.
+    """
+
+    def __init__(self, broker: Dependencies, shards: Shards) -> None:
+        self._broker = broker
+        self._shards = shards
+        self._waiting: dict[int, deque[Callable[[], None]]] = {}
+        """Work of producers that have a question open, by producer ID."""
+
+    def in_turn(self, producer_id: int, work: Callable[[], None]) -> None:
+        """Do `work`, which ends with a question or with `finished`, after all earlier work of the producer."""
+        waiting = self._waiting.get(producer_id)
+        if waiting is None:
+            self._waiting[producer_id] = deque()
+            work()
+        else:
+            waiting.append(work)
+
+    def finished(self, producer_id: int) -> None:
+        """Begin the next work of the producer."""
+        waiting = self._waiting[producer_id]
+        if waiting:
+            asyncio.get_running_loop().call_soon(waiting.popleft())
+        else:
+            del self._waiting[producer_id]
+
+    def ask(self, question: Question, done: _Done) -> None:
+        """Call `done` with the result of each partition, at once or later."""
+        config, loop = self._broker.config, asyncio.get_running_loop()
+        until = loop.time() + config.number("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+
+        def answered(verdicts: Verdicts) -> None:
+            # The markers of the producer's last transaction are being written, which takes little time.
+            busy = ErrorCode.CONCURRENT_TRANSACTIONS in verdicts.values()
+            if busy and question.producers is Producers.ADDING and loop.time() < until:
+                again_s = config.number("add.partitions.to.txn.retry.backoff.ms") / 1000
+                loop.call_later(again_s, self._ask_once, question, answered)
+            else:
+                done({partition: _known_to(question.producers, code) for partition, code in verdicts.items()})
+
+        self._ask_once(question, answered)
+
+    def _ask_once(self, question: Question, done: _Done) -> None:
+        shard = self._shards.shard(question.transactional_id)
+        if shard is None:
+            done(dict.fromkeys(question.partitions, ErrorCode.NOT_COORDINATOR))
+            return
+        waiter = _Waiter(_request(question), 5 if question.producers is Producers.ADDING else 4, done)
+        shard.handle(waiter.request, waiter, RequestContext(waiter, waiter.version))
+
+
+def _request(question: Question) -> AddPartitionsToTxnRequest:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in question.partitions:
+        by_topic.setdefault(topic, []).append(number)
+    one = AddPartitionsToTxnTransaction(
+        transactional_id=question.transactional_id,
+        producer_id=question.producer_id,
+        producer_epoch=question.epoch,
+        verify_only=question.producers is not Producers.ADDING,
+        topics=[AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in by_topic.items()],
+    )
+    return AddPartitionsToTxnRequest(transactions=[one])
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """The coordinator's token for a question."""
+
+    request: Message
+    version: int
+    done: _Done = field(repr=False)
+
+    def reply(self, response: Message, /) -> None:
+        """Pass the results on."""
+        assert isinstance(response, AddPartitionsToTxnResponse)
+        self.done(
+            {
+                TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+                for transaction in response.results_by_transaction
+                for topic in transaction.topic_results
+                for result in topic.results_by_partition
+            }
+        )
+
+
+def _known_to(producers: Producers, code: ErrorCode) -> ErrorCode:
+    """Return the code that such a producer understands."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH  # as in Kafka, for all: a partition knows only this error
+    if code is ErrorCode.TRANSACTION_ABORTABLE and producers is Producers.OLD:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

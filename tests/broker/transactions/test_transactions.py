@@ -1,0 +1,276 @@
+"""Transactions on one broker: from InitProducerId to the markers, in both versions (KIP-98, KIP-890)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.log import FileStore
+from kohort.wire.batches import Marker, read_marker
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from kohort.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.broker.peer import Peer
+from tests.broker.transactions.producers import (
+    NONE,
+    V1,
+    V2,
+    TransactionalProducer,
+    committed_values,
+    fetched_offset,
+)
+from tests.broker.virtual import VirtualBroker, in_virtual_time
+
+BOTH = pytest.mark.parametrize("version", [V1, V2])
+
+
+async def started(world: VirtualBroker, peer: Peer, version: int, name: str = "tx") -> TransactionalProducer:
+    if world.broker.topics.named("orders") is None:
+        world.broker.topics.create("orders", 2)
+    producer = TransactionalProducer(peer, name, version)
+    await producer.ready()
+    return producer
+
+
+@BOTH
+def test_records_and_offsets_become_visible_together(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        await producer.write("orders", 0, b"a")
+        await producer.write("orders", 1, b"b")
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+        assert await committed_values(peer, "orders") == []
+        assert await fetched_offset(peer, "g", "orders") == (-1, NONE)
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        assert (await producer.state()).transaction_state == "Ongoing"
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert await committed_values(peer, "orders") == [b"a"]
+        assert await committed_values(peer, "orders", 1) == [b"b"]
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (7, NONE)
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_an_aborted_transaction_leaves_nothing_to_be_read(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        await producer.write("orders", 0, b"a")
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+        assert await producer.end(commit=False) is NONE
+        assert await producer.completed() == "CompleteAbort"
+        await producer.write("orders", 0, b"b")
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert await committed_values(peer, "orders") == [b"b"]
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, NONE)
+
+    in_virtual_time(steps)
+
+
+def test_with_version_2_every_transaction_has_an_epoch_and_late_batches_of_the_last_one_are_refused() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V2)
+        await producer.write("orders", 0, b"a")
+        late = producer.batch("orders", 0, (b"late",))
+        epoch = producer.epoch
+        assert await producer.end(commit=True) is NONE
+        assert producer.epoch == epoch + 1
+        assert await producer.completed() == "CompleteCommit"
+        answer = await producer.produced("orders", 0, late)
+        assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        await producer.write("orders", 0, b"b")
+        assert (await producer.produced("orders", 0, late)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    in_virtual_time(steps)
+
+
+@pytest.mark.parametrize(
+    ("produce_version", "code"),
+    [(10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)],
+)
+def test_a_batch_of_a_partition_that_was_not_added_is_refused(produce_version: int, code: ErrorCode) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V1)
+        assert await producer.add("orders", 1) == [NONE]
+        assert await producer.send("orders", 0, b"a", version=produce_version) is code
+        assert await committed_values(peer, "orders") == []
+        log = world.broker.partition("orders", 0)
+        assert log is not None
+        assert log.end_offset == 0
+
+    in_virtual_time(steps)
+
+
+def test_partitions_are_not_verified_if_verification_is_off() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V1)
+        assert await producer.send("orders", 0, b"a") is NONE
+
+    in_virtual_time(steps, {"transaction.partition.verification.enable": "false"})
+
+
+def test_offsets_of_a_group_that_was_not_added_are_refused() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V1)
+        assert await producer.add("orders", 1) == [NONE]
+        assert await producer.send_offset("g", "orders", 0, 7) is ErrorCode.TRANSACTION_ABORTABLE
+        assert await fetched_offset(peer, "g", "orders") == (-1, NONE)
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_a_new_producer_aborts_what_the_last_one_left_open_and_fences_it(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        old = await started(world, peer, version)
+        await old.write("orders", 0, b"a")
+        assert await old.commit_offset("g", "orders", 0, 7) is NONE
+        new = await started(world, peer, version)
+        await new.write("orders", 0, b"b")
+        assert await old.end(commit=True) is ErrorCode.PRODUCER_FENCED
+        assert await old.send("orders", 0, b"c") is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await old.send_offset("g", "orders", 0, 9) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await new.end(commit=True) is NONE
+        assert await new.completed() == "CompleteCommit"
+        assert await committed_values(peer, "orders") == [b"b"]
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, NONE)
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_a_transaction_is_aborted_after_its_timeout(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        await producer.write("orders", 0, b"a")
+        await asyncio.sleep(producer.timeout_ms / 1000 + 1)
+        assert (await producer.state()).transaction_state == "CompleteAbort"
+        assert await committed_values(peer, "orders") == []
+        # With version 2 the request looks like a repetition, of an end with another result.
+        fenced = ErrorCode.PRODUCER_FENCED if version == V1 else ErrorCode.INVALID_TXN_STATE
+        assert await producer.end(commit=True) is fenced
+        log = world.broker.partition("orders", 0)
+        assert log is not None
+        assert log.last_stable_offset == log.end_offset == 2
+
+    in_virtual_time(steps)
+
+
+def test_the_topic_of_transactions_is_created_by_the_first_who_looks_for_a_coordinator() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        assert world.broker.topics.named("__transaction_state") is None
+        assert await producer_of(peer).init() is NONE
+        answer = await peer.ask(MetadataRequest(topics=None), 9, MetadataResponse)
+        [found] = [topic for topic in answer.topics if topic.name == "__transaction_state"]
+        assert found.is_internal
+        assert len(found.partitions) == 50
+
+    def producer_of(peer: Peer) -> TransactionalProducer:
+        return TransactionalProducer(peer)
+
+    in_virtual_time(steps)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_api_versions_announces_the_level_of_the_feature(level: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        answer = await peer.ask(request, 4, ApiVersionsResponse)
+        [supported] = answer.supported_features
+        [finalized] = answer.finalized_features
+        assert (supported.name, supported.min_version, supported.max_version) == ("transaction.version", 0, 2)
+        assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == (
+            "transaction.version",
+            level,
+            level,
+        )
+        assert answer.finalized_features_epoch >= 0  # a client ignores features without an epoch
+
+    in_virtual_time(steps, {"transaction.version": str(level)})
+
+
+def test_transactions_are_listed_from_all_shards_and_open_ones_are_among_the_producers_of_a_partition() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producers = [await started(world, peer, V2, f"tx-{number}") for number in range(5)]
+        await producers[0].write("orders", 0, b"a")
+        request = ListTransactionsRequest(state_filters=["Ongoing", "Nonsense"])
+        answer = await peer.ask(request, 1, ListTransactionsResponse)
+        assert [(one.transactional_id, one.producer_id) for one in answer.transaction_states] == [
+            ("tx-0", producers[0].producer_id)
+        ]
+        assert answer.unknown_state_filters == ["Nonsense"]
+        answer = await peer.ask(ListTransactionsRequest(), 1, ListTransactionsResponse)
+        assert {one.transactional_id for one in answer.transaction_states} == {f"tx-{number}" for number in range(5)}
+        described = await peer.ask(
+            DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])]),
+            0,
+            DescribeProducersResponse,
+        )
+        [state] = described.topics[0].partitions[0].active_producers
+        assert (state.producer_id, state.current_txn_start_offset) == (producers[0].producer_id, 0)
+
+    in_virtual_time(steps)
+
+
+def test_an_operator_ends_a_hanging_transaction() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V1)
+        await producer.write("orders", 0, b"a")
+        marker = WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            transaction_result=False,
+            coordinator_epoch=-1,
+            topics=[
+                WritableTxnMarkerTopic(name="orders", partition_indexes=[0, 9]),
+                WritableTxnMarkerTopic(name="nowhere", partition_indexes=[0]),
+            ],
+        )
+        answer = await peer.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
+        [result] = answer.markers
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [[one.error_code for one in topic.partitions] for topic in result.topics] == [[NONE, unknown], [unknown]]
+        log = world.broker.partition("orders", 0)
+        assert log is not None
+        assert log.last_stable_offset == log.end_offset == 2
+        assert read_marker(log.read(1, 1)[0]) == Marker(False, -1)
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_a_transaction_goes_on_after_a_restart(version: int, tmp_path: Path) -> None:
+    async def before(world: VirtualBroker, peer: Peer) -> TransactionalProducer:
+        producer = await started(world, peer, version)
+        await producer.write("orders", 0, b"a")
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+        return producer
+
+    async def after(world: VirtualBroker, peer: Peer) -> None:
+        producer.peer = peer
+        await producer.write("orders", 0, b"b")
+        assert await producer.commit_offset("g", "orders", 1, 8) is NONE
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert await committed_values(peer, "orders") == [b"a", b"b"]
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (7, NONE)
+
+    producer = in_virtual_time(before, store=FileStore(tmp_path))
+    in_virtual_time(after, store=FileStore(tmp_path))
