@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-from kohort.broker.groups import load
+from kohort.broker.groups import GroupContents, load
 from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import FileStore, PartitionLog, Topic
 from kohort.wire.batches import encode_pairs
@@ -81,7 +81,7 @@ def print_load(log: PartitionLog) -> None:
     ids = iter(range(RECORDS))
     shard = GroupShard(GroupConfig(), lambda: str(next(ids)))
     used = time.process_time()
-    asyncio.run(load(0, log, shard.replay_all))
+    asyncio.run(load("__consumer_offsets-0", log, GroupContents(shard, "__consumer_offsets-0")))
     used = time.process_time() - used
     held = sum(len(of_topic) for group in shard.groups.values() for of_topic in group.offsets.values())
     print(f"  loaded {held:,} offsets in {used:.2f} CPU s, {RECORDS / used / 1e6:.2f} M records/s")

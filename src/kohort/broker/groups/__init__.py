@@ -5,6 +5,7 @@
 
 from kohort.broker.groups.coordinator import GroupCoordinator, group_partition
 from kohort.broker.groups.error_answers import refusal
+from kohort.broker.groups.group_contents import GroupContents
 from kohort.broker.groups.journal import BrokerJournal
 from kohort.broker.groups.loading import load
 from kohort.broker.groups.log_shard import LogShard, LogShardParts, unexpected_timer
@@ -16,6 +17,7 @@ from kohort.broker.groups.topics_image import TopicsImage
 
 __all__ = [
     "BrokerJournal",
+    "GroupContents",
     "GroupCoordinator",
     "LogShard",
     "LogShardParts",
