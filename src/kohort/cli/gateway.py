@@ -8,6 +8,8 @@ import typer
 
 from kohort.cli.broker_settings import ConfigFile, read_broker_settings, read_listen
 from kohort.cli.client_options import client_options
+from kohort.cli.watch_page import PageAddress, page_in_gateway
+from kohort.cli.watch_webhook import Webhook, WebhookOn
 from kohort.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +93,9 @@ def gateway(
         int | None,
         typer.Option(min=1, metavar="N", help="Maximum number of connections. Default: 20000", show_default=False),
     ] = None,
+    web: PageAddress = None,
+    webhook: Webhook = None,
+    webhook_on: WebhookOn = None,
 ) -> int:
     """Pass the requests of clients on to a cluster, until SIGTERM or Ctrl-C.
 
@@ -100,6 +105,8 @@ def gateway(
 
     Listeners and their TLS have the settings of a broker, and connections to the cluster have the options
     of a client: -X security.protocol=SSL. Clients log in with SASL at the cluster, through the gateway.
+
+    With --web, a further line says when the page answers, such as 'ready http://127.0.0.1:9464'.
     """
     from kohort.client import AdminOptions
     from kohort.gateway import GatewayOptions, run
@@ -122,7 +129,7 @@ def gateway(
         journal=journal,
         journal_topic=journal_topic,
     )
-    return run(options)
+    return run(options, page_in_gateway(web, ",".join(map(str, options.upstream)), webhook, webhook_on))
 
 
 def _address(option: str, text: str) -> "Address":

@@ -18,6 +18,7 @@ from kohort.model import Millis
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from kohort import gateway
     from kohort.broker import Beside, OwnMetrics
     from kohort.broker.config import WatchLogin
     from kohort.watch.metrics import MetricsOptions
@@ -214,14 +215,44 @@ def new_login() -> "WatchLogin":
 def page_inside(address: str | None, webhook: str | None, events: str | None) -> "Inside | None":
     """Return the page of `--web`, with the webhook that it feeds; None without `--web`. Raises ConfigError."""
     if address is None:
-        for option, given in (("--webhook", webhook), ("--webhook-on", events)):
-            # The variable may be meant for a `kohort watch` of the same environment.
-            if given is not None and given != os.environ.get(WEBHOOK_VARIABLE):
-                raise ConfigError(f"{option} needs the watcher: add --web, such as --web {DEFAULT_PAGE}.")
+        _check_no_webhook(webhook, events)
         return None
     hook = webhook_options(webhook, events)
     login = new_login()
     return Inside(login, page_beside(page_options(address, option="--web"), login, hook))
+
+
+def _check_no_webhook(webhook: str | None, events: str | None) -> None:
+    for option, given in (("--webhook", webhook), ("--webhook-on", events)):
+        # The variable may be meant for a `kohort watch` of the same environment.
+        if given is not None and given != os.environ.get(WEBHOOK_VARIABLE):
+            raise ConfigError(f"{option} needs the watcher: add --web, such as --web {DEFAULT_PAGE}.")
+
+
+def page_in_gateway(
+    address: str | None, upstream: str, webhook: str | None, events: str | None
+) -> "gateway.Beside | None":
+    """Return the page of `kohort gateway --web`; None without `--web`. Raises ConfigError.
+
+    Its client connects to the cluster with the options of the command, as the gateway itself does.
+    """
+    if address is None:
+        _check_no_webhook(webhook, events)
+        return None
+    from kohort.client import AdminOptions, ConsumerOptions
+    from kohort.watch.metrics import MetricsOptions
+    from kohort.watch.web import ClusterName, ServingOptions, page_thread
+
+    hook = webhook_options(webhook, events)
+    web = page_options(address, option="--web")
+    given = client_options(AdminOptions) | client_options(ConsumerOptions)
+    client = {"bootstrap_servers": upstream, "client_id": "kohort-watch"} | given
+
+    def beside(own: "OwnMetrics") -> "AbstractAsyncContextManager[None]":
+        options = ServingOptions(web, client, ClusterName(upstream), _HISTORY_MS, MetricsOptions(upstream), own, hook)
+        return page_thread(options, _announce)
+
+    return beside
 
 
 class Inside(NamedTuple):

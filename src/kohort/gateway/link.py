@@ -12,6 +12,7 @@ from typing import Protocol, cast
 from kohort.coordinator import ClientKind, WaitingRequest
 from kohort.errors import KohortError
 from kohort.gateway.addresses import Address, Addresses
+from kohort.gateway.figures import Figures
 from kohort.gateway.framing import BadStream, Fate, FrameStream
 from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
 from kohort.gateway.groups import Probe
@@ -49,6 +50,7 @@ class Doors(Protocol):
 class Dependencies(Protocol):
     """The parts of the gateway that this module uses."""
 
+    figures: Figures
     groups: GroupRequests
     max_frame: int
 
@@ -149,6 +151,7 @@ class Link:
             self.client.is_busy = self.upstream.is_busy = False
             self._busy_at = now
         elif now - self._busy_at > idle_s:
+            self._gateway.figures.ended["idle"] += 1
             log.info("closing connection peer=%s reason=nothing arrived within connections.max.idle.ms", self.peer)
             self.abort()
             return
@@ -157,6 +160,7 @@ class Link:
         elif self._mid_frame_since is None or self._mid_frame_since[1] != self._frames:
             self._mid_frame_since = now, self._frames
         elif now - self._mid_frame_since[0] > frame_s:
+            self._gateway.figures.ended["incomplete request"] += 1
             log.warning(
                 "closing connection peer=%s reason=a request did not arrive completely within frame.read.timeout.ms",
                 self.peer,
@@ -178,6 +182,7 @@ class Link:
         try:
             (self._requests if side is self.client else self._responses).feed(data)
         except (BadStream, KohortError) as problem:
+            self._gateway.figures.ended["protocol"] += 1
             who = "client" if side is self.client else "upstream broker"
             log.warning("closing connection peer=%s reason=%s (from the %s)", self.peer, problem, who)
             self.close()
@@ -325,6 +330,7 @@ class Link:
         correlation, key = self._probe_correlation, probe.request.KEY
         self._probes[correlation] = probe
         self._unanswered += 1
+        self._gateway.figures.probes += 1
         self._traffic.expect(correlation, key, version)
         client_id = cast("Waiting", probe.token).client_id
         self.upstream.write(request_frame(key, version, correlation, client_id, probe.request))
@@ -378,6 +384,8 @@ class _Side(asyncio.Protocol):
         self.is_open = False
         self.is_busy = False
         """Whether bytes arrived since the last `check`."""
+        self.received = 0
+        """Number of bytes that have arrived."""
         self._paused_for: set[str] = set()
         self._early: bytearray | None = bytearray()
         """Bytes to send when the connection is open: a loop may read once before it can be told to pause."""
@@ -393,6 +401,7 @@ class _Side(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.is_busy = True
+        self.received += len(data)
         self._link.received(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:

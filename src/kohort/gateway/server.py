@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Self
 
 from kohort.broker.net import Newcomers
 from kohort.errors import KohortError
 from kohort.gateway.addresses import Address, Brokers
+from kohort.gateway.figures import Figures
 from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.journal import GatewayJournal
 from kohort.gateway.link import Link
@@ -30,6 +32,7 @@ class Gateway:
         config, self._listeners = read_config(options)
         self.max_frame = config.number("socket.request.max.bytes")
         self.brokers = Brokers(learned=self._learned)
+        self.figures = Figures()
         self.groups: GroupRequests
         self.journal: GatewayJournal | None = None
         self.newcomers: Newcomers
@@ -57,9 +60,29 @@ class Gateway:
         return [doors.address for doors in self._doors]
 
     @property
-    def connections(self) -> int:
-        """Number of clients' connections."""
-        return len(self._links)
+    def links(self) -> Collection[Link]:
+        """Connections of clients."""
+        return self._links
+
+    @property
+    def held(self) -> int:
+        """Number of heartbeats that are held."""
+        return self.groups.held
+
+    @property
+    def known_brokers(self) -> int:
+        """Number of brokers whose address is known."""
+        return len(self.brokers.upstream)
+
+    @property
+    def unreachable_brokers(self) -> int:
+        """Number of addresses at which no broker could be reached the last time."""
+        return self._upstream.unreachable
+
+    @property
+    def rebalances(self) -> int | None:
+        """Number of rebalances in the journal; None without a journal."""
+        return None if self.journal is None else self.journal.written
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -177,16 +200,21 @@ class Gateway:
         if self._stopping:
             return "the gateway is stopping"
         if len(self._links) >= self._max_connections:
+            self.figures.refused["max.connections"] += 1
             return "there are max.connections connections already"
         if not self.newcomers.make_room(host, self._max_newcomers):
+            self.figures.refused["max.connections.unauthenticated"] += 1
             return "there are max.connections.unauthenticated connections already"
         return None
 
     def opened(self, link: Link) -> bool:
         """Count a connection. Return whether it is admitted; if not, it is closed."""
         self._links.add(link)
+        self.figures.opened += 1
         if not self._stopping and len(self._links) <= self._max_connections:
             return True
+        if not self._stopping:
+            self.figures.refused["max.connections"] += 1
         if not self._is_full and not self._stopping:
             log.warning("refusing connections: there are max.connections=%d already", self._max_connections)
         self._is_full = True
@@ -195,7 +223,10 @@ class Gateway:
 
     def closed(self, link: Link) -> None:
         """Forget a connection."""
-        self._links.discard(link)
+        if link in self._links:
+            self._links.remove(link)
+            self.figures.client_bytes += link.client.received
+            self.figures.upstream_bytes += link.upstream.received
         self._is_full = self._is_full and len(self._links) >= self._max_connections
 
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:

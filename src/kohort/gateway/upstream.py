@@ -52,6 +52,11 @@ class Upstream:
         return self._read.ssl_certfile is not None or self._read.ssl_certdata is not None
 
     @property
+    def unreachable(self) -> int:
+        """Number of addresses at which no broker could be reached the last time."""
+        return len(self._unreachable)
+
+    @property
     def client_options(self) -> Mapping[str, Any]:
         """Options of a client that connects as the gateway."""
         return {name: value for name, value in self._options.items() if name != "default_api_timeout_ms"}

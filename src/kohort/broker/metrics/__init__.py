@@ -3,7 +3,7 @@
 A broker without `BrokerMetrics` measures nothing. `MetricsEndpoint` serves them where there is no web page.
 """
 
-from kohort.broker.metrics.broker_metrics import BrokerMetrics
+from kohort.broker.metrics.broker_metrics import BrokerMetrics, add_process
 from kohort.broker.metrics.endpoint import MetricsEndpoint
 
-__all__ = ["BrokerMetrics", "MetricsEndpoint"]
+__all__ = ["BrokerMetrics", "MetricsEndpoint", "add_process"]

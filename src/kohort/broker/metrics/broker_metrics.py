@@ -99,7 +99,7 @@ class BrokerMetrics:
         text.histogram(
             "kohort_broker_event_loop_delay_seconds", "Delay of a timer that runs twice a second."
         ).add_histogram("", self._lags)
-        _add_process(text)
+        add_process(text)
         return text
 
 
@@ -152,8 +152,8 @@ def _logs(topics: Topics) -> Iterator[PartitionLog]:
                 yield log
 
 
-def _add_process(text: Exposition) -> None:
-    """Add what /proc tells, under the names that Prometheus' clients use."""
+def add_process(text: Exposition) -> None:
+    """Add what /proc tells about this process, under the names that Prometheus' clients use."""
     try:
         fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
         files = len(list(Path("/proc/self/fd").iterdir()))

@@ -125,7 +125,7 @@ class Application:
         try:
             return [await self._metrics.others(openmetrics)]
         except TimeoutError:
-            log.warning("/metrics is without the broker's own metrics: it did not answer in time.")
+            log.warning("/metrics is without the metrics of the process itself: it did not answer in time.")
             return []
 
     # -- the API
