@@ -9,14 +9,12 @@ import pytest
 
 from kohort import Admin, Producer, ProducerFencedError, TopicPartition
 from tests.cli.conftest import Run, succeeded
-from tests.interop.kafka import ApacheKafka
-
-pytestmark = pytest.mark.kafka
+from tests.interop.broker import Broker
 
 
 @pytest.fixture
-def at(apache_kafka: ApacheKafka) -> str:
-    return apache_kafka.bootstrap
+def at(any_broker: Broker) -> str:
+    return any_broker.bootstrap
 
 
 @pytest.fixture

@@ -46,9 +46,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        (kafka_python.PRODUCER, "transactional_id"),
         (kafka_python.CONSUMER, "proxy_url"),
-        (aiokafka.PRODUCER, "transactional_id"),
         (aiokafka.CONSUMER, "sasl_kerberos_domain_name"),
     ],
 )

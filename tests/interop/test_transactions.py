@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
@@ -21,16 +21,41 @@ from kohort import (
     TransactionStateError,
     blocking,
 )
-from tests.interop.kafka import ApacheKafka
+from tests.conftest import QUICK_CONSUMER_GROUPS, need_jars
+from tests.interop.broker import Broker
+from tests.interop.kafka import run_tool, running_kafka
+from tests.interop.kohort import KohortBroker, running_kohort
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka]
+pytestmark = pytest.mark.interop
 
 Create = Callable[..., Awaitable[str]]
 
 
-@pytest.fixture
-def address(apache_kafka: ApacheKafka) -> str:
-    return apache_kafka.bootstrap
+@pytest.fixture(scope="module")
+def kafka_with_version_1(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Apache Kafka whose brokers have not been upgraded to KIP-890: the client adds partitions itself."""
+    need_jars(request.config)
+    with running_kafka(QUICK_CONSUMER_GROUPS) as kafka:
+        command = ("--bootstrap-server", kafka.bootstrap, "downgrade", "--feature", "transaction.version=1")
+        run_tool("org.apache.kafka.tools.FeatureCommand", *command)
+        yield kafka.bootstrap
+
+
+@pytest.fixture(scope="module")
+def kohort_with_version_1() -> Iterator[str]:
+    """A broker of ours with the same version."""
+    with running_kohort(transaction_version="1") as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(params=["version-1", "version-2"])
+def address(any_broker: Broker, request: pytest.FixtureRequest) -> str:
+    """A cluster with each version of transactions."""
+    if request.param == "version-2":
+        return any_broker.bootstrap
+    kind = "kohort" if isinstance(any_broker, KohortBroker) else "kafka"
+    found: str = request.getfixturevalue(f"{kind}_with_version_1")
+    return found
 
 
 @pytest.fixture

@@ -20,10 +20,7 @@ CHOSEN_HERE = {"client_id", "partitioner", "acks", "sasl_mechanism", "partition_
 """Options whose defaults are objects of the library, or depend on other options."""
 LEFT_OUT = {
     "AIOKafkaConsumer": {"last_poll_timestamp", "last_stable_offset"},
-    "AIOKafkaProducer": {
-        *("abort_transaction", "begin_transaction", "commit_transaction", "transaction"),
-        *("send_offsets_to_transaction", "create_batch", "send_batch"),
-    },
+    "AIOKafkaProducer": {"create_batch", "send_batch"},
     "AIOKafkaAdminClient": {
         *("alter_configs", "describe_configs", "describe_consumer_groups", "find_coordinator", "delete_records"),
     },

@@ -24,9 +24,7 @@ CHOSEN_HERE = {"client_id", "partitioner", "enable_idempotence", "partition_assi
 LEFT_OUT = {
     "KafkaConsumer": {"bootstrap", "bootstrap_connected", "DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735"},
     "KafkaProducer": {
-        *("abort_transaction", "begin_transaction", "commit_transaction", "init_transactions"),
-        *("send_offsets_to_transaction", "bootstrap_connected", "max_usable_produce_magic"),
-        "DEPRECATED_CONFIGS",
+        *("bootstrap_connected", "max_usable_produce_magic", "DEPRECATED_CONFIGS"),
     },
 }
 PARAMETERS_LEFT_OUT = {"update_offsets", "null_logger", "group_coordinator_id", "include_authorized_operations"}

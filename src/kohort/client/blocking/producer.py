@@ -34,7 +34,7 @@ from kohort.client.produce import (
 from kohort.errors import ErrorCode, KafkaError
 from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata
-from kohort.member.transactions import ConsumerGroupMetadata
+from kohort.member.transactions import ConsumerGroupMetadata, TransactionState
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batches import Header
 
@@ -227,6 +227,8 @@ class Producer(BlockingClient):
                     pass
             self._core.check_size(size)
         except Exception as problem:
+            if isinstance(problem, KafkaError):
+                self._core.record_failed(problem)
             if interception is not None and record is not None:
                 interception.rejected(record, problem)
             raise
@@ -260,6 +262,11 @@ class Producer(BlockingClient):
         """
         transactions = self._core.transactions
         return Transaction(self, lambda: self._call(transactions.initialize_once), lambda: transactions.state, consumer)
+
+    @property
+    def transaction_state(self) -> TransactionState:
+        """See `kohort.Producer.transaction_state`."""
+        return self._core.transactions.state
 
     def begin_transaction(self) -> None:
         """See `kohort.Producer.begin_transaction`."""

@@ -23,7 +23,7 @@ from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
 from kohort.loading import LoadRequired
 from kohort.member import OffsetAndMetadata
-from kohort.member.transactions import ConsumerGroupMetadata
+from kohort.member.transactions import ConsumerGroupMetadata, TransactionState
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batches import Header
 
@@ -388,6 +388,11 @@ class Producer:
           same records again.
         """
         return Transaction(self._core.transactions, consumer)
+
+    @property
+    def transaction_state(self) -> TransactionState:
+        """State of the transactional producer. Raises TransactionStateError without a transactional_id."""
+        return self._core.transactions.state
 
     def begin_transaction(self) -> None:
         """Begin a transaction. Raises TransactionStateError before `init_transactions`."""

@@ -172,7 +172,11 @@ class ProducerCore:
 
     def check_size(self, size: int) -> None:
         """Raise MESSAGE_TOO_LARGE for a record that can never be sent. Safe to call from any thread."""
-        self._gathered.check_size(size)
+        try:
+            self._gathered.check_size(size)
+        except KafkaError as problem:
+            self.record_failed(problem)
+            raise
 
     async def ready(self, topic: str) -> None:
         """Wait until the topic's partitions are known and the buffer has room.

@@ -235,6 +235,9 @@ _BY_KIND: Mapping[type[client.KohortError], type[client.KohortError]] = {
     client.LogTruncatedError: OffsetOutOfRangeError,
     client.NotKafkaError: KafkaConnectionError,
     client.AuthenticationError: AuthenticationFailedError,
+    client.ProducerFencedError: ProducerFenced,
+    client.TransactionStateError: IllegalOperation,
+    client.TransactionTimeoutError: KafkaTimeoutError,
 }
 
 _BY_CODE = {**kafka_errors, client.ErrorCode.NETWORK_EXCEPTION: KafkaConnectionError}

@@ -79,9 +79,9 @@ PRODUCER = LibraryOptions(
         "transactional_id": None,
         "transaction_timeout_ms": 60_000,
     },
-    ineffective=[*_INEFFECTIVE, "transaction_timeout_ms"],
+    ineffective=_INEFFECTIVE,
     own=["key_serializer", "value_serializer"],
-    unsupported={**_UNSUPPORTED, "transactional_id": "the producer has no transactions."},
+    unsupported=_UNSUPPORTED,
     translations={"bootstrap_servers": servers},
     renamed={"max_batch_size": "batch_size"},
 )
@@ -106,4 +106,8 @@ def read(options: LibraryOptions, given: Mapping[str, Any]) -> dict[str, Any]:
 def read_producer(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return Kohort's options of a producer. Without idempotence aiokafka waits for the leader only."""
     found = read(PRODUCER, given)
+    if "transactional_id" in found:
+        del found["enable_idempotence"]  # as in aiokafka, it is on
+        return {"acks": "all", **found}
+    del found["transaction_timeout_ms"]
     return {"acks": "all" if found["enable_idempotence"] else 1, **found}

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from kohort import client
@@ -22,13 +22,19 @@ class AIOKafkaProducer:
         self._key_serializer = configs.get("key_serializer")
         self._value_serializer = configs.get("value_serializer")
         self._closed = False
+        self._transactional = configs.get("transactional_id") is not None
         with NAMES.naming():
             self._producer = client.Producer(**options.read_producer(configs))
 
     async def start(self) -> None:
-        """Connect. Raises KafkaConnectionError if no broker answers."""
+        """Connect. Raises KafkaConnectionError if no broker answers.
+
+        With a transactional_id, it fences older producers of the same ID.
+        """
         with NAMES.naming():
             await self._producer.cluster.refresh()
+            if self._transactional:
+                await self._producer.init_transactions()
 
     async def stop(self) -> None:
         """Flush and disconnect."""
@@ -97,10 +103,68 @@ class AIOKafkaProducer:
             except client.DeliveryFailedError as error:
                 _log.error("%s", error)
 
+    # -- transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with NAMES.naming():
+            self._producer.begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Write all records and commit."""
+        with NAMES.naming():
+            await self._producer.commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Discard the records that were not sent, and abort."""
+        with NAMES.naming():
+            await self._producer.abort_transaction()
+
+    def transaction(self) -> "TransactionContext":
+        """Return a transaction for `async with`: it commits at the end of the block, and aborts after an exception."""
+        return TransactionContext(self, lambda: self._producer.transaction_state)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[client.TopicPartition, Any], group_id: str | client.ConsumerGroupMetadata
+    ) -> None:
+        """Commit offsets of a group, as numbers or (offset, metadata), with the transaction.
+
+        With only the name of the group, the coordinator does not check whether the partitions still
+        belong to the consumer. Unlike aiokafka, this takes the group metadata of Kohort's consumer, too.
+        """
+        if not group_id or not isinstance(group_id, str | client.ConsumerGroupMetadata):
+            raise ValueError(group_id)
+        with NAMES.naming():
+            await self._producer.send_offsets_to_transaction(
+                {
+                    at: client.OffsetAndMetadata(*to[:2]) if isinstance(to, tuple) else int(to)
+                    for at, to in offsets.items()
+                },
+                group_id,
+            )
+
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the numbers of the topic's partitions."""
         with NAMES.naming():
             return set(range(await self._producer.partitions_for(topic)))
+
+
+class TransactionContext:
+    """Transaction that ends with its block."""
+
+    def __init__(self, producer: AIOKafkaProducer, state: Callable[[], client.TransactionState]) -> None:
+        self._producer = producer
+        self._state = state
+
+    async def __aenter__(self) -> Self:
+        await self._producer.begin_transaction()
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            await self._producer.commit_transaction()
+        elif self._state() is not client.TransactionState.FATAL_ERROR:
+            await self._producer.abort_transaction()
 
 
 def _metadata(written: client.RecordMetadata, timestamp: int) -> RecordMetadata:

@@ -1,11 +1,11 @@
 """Kohort's blocking clients with what the adapter needs besides: time limits, and one record at a time."""
 
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-from kohort.client import ConsumerRecord, ErrorCode
+from kohort.client import ConsumerGroupMetadata, ConsumerRecord, ErrorCode, OffsetAndMetadata
 from kohort.client import KafkaError as ProtocolError
 from kohort.client.blocking import Admin, Consumer, Producer
 from kohort.model import TopicPartition
@@ -153,3 +153,42 @@ class QuietProducer(Producer):
     def problem(self) -> ProtocolError | None:
         """Error of the last metadata request; None if it succeeded."""
         return self._core.cluster.problem
+
+    @property
+    def limited(self) -> "LimitedTransactions":
+        """Transactions with a time limit for each call. Raises TransactionStateError without a transactional_id."""
+        return LimitedTransactions(self, self._core.transactions, self._records)
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]], limit_s: float | None) -> T:
+        """Run a coroutine in the producer's loop. Raises TimeoutError after `limit_s` seconds.
+
+        - `work`: Function that returns the coroutine.
+        - `limit_s`: Longest time to wait; None or a negative number for no limit.
+        """
+        return self._call(work, None if limit_s is None or limit_s < 0 else limit_s)
+
+
+class LimitedTransactions:
+    """Transactions of a producer. A call that did not end in time goes on; the same call waits for it again."""
+
+    def __init__(self, producer: QuietProducer, transactions: Any, records: Any) -> None:
+        self._run = producer.run
+        self._transactions, self._records = transactions, records
+
+    def initialize(self, limit_s: float | None) -> None:
+        """Get the next epoch of the transactional ID. It may be repeated."""
+        self._run(self._transactions.initialize_once, limit_s)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata, limit_s: float | None
+    ) -> None:
+        """Commit offsets with the transaction."""
+        self._run(lambda: self._transactions.send_offsets(offsets, group), limit_s)
+
+    def commit(self, limit_s: float | None) -> None:
+        """Write all messages and commit."""
+        self._run(self._records.commit, limit_s)
+
+    def abort(self, limit_s: float | None) -> None:
+        """Abort."""
+        self._run(self._records.abort, limit_s)

@@ -189,6 +189,9 @@ def _finished(kind: str, kohort: dict[str, Any], adapter: dict[str, Any], log: l
         elif commits:
             auto_commit_s = interval_ms / 1000
     elif kind == "producer":
+        if not kohort.get("transactional_id"):
+            kohort.pop("transactional_id", None)
+            kohort.pop("transaction_timeout_ms", None)
         # Unreachable brokers fail a message after message.timeout.ms, not before.
         kohort["max_block_ms"] = kohort["delivery_timeout_ms"]
     if "oauth_cb" in adapter:

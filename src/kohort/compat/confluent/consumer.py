@@ -407,8 +407,9 @@ class Consumer(ClusterClient):
         return self._client.member_id or None
 
     def consumer_group_metadata(self) -> object:
-        """Raise KafkaException: there are no transactions."""
-        raise not_supported("transactions")
+        """Return the group and this member, for `Producer.send_offsets_to_transaction`."""
+        with raising(_CLOSED):
+            return self._client.group_metadata()
 
     def close(self) -> None:
         """Commit if enabled, release all partitions and leave the group. Closing twice is allowed."""

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kohort.client import AuthenticationError, ClosedError, LogTruncatedError, NoOffsetError, OffsetOutOfRangeError
+from kohort.client import (
+    AuthenticationError,
+    ClosedError,
+    FatalTransactionError,
+    LogTruncatedError,
+    NoOffsetError,
+    OffsetOutOfRangeError,
+    ProducerFencedError,
+    TransactionAbortableError,
+)
 from kohort.compat.confluent.codes import ErrorCodes
 from kohort.errors import ConfigError, ErrorCode, KohortError
 from kohort.errors import KafkaError as ProtocolError
@@ -99,6 +108,12 @@ def error_of(problem: Exception) -> KafkaError:
     match problem:
         case AuthenticationError():
             return KafkaError(ErrorCodes._AUTHENTICATION, text)
+        case ProducerFencedError():
+            return KafkaError(ErrorCodes._FENCED, text, fatal=True)
+        case FatalTransactionError():
+            return KafkaError(problem.code, text, fatal=True)
+        case TransactionAbortableError():
+            return KafkaError(problem.code, text, txn_requires_abort=True)
         case ProtocolError(code=ErrorCode.NETWORK_EXCEPTION):
             return KafkaError(ErrorCodes._TRANSPORT, text, retriable=True)
         case ProtocolError(code=ErrorCode.REQUEST_TIMED_OUT):

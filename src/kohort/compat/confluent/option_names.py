@@ -88,6 +88,8 @@ OF_PRODUCER: Mapping[str, str] = {
     "queue.buffering.max.kbytes": "buffer_memory",
     "queue.buffering.max.ms": "linger_ms",
     "request.required.acks": "acks",
+    "transaction.timeout.ms": "transaction_timeout_ms",
+    "transactional.id": "transactional_id",
 }
 
 NO_EFFECT = frozenset(
@@ -146,7 +148,6 @@ NO_EFFECT = frozenset(
         "topic.metadata.refresh.fast.cnt",
         "topic.metadata.refresh.fast.interval.ms",
         "topic.metadata.refresh.sparse",
-        "transaction.timeout.ms",
     }
 )
 """Options that tune librdkafka itself; programs do the same without them."""
@@ -168,6 +169,5 @@ REFUSED: Mapping[str, tuple[object, ...]] = {
     "ssl.providers": (None, ""),
     "ssl.sigalgs.list": (None, ""),
     "topic.blacklist": (None, ""),
-    "transactional.id": (None, ""),
 }
 """Options without which a program would do something else, and the values that ask for nothing."""

@@ -2,11 +2,19 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import perf_counter, time_ns
 from typing import Any
 
-from kohort.client import ClosedError, DeliveryFailedError, ErrorCode, InvalidRecordError, KohortError
+from kohort.client import (
+    ClosedError,
+    ConsumerGroupMetadata,
+    DeliveryFailedError,
+    ErrorCode,
+    InvalidRecordError,
+    KohortError,
+)
 from kohort.client import KafkaError as ProtocolError
 from kohort.compat.confluent.clients import QuietProducer
 from kohort.compat.confluent.cluster_metadata import ClusterClient
@@ -14,7 +22,7 @@ from kohort.compat.confluent.configuration import read_configuration
 from kohort.compat.confluent.deliveries import Deliveries, OnDelivery
 from kohort.compat.confluent.errors import KafkaError, KafkaException, cluster_error, error_of, not_supported, raising
 from kohort.compat.confluent.statistics import Statistics
-from kohort.compat.confluent.values import Headers
+from kohort.compat.confluent.values import Headers, TopicPartition, positions_of_partitions
 
 _CLOSED = "Producer has been closed"
 _FULL = "Local: Queue full"
@@ -182,31 +190,65 @@ class Producer(ClusterClient):
         if self._closed:
             raise RuntimeError(_CLOSED)
 
+    # -- transactions
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """Get the next epoch of the transactional.id, which fences older producers of it."""
+        with self._in_transaction():
+            self._client.limited.initialize(timeout)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with self._in_transaction():
+            self._client.begin_transaction()
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: object, timeout: float = -1
+    ) -> None:
+        """Commit the offsets of these partitions with the transaction; those without an offset are left out.
+
+        `group_metadata` is the result of `Consumer.consumer_group_metadata`.
+        """
+        if not isinstance(group_metadata, ConsumerGroupMetadata):
+            raise TypeError("group_metadata must be the result of Consumer.consumer_group_metadata()")
+        offsets = positions_of_partitions(positions)
+        with self._in_transaction():
+            self._client.limited.send_offsets(offsets, group_metadata, timeout)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Send all messages, call their callbacks, and commit."""
+        try:
+            with self._in_transaction():
+                self._client.limited.commit(timeout)
+        finally:
+            self._serve()
+            self._deliveries.serve()
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Abort. The callbacks of messages that were not sent get an error."""
+        try:
+            with self._in_transaction():
+                self._client.limited.abort(timeout)
+        finally:
+            self._serve()
+            self._deliveries.serve()
+
+    @contextmanager
+    def _in_transaction(self) -> Iterator[None]:
+        self._check_open()
+        try:
+            yield
+        except TimeoutError as problem:
+            text = "the call did not end in time; it goes on, so call it again"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True)) from problem
+        except KohortError as problem:
+            raise KafkaException(error_of(problem)) from problem
+
     # -- left out
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Raise KafkaException: messages cannot be taken back."""
         raise not_supported("purge")
-
-    def init_transactions(self, timeout: float = -1) -> None:
-        """Raise KafkaException: there are no transactions."""
-        raise not_supported("transactions")
-
-    def begin_transaction(self) -> None:
-        """Raise KafkaException: there are no transactions."""
-        raise not_supported("transactions")
-
-    def commit_transaction(self, timeout: float = -1) -> None:
-        """Raise KafkaException: there are no transactions."""
-        raise not_supported("transactions")
-
-    def abort_transaction(self, timeout: float = -1) -> None:
-        """Raise KafkaException: there are no transactions."""
-        raise not_supported("transactions")
-
-    def send_offsets_to_transaction(self, positions: object, group_metadata: object, timeout: float = -1) -> None:
-        """Raise KafkaException: there are no transactions."""
-        raise not_supported("transactions")
 
 
 def _bytes(given: Any) -> bytes | None:

@@ -80,6 +80,17 @@ def partitions_of(given: Sequence[TopicPartition]) -> list[Partition]:
     return [partition_of(each) for each in given]
 
 
+def positions_of_partitions(given: Sequence[TopicPartition]) -> dict[Partition, OffsetAndMetadata]:
+    """Return the offsets of partitions, without those that have none."""
+    if not isinstance(given, list | tuple):
+        raise TypeError("requires list of TopicPartition")
+    return {
+        partition_of(each): OffsetAndMetadata(each.offset, each.metadata or "", each.leader_epoch)
+        for each in given
+        if each.offset >= 0
+    }
+
+
 def with_position(partition: Partition, at: OffsetAndMetadata | None) -> TopicPartition:
     """Return a partition with its position, or with OFFSET_INVALID if it has none."""
     if at is None:

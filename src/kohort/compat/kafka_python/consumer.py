@@ -20,6 +20,8 @@ from kohort.compat.kafka_python.structs import (
     TopicPartition,
     consumer_record,
     partition_set,
+    position_of,
+    positions,
 )
 
 _T = TypeVar("_T")
@@ -210,7 +212,10 @@ class KafkaConsumer:
         """Commit these offsets, or the positions, and wait until they are durable."""
         self._check_group()
         with NAMES.naming():
-            self._consumer.commit(_positions(offsets), timeout=None if timeout_ms is None else timeout_ms / 1000)
+            self._consumer.commit(
+                None if offsets is None else positions(offsets),
+                timeout=None if timeout_ms is None else timeout_ms / 1000,
+            )
 
     def commit_async(
         self, offsets: Offsets | None = None, callback: Callable[[Any, Any], object] | None = None
@@ -219,7 +224,7 @@ class KafkaConsumer:
         self._check_group()
         with NAMES.naming():
             wanted = _structs(self._consumer.positions() if offsets is None else offsets)
-            running = self._consumer.commit_nowait({partition: _position(at) for partition, at in wanted.items()})
+            running = self._consumer.commit_nowait({at: position_of(to) for at, to in wanted.items()})
         result: Future[None] = Future()
         if callback is not None:
             result.add_callback(lambda _: callback(wanted, None))
@@ -324,19 +329,8 @@ class KafkaConsumer:
             raise IllegalStateError("Requires group_id")
 
 
-def _positions(offsets: Offsets | None) -> dict[client.TopicPartition, client.OffsetAndMetadata | int] | None:
-    return None if offsets is None else {partition: _position(at) for partition, at in offsets.items()}
-
-
 def _structs(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     return {
         TopicPartition(*partition): OffsetAndMetadata(*at) if isinstance(at, tuple) else OffsetAndMetadata(at)
         for partition, at in offsets.items()
     }
-
-
-def _position(at: Any) -> client.OffsetAndMetadata | int:
-    if not isinstance(at, tuple):
-        return int(at)
-    epoch = at[2] if len(at) > 2 else None
-    return client.OffsetAndMetadata(at[0], at[1] or "", None if epoch in (None, -1) else epoch)

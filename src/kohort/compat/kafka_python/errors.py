@@ -257,6 +257,10 @@ _BY_KIND: Mapping[type[client.KohortError], type[client.KohortError]] = {
     client.NoOffsetError: NoOffsetForPartitionError,
     client.LogTruncatedError: LogTruncationError,
     client.NotKafkaError: KafkaProtocolError,
+    client.ProducerFencedError: ProducerFencedError,
+    client.TransactionAbortableError: TransactionAbortableError,
+    client.TransactionStateError: IllegalStateError,
+    client.TransactionTimeoutError: KafkaTimeoutError,
 }
 
 _ARGUMENTS = {client.OffsetOutOfRangeError: lambda error: ({TopicPartition(*error.partition): error.position},)}

@@ -1,5 +1,6 @@
 """Options of kafka-python 3.0, with its defaults."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from kohort.compat import LibraryOptions, assignors, milliseconds, servers
@@ -144,11 +145,10 @@ PRODUCER = LibraryOptions(
     },
     ineffective=[
         *(_INEFFECTIVE.keys() - {"max_in_flight_requests_per_connection"} - _METRICS),
-        "transaction_timeout_ms",
         "retries",
     ],
     own=["key_serializer", "value_serializer", *_METRICS],
-    unsupported={**_UNSUPPORTED, "transactional_id": "the producer has no transactions."},
+    unsupported=_UNSUPPORTED,
     translations=_TRANSLATIONS,
 )
 
@@ -164,3 +164,11 @@ ADMIN = LibraryOptions(
     unsupported=_UNSUPPORTED,
     translations=_TRANSLATIONS,
 )
+
+
+def read_producer(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Kohort's options of a producer."""
+    found = PRODUCER.read(given)
+    if "transactional_id" not in found:
+        del found["transaction_timeout_ms"]
+    return found

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -12,7 +12,13 @@ from kohort.compat.kafka_python import options
 from kohort.compat.kafka_python.errors import NAMES
 from kohort.compat.kafka_python.futures import run
 from kohort.compat.kafka_python.metrics import metrics_of
-from kohort.compat.kafka_python.structs import RecordMetadata, TopicPartition, header_size
+from kohort.compat.kafka_python.structs import (
+    ConsumerGroupMetadata,
+    RecordMetadata,
+    TopicPartition,
+    header_size,
+    positions,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +109,7 @@ class KafkaProducer:
         self._counts: dict[str, int] = {}
         """Known numbers of partitions of topics."""
         with NAMES.naming():
-            self._producer = blocking.Producer(**options.PRODUCER.read(configs))
+            self._producer = blocking.Producer(**options.read_producer(configs))
 
     def __enter__(self) -> Self:
         return self
@@ -163,6 +169,48 @@ class KafkaProducer:
                 self._producer.flush(timeout=timeout)
             except client.DeliveryFailedError as error:
                 _log.error("%s", error)
+
+    # -- transactions
+
+    def init_transactions(self) -> None:
+        """Get the next epoch of the transactional_id, which fences older producers of it. It may be repeated."""
+        with NAMES.naming():
+            if self._producer.transaction_state is client.TransactionState.UNINITIALIZED:
+                self._producer.init_transactions()
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with NAMES.naming():
+            self._producer.begin_transaction()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[client.TopicPartition, Any],
+        group_metadata: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit offsets of a group with the transaction.
+
+        `group_metadata` is the result of `KafkaConsumer.group_metadata`, or the name of a group.
+        """
+        group: client.ConsumerGroupMetadata | str
+        if isinstance(group_metadata, str):
+            group = group_metadata
+        else:
+            if group_metadata.group_id is None:
+                raise client.ConfigError("the consumer has no group_id.")
+            group = client.ConsumerGroupMetadata(group_metadata.group_id, *group_metadata[1:4])
+        with NAMES.naming():
+            self._producer.send_offsets_to_transaction(positions(offsets), group)
+
+    def commit_transaction(self) -> None:
+        """Write all records and commit."""
+        with NAMES.naming():
+            self._producer.commit_transaction()
+
+    def abort_transaction(self) -> None:
+        """Discard the records that were not sent, and abort."""
+        with NAMES.naming():
+            self._producer.abort_transaction()
 
     def partitions_for(self, topic: str) -> set[int]:
         """Return the numbers of the topic's partitions."""

@@ -1,6 +1,6 @@
 """Values of kafka-python: its field names, order and defaults."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -87,6 +87,21 @@ class ConsumerGroupMetadata(NamedTuple):
     member_id: str = ""
     group_instance_id: str | None = None
     state: str = MemberState.UNJOINED
+
+
+def positions(
+    offsets: Mapping[client.TopicPartition, Any],
+) -> dict[client.TopicPartition, client.OffsetAndMetadata | int]:
+    """Return offsets, as numbers or OffsetAndMetadata, in Kohort's form."""
+    return {partition: position_of(at) for partition, at in offsets.items()}
+
+
+def position_of(at: Any) -> client.OffsetAndMetadata | int:
+    """Return an offset, as number or OffsetAndMetadata, in Kohort's form."""
+    if not isinstance(at, tuple):
+        return int(at)
+    epoch = at[2] if len(at) > 2 else None
+    return client.OffsetAndMetadata(at[0], at[1] or "", None if epoch in (None, -1) else epoch)
 
 
 def partition_set(partitions: Iterable[client.TopicPartition]) -> set[TopicPartition]:

@@ -58,6 +58,9 @@ _FIRST_PARTITION_RETRY_MS = 20
 """Pause while the coordinator still ends the transaction before, in milliseconds. Java's is the same."""
 
 
+_EXPIRED = "the coordinator has aborted the transaction, because it took longer than transaction_timeout_ms"
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
     """Options of a transactional producer."""
@@ -314,7 +317,10 @@ class TransactionalProducer:
 
     def _ended(self, response: EndTxnResponse, now: Millis) -> None:
         if response.error_code:
-            self._react(Request.END, error_code(response.error_code), None, now)
+            code = error_code(response.error_code)
+            # Under version 2, a coordinator that has aborted the transaction takes a commit for a late one.
+            expired = code is ErrorCode.INVALID_TXN_STATE and self.state is _S.COMMITTING
+            self._react(Request.END, code, _EXPIRED if expired else None, now)
             return
         self._succeeded()
         if response.producer_id >= 0:  # KIP-890: the next transaction has an epoch of its own
