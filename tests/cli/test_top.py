@@ -27,7 +27,7 @@ from kohort.group_events import Cause, MemberFacts
 from kohort.model import TopicPartition
 from kohort.recorder import RebalanceRecord, Trigger
 from kohort.telemetry import ClientTelemetry
-from kohort.watch import Live
+from kohort.watch import Live, SourceKind
 from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
 from kohort.watch.findings import LagTrails
 from kohort.watch.telemetry import IDLE_RATIO, LAST_POLL
@@ -106,6 +106,7 @@ def test_sorting_goes_round() -> None:
 def a_cluster(groups: int = 3, name: str = "group", members: int = 2) -> Live:
     """Each group has members and a partition for each; the first has flapped and stands still."""
     live = Live()
+    cause = Cause.MEMBER_GONE.value if name.isprintable() else name  # strangers may write the journal
     for number in range(groups):
         group_id = f"{name}-{number}"
         parts = [TopicPartition(f"orders-{group_id}", n) for n in range(members)]
@@ -121,7 +122,7 @@ def a_cluster(groups: int = 3, name: str = "group", members: int = 2) -> Live:
         facts = tuple(member.facts for member in held)
         for n in range(12 if number == 0 else 0):
             record = RebalanceRecord(
-                group_id, n, None, NOW - (13 - n) * 10_000, (Trigger(Cause.MEMBER_GONE.value, f"{name}m0"),), name,
+                group_id, n, None, NOW - (13 - n) * 10_000, (Trigger(cause, f"{name}m0"),), name,
                 before=facts, after=facts,
             )  # fmt: skip
             live.groups[group_id].rebalances.append(record)
@@ -195,6 +196,33 @@ def test_hostile_names_fit_any_screen_and_do_not_command_it(view: View, size: tu
     for line in lines:
         assert line == "" or line.isprintable(), ascii(line)
         assert cell_len(line) <= width
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ({}, "the groups are being read"),
+        ({SourceKind.LOG: "loading"}, "the groups are being read"),
+        ({SourceKind.LOG: "failed"}, "no groups are known"),
+        ({SourceKind.LOG: "following"}, "no groups"),
+        ({SourceKind.LOG: "forbidden", SourceKind.ADMIN: "following"}, "no groups"),
+    ],
+)
+def test_an_empty_list_says_whether_the_groups_are_known(states: dict[SourceKind, str], said: str) -> None:
+    live = Live()
+    for kind, state in states.items():
+        live.source(kind, state, NOW)
+    assert said in [line.strip() for line in lines_of(screen_of(live), View())]
+
+
+def test_the_last_line_but_one_names_the_source_that_fails() -> None:
+    live = a_cluster()
+    live.source(SourceKind.LOG, "forbidden", NOW, "The log needs an ACL.")
+    live.source(SourceKind.ADMIN, "failed", NOW, "No broker answers.")
+    assert lines_of(screen_of(live), View())[-2].endswith("admin: failed, No broker answers.")
+    live.source(SourceKind.ADMIN, "off", NOW)
+    live.source(SourceKind.LOG, "following", NOW)
+    assert lines_of(screen_of(live), View())[-2] == "sorted by hurt"
 
 
 def test_a_thousand_groups_are_scrolled() -> None:

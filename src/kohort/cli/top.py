@@ -55,8 +55,8 @@ def top(
 async def _top(servers: str, history_ms: Millis, view: View) -> None:
     from kohort.cli.top_terminal import is_usable
     from kohort.client import AdminOptions, ConsumerOptions
-    from kohort.watch import Live
-    from kohort.watch.source import Watching
+    from kohort.watch import Live, SourceKind
+    from kohort.watch.source import NO_LOG, Watching, clock
 
     options = of_command(servers) | client_options(AdminOptions) | client_options(ConsumerOptions)
     live = Live()
@@ -67,6 +67,8 @@ async def _top(servers: str, history_ms: Millis, view: View) -> None:
             await LiveScreen(live, servers, view).run()
         else:
             await watching.caught_up()
+            if history_ms and live.sources[SourceKind.LOG].state == "forbidden":
+                live.problem(NO_LOG, clock())
             _print_once(live, view)
 
 

@@ -20,7 +20,7 @@ from kohort.model import Millis
 from kohort.recorder import Return, is_follow_up, name_of, returns
 from kohort.recorder.views import label_of, labels, seconds
 from kohort.watch import IDLE_RATIO, LAST_POLL, Live, WatchedGroup
-from kohort.watch.findings import Finding, LagTrails, Severity, duration, findings, shown
+from kohort.watch.findings import Finding, LagTrails, Severity, counted, duration, findings, shown
 
 _AROUND = 4
 """Lines of the list that are not groups: title, header of the table, status, keys."""
@@ -94,13 +94,22 @@ def _list(screen: Screen, view: View, width: int, height: int, console: Console)
     visible = screen.listed[first : first + page]
     selected = names[at] if names else None
     body = rendered(_table(visible, selected, screen.now, width), console, width)
-    empty = [] if names else [Text("no groups" if not screen.total else f"no group matches {view.wanted}", "dim")]
+    empty = [] if names else [Text(_why_empty(screen, view), "dim")]
     lines = [_title(screen), *body, *empty]
     lines += [Text()] * (height - 2 - len(lines))
     order = f"sorted by {view.order.label}"
     if view.typing or view.wanted:
         order = f"filter: {shown(view.wanted)}{'▏' if view.typing else ''}  {order}"
     return [*lines[: height - 2], _status(screen, order), Text(_LIST_KEYS, "reverse")]
+
+
+def _why_empty(screen: Screen, view: View) -> str:
+    if screen.total:
+        return f"no group matches {shown(view.wanted)}"
+    states = {source.state for source in screen.live.group_sources}
+    if "following" in states:
+        return "no groups"
+    return "no groups are known" if "failed" in states else "the groups are being read"
 
 
 def _title(screen: Screen) -> Text:
@@ -116,12 +125,13 @@ def _title(screen: Screen) -> Text:
 def _status(screen: Screen, order: str) -> Text:
     """Return the line with what is wrong with the sources, else with the last problem, else with the order."""
     text = Text(order, "dim")
-    for source in screen.live.sources.values():
-        if source.state != "following":
-            text.append(f"  {source.kind.value}: {source.state}", "yellow")
-            if source.detail:
-                text.append(f", {shown(source.detail)}", "yellow")
-            return text
+    wrong = [source for source in screen.live.sources.values() if source.state not in ("following", "off")]
+    # A log that may not be read is a lesser trouble than a source that fails.
+    for source in sorted(wrong, key=lambda each: each.state != "failed")[:1]:
+        text.append(f"  {source.kind.value}: {source.state}", "yellow")
+        if source.detail:
+            text.append(f", {shown(source.detail)}", "yellow")
+        return text
     if screen.live.problems:
         text.append(f"  {shown(list(screen.live.problems)[-1])}", "yellow")
     return text
@@ -176,7 +186,7 @@ def _cells(row: GroupRow) -> dict[str, str]:
 
 
 def _last(row: GroupRow, now: Millis) -> str:
-    return "" if row.last_at is None else f"{_ago(now - row.last_at)} ago: {row.last_cause}"
+    return "" if row.last_at is None else f"{_ago(now - row.last_at)} ago: {shown(row.last_cause or '')}"
 
 
 def sparkline(values: Sequence[float | None]) -> str:
@@ -200,7 +210,7 @@ def _group(screen: Screen, view: View, console: Console) -> tuple[list[Text], Vi
         group, group.rebalances, screen.now, ends=screen.live.ends, lags=lags, telemetry=screen.live.telemetry
     )
     head[1].append(f"  {group.type or 'offsets only'}  {shown(group.state)}", "default")
-    head[1].append(f"  {shown(group.protocol or '')}  epoch {group.epoch}  {len(group.members)} members", "dim")
+    head[1].append(f"  {shown(group.protocol or '')}  {_epoch(group)}{counted(len(group.members), 'member')}", "dim")
     names = {Tab.FINDINGS: f"findings ({len(found)})", Tab.REBALANCES: f"rebalances ({len(group.rebalances)})"}
     tabs = Text()
     for number, tab in enumerate(Tab, 1):
@@ -214,6 +224,12 @@ def _group(screen: Screen, view: View, console: Console) -> tuple[list[Text], Vi
     lines += [Text()] * (height - 2 - len(lines))
     lines = [*lines[: height - 2], _status(screen, more), Text(_GROUP_KEYS, "reverse")]
     return _fitted(lines, width, height), replace(view, scroll=scroll)
+
+
+def _epoch(group: WatchedGroup) -> str:
+    if group.epoch is None:
+        return ""
+    return f"{'generation' if group.type == 'classic' else 'epoch'} {group.epoch}  "
 
 
 def _body(screen: Screen, group: WatchedGroup, tab: Tab, found: Sequence[Finding]) -> RenderableType:
@@ -308,7 +324,7 @@ def _rebalances(group: WatchedGroup) -> RenderableType:
             _clock(record.ended_at),
             str(record.generation),
             seconds(record.wall_ms),
-            Text(why if who is None else f"{why}: {shown(label_of(known, who))}"),
+            Text(shown(why) if who is None else f"{shown(why)}: {shown(label_of(known, who))}"),
             str(record.members_after),
             str(len(record.moved)),
             seconds(sum(record.dark_times)) if record.dark_times else "–",

@@ -6,7 +6,7 @@ group as one that hurts. docs/watch-findings.md explains each.
 
 from kohort.watch.findings.clients import MemberTelemetry
 from kohort.watch.findings.facts import LagSeries
-from kohort.watch.findings.finding import KINDS, Finding, Kind, Severity, duration, shown
+from kohort.watch.findings.finding import KINDS, Finding, Kind, Severity, counted, duration, shown
 from kohort.watch.findings.rules import findings, hurting, hurts
 from kohort.watch.findings.trail import LagTrails, lag_seconds
 
@@ -18,6 +18,7 @@ __all__ = [
     "LagTrails",
     "MemberTelemetry",
     "Severity",
+    "counted",
     "duration",
     "findings",
     "hurting",

@@ -23,7 +23,7 @@ def flapping_member(facts: Facts) -> Iterator[Finding]:
         if all(each.came.generation in alone for each in episode.returns):
             continue  # a batch job, which is the only member
         causes = Counter(each.went.cause for each in episode.returns if each.went.cause is not None)
-        why = "" if not causes else f" Why it left: {causes.most_common(1)[0][0]}."
+        why = "" if not causes else f" Why it left: {shown(causes.most_common(1)[0][0])}."
         unclear = (
             " The log of the cluster does not tell a leave from an expired session."
             if Cause.MEMBER_GONE.value in causes

@@ -334,4 +334,4 @@ def _darkness(records: Iterable[RebalanceRecord]) -> str:
 def _most_frequent(causes: Iterable[str]) -> str:
     found = list(causes)
     most = max(dict.fromkeys(found), key=found.count)
-    return f"{most} ({found.count(most)} of {len(found)})"
+    return f"{shown(most)} ({found.count(most)} of {len(found)})"  # strangers may write the journal
