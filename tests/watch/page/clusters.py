@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from kohort.watch.findings import KINDS, Finding
 from tests.watch.page.made import HOUR, MINUTE, NOW, Json, MadeGroup
 
 HOSTILE = (
@@ -52,46 +53,58 @@ class MadeCluster:
         }
 
 
-def _finding(code: str, severity: str, title: str, text: str, advice: str, **evidence: Any) -> Json:
-    return {
-        "code": code,
-        "severity": severity,
-        "title": title,
-        "text": text,
-        "advice": advice,
-        "member_ids": [],
-        "doc": None,
-        "evidence": evidence,
-    }
+def _finding(code: str, text: str, advice: str, **evidence: Any) -> Json:
+    return Finding(code, text, advice, evidence=evidence).to_json()
+
+
+def _hurting(*found: Json) -> list[str]:
+    """Return the titles of the findings that mark a group."""
+    return [finding["title"] for finding in found if KINDS[finding["code"]].hurts]
 
 
 def showcase() -> MadeCluster:
     """The cluster of the pictures: most groups are well, some hurt."""
+    dark = _finding(
+        "dark-partition",
+        "The group is stable, but 2 partitions that it subscribes to have no member: orders-6, orders-15.",
+        "An assignor left them out: check partition.assignment.strategy and your own assignors. If the topic was"
+        " deleted, delete its offsets (kohort group delete-offsets). If the members may not describe the topic,"
+        " grant it.",
+        partitions=["orders-6", "orders-15"],
+    )
+    flapping = _finding(
+        "flapping-member",
+        "checkout-enricher-0 on 10.4.0.x left and came back 9 times in the last hour, after 28 s on average. The log of"
+        " the cluster does not tell a leave from an expired session.".replace("0.x", f"0.{11}"),
+        "Look at its log: a crash loop, a failing health check or a poll that is late (max.poll.interval.ms) look like"
+        " this. If its restarts are wanted, group.instance.id keeps the others from rebalancing.",
+        returns=9,
+    )
     static = _finding(
-        "static_membership",
-        "critical",
-        "Restarts make the group rebalance twice",
-        "18 of 18 rebalances in the last hour are restarts: a member left and came back within 30 s. "
-        "Each time, all 24 partitions stopped for up to 8.3 s.",
-        "Set group.instance.id on each member, and session.timeout.ms above the time of a restart (45 s).",
-        restarts=9,
-        median_absence_ms=28_000,
+        "static-membership",
+        "18 of 18 rebalances in the last hour happened because 1 client left and came back within 28 s.",
+        "Give each member a name that survives its restart (group.instance.id), and set session.timeout.ms above the"
+        " time of a restart; then a restart within that time causes no rebalance.",
+        rebalances=18,
     )
     cooperative = _finding(
-        "cooperative",
-        "warning",
-        "The eager protocol stops everybody",
-        "21 of 24 partitions had the same owner before and after the median rebalance, and stopped nevertheless.",
-        "Set partition.assignment.strategy to CooperativeStickyAssignor, or group.protocol to consumer.",
-        undisturbed_median=21,
+        "eager-assignor",
+        "18 rebalances with the assignor range stopped all 24 partitions each time, although 83 % of them stayed with"
+        " their member.",
+        "Use partition.assignment.strategy=cooperative-sticky or group.protocol=consumer: only partitions that move"
+        " then stop.",
+        rebalances=18,
     )
     poll = _finding(
-        "poll_slow",
-        "warning",
-        "A member polls too slowly",
-        "settlement-2 left four times because it did not poll for max.poll.interval.ms (300 s).",
-        "Lower max.poll.records, or raise max.poll.interval.ms above the time that a batch takes.",
-        timeouts=4,
+        "poll-too-slow",
+        "4 members left in the last hour because they did not poll in time: settlement-2.",
+        "Raise max.poll.interval.ms above the time of the slowest batch, or lower max.poll.records.",
+        members=4,
+    )
+    grows = _finding(
+        "lag-grows",
+        "The lag in seconds rose for 40 minutes, to 12 min 44 s.",
+        "Process faster, or add members up to the number of partitions.",
     )
     groups = [
         MadeGroup(
@@ -101,8 +114,8 @@ def showcase() -> MadeCluster:
             restarts=[3 + 6.1 * step for step in range(9)],
             dark_now=2,
             lag_seconds=41.7,
-            hurts=["18 rebalances in the last hour", "2 partitions dark now"],
-            findings=[static, cooperative],
+            hurts=_hurting(dark, flapping),
+            findings=[dark, flapping, static, cooperative],
         ),
         MadeGroup(
             "settlement",
@@ -111,8 +124,8 @@ def showcase() -> MadeCluster:
             restarts=[12, 27, 41, 55],
             lag_seconds=764.0,
             lag_rises=True,
-            hurts=["12 min behind, and rising"],
-            findings=[poll],
+            hurts=_hurting(poll, grows),
+            findings=[poll, grows],
         ),
         MadeGroup(
             "fraud-scoring",
@@ -148,7 +161,7 @@ def hostile() -> MadeCluster:
             restarts=[5],
             client=name[:200],
             hurts=[name[:200]],
-            findings=[_finding("x", "critical", name[:200], name[:200], name[:200], x=name[:200])],
+            findings=[_finding("thrashing", *[name[:200]] * 2, x=name[:200]) | {"title": name[:200]}],
         )
         for name in HOSTILE
     ]

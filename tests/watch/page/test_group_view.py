@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.watch.page.clusters import showcase
+from tests.watch.page.clusters import MadeCluster, showcase
 from tests.watch.page.conftest import SIZES, OpenTab
-from tests.watch.page.made import MINUTE, NOW, MadeGroup
+from tests.watch.page.made import MINUTE, NOW, Json, MadeGroup
 from tests.watch.page.serve import MadeServer, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -105,6 +105,7 @@ async def test_the_range_is_in_the_url_and_outlives_a_reload(open_tab: OpenTab, 
     await tab.page.get_by_role("button", name="15 min").click()
     await expect(tab.page).to_have_url(f"{server.url}{GROUP}?last=900000")
     box = tab.page.get_by_role("application", name="Partitions over time")
+    await box.scroll_into_view_if_needed()
     place = await box.bounding_box()
     assert place is not None
     await tab.page.mouse.move(place["x"] + 500, place["y"] + 100)
@@ -185,6 +186,21 @@ async def walk_to(page: Page, tag: str, text: str) -> None:
         if found[:2] == [tag, text]:
             return
     raise AssertionError(f"Tab does not reach {tag} {text!r}")
+
+
+async def test_partitions_with_equal_figures_are_in_the_order_of_their_numbers(open_tab: OpenTab) -> None:
+    class AllCaughtUp(MadeGroup):
+        def detail(self) -> Json:
+            detail = super().detail()
+            for each in detail["partition_list"]:
+                each |= {"lag": 0, "lag_seconds": 0.0, "method": "caught up"}
+            return detail
+
+    cluster = MadeCluster({"g": AllCaughtUp("g", {"orders": 12}, 2)})
+    async with open_tab.of(serving(cluster)) as server:
+        tab = await open_tab(f"{server.url}/groups/g?tab=partitions")
+        names = tab.page.locator("table.partitions td.c-partition")
+        await expect(names).to_have_text([f"orders-{number}" for number in range(12)])
 
 
 async def test_tabs_and_their_sorting_are_in_the_url(open_tab: OpenTab, server: MadeServer) -> None:

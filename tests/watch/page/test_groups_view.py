@@ -43,7 +43,7 @@ async def test_groups_that_hurt_are_first_and_say_why(open_tab: OpenTab, server:
     tab = await open_tab(server.url)
     rows = tab.page.get_by_role("table", name="Consumer groups").get_by_role("row")
     await expect(rows.nth(1)).to_contain_text("checkout-enricher")
-    await expect(rows.nth(1)).to_contain_text("18 rebalances in the last hour; 2 partitions dark now")
+    await expect(rows.nth(1)).to_contain_text("A partition has no reader; A member leaves and returns again and again")
     await expect(rows.nth(2)).to_contain_text("settlement")
     await expect(tab.page.get_by_role("button", name="2 Hurting")).to_be_visible()
 

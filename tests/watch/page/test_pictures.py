@@ -20,7 +20,7 @@ PICTURES: dict[str, tuple[str, str, str, int]] = {
     "watch-groups.png": ("/", "desk", "light", 800),
     "watch-group.png": ("/groups/checkout-enricher", "desk", "light", 1240),
     "watch-rebalance.png": ("/groups/checkout-enricher/rebalances/45", "desk", "dark", 1000),
-    "watch-phone.png": ("/groups/checkout-enricher", "phone", "dark", 1560),
+    "watch-phone.png": ("/groups/settlement", "phone", "dark", 1560),
 }
 """Path, size and theme of each picture, and its height in pixels."""
 
@@ -32,7 +32,11 @@ async def test_the_document_shows_the_page(open_tab: OpenTab, request: pytest.Fi
         tab = await open_tab(server.url + path, size, scheme)
         width = (tab.page.viewport_size or {"width": 0})["width"]
         await tab.page.set_viewport_size({"width": width, "height": height})
-        texts: Any = {"/": "fraud-scoring", "/groups/checkout-enricher": "24 partitions, 18 rebalances"}
+        texts: Any = {
+            "/": "fraud-scoring",
+            "/groups/checkout-enricher": "24 partitions, 18 rebalances",
+            "/groups/settlement": "12 partitions, 8 rebalances",
+        }
         await expect(tab.page.get_by_text(texts.get(path, "Who waited for whom")).first).to_be_visible()
         await expect(tab.page.locator("#cluster")).to_have_text("orders-eu")
         await expect(tab.page.get_by_text("Live", exact=True).first).to_be_visible()

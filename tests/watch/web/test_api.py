@@ -48,6 +48,8 @@ async def test_the_document_of_a_group_has_members_partitions_and_rebalances() -
             (0, "a", 3),
             (1, "b", None),
         ]
+        first = here.live.groups["g"].rebalances[0].ended_at
+        assert [each["since"] for each in group["member_list"]] == [first, at], "a joined first, and then b"
         newest, oldest = group["rebalances"]
         assert (newest["generation"], newest["ended_at"], newest["moved"], newest["members_after"]) == (2, at, 1, 2)
         assert (oldest["generation"], oldest["needless"], oldest["pending"]) == (1, 0, False)

@@ -167,6 +167,7 @@ class Documents:
         hour = [each.record for each in facts.newest_first(group, now - HOUR_MS)][::-1]
         joins = Counter(name_of(coming.member) for coming in comings(hour) if coming.came)
         flapping = {episode.name for episode in flapping_episodes(returns(hour))}
+        joined = facts.joined_at(group)
         progress = live.snapshot(now).progress(group)
         return self._summary(group, now) | {
             "protocol_type": group.protocol_type,
@@ -175,7 +176,7 @@ class Documents:
             "target_epoch": group.target_epoch,
             "leader_id": group.leader_id,
             "member_list": [
-                _member(member, joins, flapping, live.telemetry.get(member_id))
+                _member(member, joins, flapping, live.telemetry.get(member_id)) | {"since": joined.get(member_id)}
                 for member_id, member in sorted(group.members.items())
             ],
             "partition_list": [_partition(each) for each in progress],
@@ -301,7 +302,6 @@ def _member(
         "expression": member.expression,
         "partitions": [str(partition) for partition in sorted(member.owned)],
         "client_software": None if telemetry is None else telemetry.client_software,
-        "since": None,
         "slowest_revocation_ms": member.slowest_revocation_ms,
         "joins_1h": joins.get(name, 0),
         "flapping": name in flapping,

@@ -22,6 +22,8 @@ class RebalanceFacts:
     dark_ms_total: Millis | None
     """Sum over the partitions; None if no dark time is known."""
     longest_dark_ms: Millis | None
+    came: tuple[str, ...]
+    """Member IDs of those that joined."""
 
     def to_json(self, *, pending: bool) -> dict[str, Any]:
         """Return the line of this rebalance in a list, for `json.dumps`.
@@ -66,6 +68,16 @@ class GroupFacts:
             yield self._of(record, before)
             record = before
 
+    def joined_at(self, group: WatchedGroup) -> dict[str, Millis]:
+        """Return when each member joined, as far as the history has it."""
+        joined: dict[str, Millis] = {}
+        for each in self.newest_first(group):
+            for member_id in each.came:
+                joined.setdefault(member_id, each.record.ended_at)
+            if len(joined) >= len(group.members) and joined.keys() >= group.members.keys():
+                break
+        return joined
+
     def _of(self, record: RebalanceRecord, before: RebalanceRecord | None) -> RebalanceFacts:
         name = record.generation, record.ended_at
         known = self._known.get(name)
@@ -78,6 +90,7 @@ class GroupFacts:
                 needless=len(needless_moves(record, newcomers)),
                 dark_ms_total=sum(dark) if dark else 0 if record.was_empty or not record.partitions else None,
                 longest_dark_ms=max(dark, default=None),
+                came=tuple(member.member_id for member in record.came),
             )
             self._known[name] = known
         return known

@@ -36,7 +36,7 @@ export function rebalanceTable(page, groupId) {
     { key: "after", label: "Members", number: true, first: -1, sort: (row) => row.members_after, cell: (row) => count(row.members_after), hint: "Members after the rebalance" },
   ];
   return tableOf({
-    name: "rebalances", label: "Rebalances", columns, key: (row) => String(row.generation), heights: [48, 128],
+    name: "rebalances", label: "Rebalances", columns, key: (row) => `${row.generation} ${row.ended_at}`, heights: [48, 128],
     sorting: { key: "at", direction: -1 }, empty: "No rebalance in the history that the watcher has.",
   });
 }

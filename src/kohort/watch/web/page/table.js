@@ -8,6 +8,7 @@ const MARGIN = 8; // rows above and below those in sight
 const MOST_NEW = 6; // rows that are made in one frame, and the milliseconds that they may take: then others run
 const MOST_MILLIS = 8;
 const MOST_PRINTED = 2000;
+const NATURAL = new Intl.Collator("en", { numeric: true }); // orders-2 before orders-10
 
 /**
  * A column: `key`, `label`, `cell(row)` (text or nodes), `signature(row)` (changes if the cell does; default: the
@@ -88,7 +89,7 @@ export class VirtualTable {
         if (a < b) return -direction;
         if (a > b) return direction;
       }
-      return aKey < bKey ? -1 : 1;
+      return NATURAL.compare(aKey, bKey) || (aKey < bKey ? -1 : 1);
     });
     return made.map(([, , row]) => row);
   }
