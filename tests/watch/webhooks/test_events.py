@@ -341,6 +341,40 @@ async def test_events_are_sent_while_the_groups_change() -> None:
     assert names == ["blind", "lag"]
 
 
+async def test_no_event_of_a_group_begins_while_the_history_is_read() -> None:
+    # Read half, the history shows a group that was smaller long ago.
+    live, sender = Live(), Collected()
+    live.source(SourceKind.LOG, "loading", 1)
+    live.apply([Committed("g", 1, ORDERS, 5)], 1)
+    live.sampled({ORDERS: 5}, 1)
+    live.sampled({ORDERS: 9}, 2)
+    task = asyncio.create_task(report_events(live, {"lag": 60}, sender, cluster="c", tick_s=0.01))
+    try:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):  # many looks at the groups
+                await sender.wait(1)
+        live.source(SourceKind.LOG, "following", 2)
+        await sender.wait(1)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_events_that_are_too_many_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    live, sender = Live(), Collected()
+    live.source(SourceKind.LOG, "following", 1)
+    live.apply([Committed(f"g{number}", 1, ORDERS, 5) for number in range(MOST_ALARMS + 2)], 1)
+    live.sampled({ORDERS: 5}, 1)
+    live.sampled({ORDERS: 9}, 2)
+    task = asyncio.create_task(report_events(live, {"lag": 60}, sender, cluster="c", tick_s=0.01))
+    await sender.wait(MOST_ALARMS)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert caplog.messages == [
+        f"More than {MOST_ALARMS} events hold at a time; further ones are not sent to the webhook until some end."
+    ]
+
+
 def test_the_document_names_every_event() -> None:
     text = DOCUMENT.read_text()
     for name, (seconds, _) in EVENTS.items():

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kohort.model import Millis
 from kohort.watch.findings import LagTrails
 from kohort.watch.live import Live
-from kohort.watch.webhooks.alarms import Alarms
+from kohort.watch.webhooks.alarms import MOST_ALARMS, Alarms
 from kohort.watch.webhooks.delivery import Delivery
 from kohort.watch.webhooks.events import of_group, of_watcher
 from kohort.watch.webhooks.payload import document
@@ -61,20 +61,33 @@ async def report_events(
 ) -> None:
     """Send each begin and each end of an event, until cancelled."""
     trails = LagTrails()
+    leaving_out = False
     alarms = Alarms({name: seconds * 1000 for name, seconds in events.items() if name not in _TIMED})
     while True:
         began, now = time.monotonic(), _now()
         trails.take(live.groups.values(), live.ends, now)
         conditions = list(of_watcher(live, events, now))
-        if conditions:
-            alarms.hold(now)  # what is known of the groups is old
-        for number, group in enumerate([] if conditions else list(live.groups.values())):
+        old = _is_old(live)
+        if old:
+            alarms.hold(now)
+        for number, group in enumerate([] if old else list(live.groups.values())):
             conditions += of_group(live, group, trails, events, now)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+        before = alarms.left_out
         for notice in alarms.step(conditions, now):
             sender.send(document(notice, cluster, page))
+        if alarms.left_out > before and not leaving_out:
+            what = "More than %d events hold at a time; further ones are not sent to the webhook until some end."
+            _log.warning(what, MOST_ALARMS)
+        leaving_out = alarms.left_out > before
         await asyncio.sleep(max(tick_s, _BUSY_SHARE * (time.monotonic() - began)))
+
+
+def _is_old(live: Live) -> bool:
+    """Return whether what is known of the groups is that of the past: the history is read, or no source follows."""
+    states = [source.state for source in live.group_sources]
+    return bool(states) and "following" not in states
 
 
 def _now() -> Millis:
