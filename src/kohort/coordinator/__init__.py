@@ -9,6 +9,7 @@ from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
+from kohort.coordinator.disconnects import INFERRED_GRACE, inferred_grace_ms
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news, reports_nothing
@@ -36,6 +37,7 @@ from kohort.coordinator.timers import (
 from kohort.coordinator.topic_metadata import MetadataImage, Topic
 
 __all__ = [
+    "INFERRED_GRACE",
     "ClassicGroup",
     "ClientKind",
     "ConsumerGroup",
@@ -68,6 +70,7 @@ __all__ = [
     "are_cooperative",
     "assigned_partitions",
     "has_no_news",
+    "inferred_grace_ms",
     "is_eager_assignor",
     "members_giving_up",
     "owned_partitions",

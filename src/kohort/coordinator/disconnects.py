@@ -11,7 +11,7 @@ from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL
 from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 
-INFERRED = -1
+INFERRED_GRACE = -1
 """Value of group.disconnect.grace.ms for a grace period derived from the member's heartbeat interval."""
 _INTERVAL_MIN: Millis = 1_000
 _MARGIN: Millis = 1_000
@@ -26,18 +26,20 @@ def grace_ms(groups: Groups, group_id: str, member_id: str) -> Millis | None:
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None or member.instance_id is not None or configured == 0:
         return None
-    if configured != INFERRED:
+    if configured != INFERRED_GRACE:
         return configured
-    return _heartbeat_interval_ms(group, member_id) * 3 // 2 + _MARGIN
-
-
-def _heartbeat_interval_ms(group: object, member_id: str) -> Millis:
-    """Return the interval at which the member sends heartbeats, or would send them if none were held."""
     if isinstance(group, ClassicGroup):
-        member = group.members[member_id]
-        interval = member.heartbeats.interval_ms or USUAL_HEARTBEAT_INTERVAL
-        return min(max(interval, _INTERVAL_MIN), member.session_timeout_ms // 3)
-    return USUAL_HEARTBEAT_INTERVAL
+        classic = group.members[member_id]
+        return inferred_grace_ms(classic.heartbeats.interval_ms or USUAL_HEARTBEAT_INTERVAL, classic.session_timeout_ms)
+    return inferred_grace_ms(USUAL_HEARTBEAT_INTERVAL)
+
+
+def inferred_grace_ms(heartbeat_interval_ms: Millis, session_timeout_ms: Millis | None = None) -> Millis:
+    """Return the grace period of a member that sends heartbeats at an interval, or would if none were held."""
+    interval = max(heartbeat_interval_ms, _INTERVAL_MIN)
+    if session_timeout_ms is not None:
+        interval = min(interval, session_timeout_ms // 3)
+    return interval * 3 // 2 + _MARGIN
 
 
 def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:

@@ -8,13 +8,14 @@ from typing import Protocol
 
 from kohort.coordinator import ClientKind, RequestContext, Timer, WaitingRequest
 from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
+from kohort.gateway.lost_members import LostMembers, MembersLink
 from kohort.gateway.observed import TopicNames
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest
 
@@ -27,7 +28,7 @@ MemberRequest = (
 """Request of a group's member that the gateway reads."""
 
 
-class MemberConnection(Protocol):
+class MemberConnection(MembersLink, Protocol):
     """Connection of a client with members of groups; see `Link`."""
 
     def answer(self, waiting: "Waiting", response: Message) -> None:
@@ -53,6 +54,8 @@ class Waiting:
     client: ClientKind
     frames: int
     """Number of requests on the connection up to this one."""
+    is_own: bool = False
+    """Whether it is the gateway's own, in place of the member."""
     received: tuple[Message, bytes] | None = None
     """Response of the coordinator and its frame, which is passed on if the response stays as it is."""
 
@@ -80,6 +83,9 @@ class Journal(Protocol):
     def answered(self, request: Message, response: Message, client_id: str, client_host: str) -> None:
         """Take the coordinator's answer to a request of a member."""
 
+    def connection_lost(self, group_id: str, member_id: str) -> None:
+        """Take a member in whose place the gateway leaves, because its connection is closed."""
+
     def fetched(self, request: FetchRequest, client_id: str, client_host: str) -> None:
         """Take a fetch of a client."""
 
@@ -87,10 +93,12 @@ class Journal(Protocol):
 class GroupRequests:
     """All members whose connections pass through one gateway."""
 
-    def __init__(self, hold_ms: Millis, journal: Journal | None = None) -> None:
+    def __init__(self, hold_ms: Millis, grace_ms: Millis = 0, journal: Journal | None = None) -> None:
+        """Hold heartbeats for at most `hold_ms`. `grace_ms` is a value of group.disconnect.grace.ms."""
         self._loop = asyncio.get_running_loop()
         self.journal = journal
         self._mirror = GroupMirror(hold_ms)
+        self._lost = LostMembers(self._mirror, grace_ms, self._leaves)
         self._timers: dict[Timer | ProbeDue, tuple[Millis, asyncio.TimerHandle]] = {}
 
     def _now(self) -> Millis:
@@ -100,6 +108,28 @@ class GroupRequests:
     def held(self) -> int:
         """Number of heartbeats that are held."""
         return self._mirror.held
+
+    @property
+    def removes_lost_members(self) -> bool:
+        """Whether the gateway leaves in place of members whose connections closed."""
+        return self._lost.is_on
+
+    @property
+    def lost_members(self) -> int:
+        """Number of members whose client's connection is closed, and whose upstream connection is open."""
+        return len(self._lost)
+
+    def keep_members(self) -> None:
+        """Leave no group in place of members whose connections close, because the gateway stops."""
+        self._lost.close()
+
+    def lost(self, link: MembersLink) -> bool:
+        """Note that a client's connection is closed. Return whether the upstream one is needed."""
+        return self._lost.lost(link)
+
+    def _leaves(self, group_id: str, member_id: str) -> None:
+        if self.journal is not None:
+            self.journal.connection_lost(group_id, member_id)
 
     def close(self) -> None:
         """Cancel all timers."""
@@ -116,6 +146,7 @@ class GroupRequests:
 
     def cover(self, waiting: Waiting) -> None:
         """Take a heartbeat that is not passed on."""
+        self._heard(waiting)
         assert isinstance(waiting.request, ConsumerGroupHeartbeatRequest)
         self._apply(self._mirror.cover(waiting.request, _context(waiting), self._now()))
 
@@ -128,6 +159,10 @@ class GroupRequests:
         if self.journal is not None:
             self.journal.sent(waiting.request, waiting.client_id, waiting.client_host)
         self._apply(self._mirror.sent(waiting.request, _context(waiting), self._now()))
+        self._heard(waiting)
+
+    def _heard(self, waiting: Waiting) -> None:
+        self._lost.heard(waiting.connection, waiting.request.group_id, waiting.request.member_id)
 
     def answered(self, waiting: Waiting, response: Message) -> None:
         """Take the coordinator's answer to a member's request."""
@@ -139,6 +174,12 @@ class GroupRequests:
             self._apply(self._mirror.response(request, response, context, now))
         else:
             self._apply(self._mirror.answered(request, response, context, now))
+        if waiting.is_own:
+            self._lost.done(request.group_id, request.member_id)
+        elif isinstance(response, JoinGroupResponse | ConsumerGroupHeartbeatResponse) and response.member_id:
+            self._lost.heard(waiting.connection, request.group_id, response.member_id)
+        else:
+            self._heard(waiting)
 
     def probed(self, probe: Probe, response: ConsumerGroupHeartbeatResponse | HeartbeatResponse) -> None:
         """Take the coordinator's answer to a probe."""

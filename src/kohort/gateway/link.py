@@ -15,7 +15,7 @@ from kohort.gateway.addresses import Address, Addresses
 from kohort.gateway.figures import Figures
 from kohort.gateway.framing import BadStream, Fate, FrameStream
 from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
-from kohort.gateway.groups import Probe
+from kohort.gateway.groups import LeaveRequest, Probe
 from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request, request_frame, response_frame
 from kohort.wire.api import RequestHeader
 from kohort.wire.codec import Message
@@ -32,6 +32,9 @@ log = logging.getLogger("kohort.gateway")
 _SIZE = Struct(">i")
 _FIRST_PROBE = -(1 << 30)
 """First correlation ID of the gateway's own requests. Clients count up from 0."""
+_FEW_MEMBERS = 16
+_LEAVE_VERSION = 1
+"""Version of LeaveGroup with which the gateway leaves in place of a member. All brokers know it."""
 _CONNECTING, _PROBED, _SLOW, _STOPPING = "connecting", "probe under way", "slow reader", "stopping"
 """Reasons not to read from a connection."""
 _LINGER_S = 30.0
@@ -103,6 +106,13 @@ class Link:
         """Requests of members that the coordinator has not answered yet, by correlation ID."""
         self._held: Waiting | None = None
         """The request whose answer the gateway holds, if any: no response can overtake it."""
+        self.members: dict[str, str] = {}
+        """Group IDs of the members that last used this connection, by member ID."""
+        self.check_members_at = _FEW_MEMBERS
+        """Number of members at which it is checked which of them have left."""
+        self._heartbeat_version = 0
+        """Version of the last ConsumerGroupHeartbeat."""
+        self._client_id: str | None = None
         self._probes: dict[int, Probe] = {}
         self._probe_correlation = _FIRST_PROBE
         self._parked: bytes | None = None
@@ -189,7 +199,11 @@ class Link:
 
     def lost(self, side: "_Side") -> None:
         """Close the other connection, when it has sent what it has."""
-        self.other(side).close()
+        is_needed = side is self.client and self._groups.lost(self)
+        if is_needed:
+            self.upstream.resume(_SLOW)
+        else:
+            self.other(side).close()
         probes, self._probes = self._probes, {}
         for probe in probes.values():
             self._groups.probe_lost(probe)
@@ -198,11 +212,38 @@ class Link:
             if held is not None:
                 self._groups.disconnected(held)
             waiting, self._waiting = self._waiting, {}
-            for one in waiting.values():
-                self._groups.abandoned(one)
+            for correlation, one in waiting.items():
+                if is_needed and _leaves(one.request):
+                    self._waiting[correlation] = one
+                else:
+                    self._groups.abandoned(one)
             if self._connecting is not None:
                 self._connecting.cancel()
             self._gateway.closed(self)
+
+    # Members whose client has closed its connection
+
+    def check_members_later(self) -> None:
+        """Set `check_members_at` to twice the number of members, so that not all are checked for each new one."""
+        self.check_members_at = max(_FEW_MEMBERS, 2 * len(self.members))
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the upstream connection is open."""
+        return self.upstream.is_open
+
+    def leave(self, request: LeaveRequest) -> None:
+        """Leave a group in place of a member."""
+        self._probe_correlation = max(self._probe_correlation + 1, _FIRST_PROBE)
+        version = self._heartbeat_version if isinstance(request, ConsumerGroupHeartbeatRequest) else _LEAVE_VERSION
+        header = RequestHeader(request.KEY, version, self._probe_correlation, self._client_id, 0)
+        self._expect(header, request).is_own = True
+        self._unanswered += 1
+        self.upstream.write(request_frame(request.KEY, version, self._probe_correlation, self._client_id, request))
+
+    def close_upstream(self) -> None:
+        """Close the upstream connection, which was open for `leave`."""
+        self.upstream.close()
 
     def other(self, side: "_Side") -> "_Side":
         """Return the other side."""
@@ -260,6 +301,9 @@ class Link:
         return waiting
 
     def _new_waiting(self, header: RequestHeader, request: MemberRequest) -> Waiting:
+        self._client_id = header.client_id
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            self._heartbeat_version = header.api_version
         return Waiting(
             self,
             header.correlation_id,
@@ -308,8 +352,10 @@ class Link:
             self._groups.answered(waiting, response)
             if self._held is waiting and waiting.frames != self._frames:
                 self._release(WaitingRequest.REQUEST)  # another one was sent before this response arrived
-        else:
+        elif self.client.is_open:
             self.client.write(self._traffic.response(frame))
+        else:
+            self._traffic.read(frame)  # nobody waits for it
 
     def answer(self, waiting: Waiting, response: Message) -> None:
         """Send the response to a member's request."""
@@ -361,6 +407,12 @@ class Link:
             self._connecting.cancel()
         self.client.abort()
         self.upstream.abort()
+
+
+def _leaves(request: MemberRequest) -> bool:
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return request.member_epoch < 0
+    return isinstance(request, LeaveGroupRequest)
 
 
 def _behind(held: MemberRequest, request: Message | None) -> WaitingRequest:

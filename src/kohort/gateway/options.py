@@ -12,12 +12,14 @@ from kohort.gateway.addresses import Address
 
 log = logging.getLogger("kohort.gateway")
 
+_GRACE = "group.disconnect.grace.ms"
 _USED = frozenset(
     {
         "advertised.listeners",
         "authentication.timeout.ms",
         "connections.max.idle.ms",
         "frame.read.timeout.ms",
+        _GRACE,
         "listener.security.protocol.map",
         "listeners",
         "max.connections",
@@ -89,6 +91,15 @@ def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
                 " TLS only."
             )
     return config, listeners
+
+
+def grace_ms(options: GatewayOptions, config: BrokerConfig) -> int:
+    """Return group.disconnect.grace.ms; 0, which removes no member, if clients use another address and it is not set.
+
+    Behind that address may be another gateway, and the members that come back to that one are not seen here.
+    """
+    is_known = not (options.advertised_host or config.names("advertised.listeners"))
+    return config.number("group.disconnect.grace.ms") if is_known or _GRACE in options.settings else 0
 
 
 def _warn_of_unused(settings: Mapping[str, str]) -> None:

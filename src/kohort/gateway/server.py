@@ -13,7 +13,7 @@ from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.journal import GatewayJournal
 from kohort.gateway.link import Link
 from kohort.gateway.listening import Doors
-from kohort.gateway.options import GatewayOptions, read_config
+from kohort.gateway.options import GatewayOptions, grace_ms, read_config
 from kohort.gateway.upstream import Upstream
 
 log = logging.getLogger("kohort.gateway")
@@ -37,6 +37,7 @@ class Gateway:
         self.journal: GatewayJournal | None = None
         self.newcomers: Newcomers
         self.handshake_s = config.number("authentication.timeout.ms") / 1000
+        self._grace_ms = grace_ms(options, config)
         self._idle_s = config.number("connections.max.idle.ms") / 1000
         self._frame_s = config.number("frame.read.timeout.ms") / 1000
         self._max_connections = config.number("max.connections")
@@ -96,7 +97,7 @@ class Gateway:
         loop, options = asyncio.get_running_loop(), self._options
         self._upstream = Upstream(options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s)
         self.journal = self._new_journal()
-        self.groups = GroupRequests(options.hold_ms, self.journal)
+        self.groups = GroupRequests(options.hold_ms, self._grace_ms, self.journal)
         self.newcomers = Newcomers(loop.time)
         try:
             for listener in self._listeners:
@@ -145,6 +146,7 @@ class Gateway:
     async def stop(self) -> None:
         """Accept no more connections and requests, pass on the responses that arrive soon, and close everything."""
         self._stopping = True
+        self.groups.keep_members()
         if self._sweeper is not None:
             self._sweeper.cancel()
         for doors in self._doors:

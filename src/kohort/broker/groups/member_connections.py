@@ -7,21 +7,56 @@ connections, and waits until sessions expire.
 
 import logging
 from collections import deque
-from collections.abc import Set
+from collections.abc import Callable, Hashable, Set
 from functools import partial
 from typing import Protocol
 
-from kohort.broker.groups.coordinator import GroupCoordinator
-from kohort.broker.groups.timers import Timers
-from kohort.broker.net import ClientConnection
 from kohort.model import Millis
 
 
-class Dependencies(Protocol):
-    """The parts of the broker that this module uses."""
+class MembersConnection(Protocol):
+    """A connection of a client."""
 
-    groups: GroupCoordinator
-    timers: Timers
+    members: dict[str, str]
+    """Group IDs of the members that last used it, by member ID."""
+    check_members_at: int
+
+    def check_members_later(self) -> None: ...
+
+
+class Sessions(Protocol):
+    """The members of a shard's groups."""
+
+    def has_member(self, group_id: str, member_id: str) -> bool: ...
+
+    def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
+        """Return how long a disconnected member may take to reconnect; None if only its session counts."""
+
+    def connection_lost(self, group_id: str, member_id: str) -> None:
+        """Remove a member that has not reconnected within its grace period."""
+
+
+class Groups(Protocol):
+    """All shards."""
+
+    def shard(self, group_id: str) -> Sessions:
+        """Return the shard of a group."""
+
+
+class Timers(Protocol):
+    """Timers by key."""
+
+    def set(self, key: Hashable, at: Millis | None, fire: Callable[[Millis], None]) -> None:
+        """Call `fire(now)` at `at`, replacing the key's earlier timer; `at` None cancels the timer."""
+
+
+class Dependencies(Protocol):
+    """The parts of a broker or a gateway that this module uses."""
+
+    @property
+    def groups(self) -> Groups: ...
+    @property
+    def timers(self) -> Timers: ...
 
     def now(self) -> Millis: ...
 
@@ -42,11 +77,11 @@ class MemberConnections:
 
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
-        self._connections: dict[_Member, ClientConnection] = {}
+        self._connections: dict[_Member, MembersConnection] = {}
         self._lost: deque[tuple[Millis, _Member]] = deque()
         """Members lost within the last `_INSTANT`, and when each was lost."""
 
-    def heard(self, connection: ClientConnection, group_id: str, member_id: str) -> None:
+    def heard(self, connection: MembersConnection, group_id: str, member_id: str) -> None:
         """Record that a member sent a request on a connection other than its last one."""
         if not self._broker.groups.shard(group_id).has_member(group_id, member_id):
             return
@@ -62,7 +97,7 @@ class MemberConnections:
         connection.members[member_id] = group_id
         self._broker.timers.set((self, member), None, partial(self._is_away, member))
 
-    def lost(self, connection: ClientConnection) -> None:
+    def lost(self, connection: MembersConnection) -> None:
         """Start the grace period of the members of a closed connection."""
         now = self._broker.now()
         members, connection.members = connection.members, {}
@@ -83,7 +118,7 @@ class MemberConnections:
         """Group ID and member ID of the members whose last connection is open."""
         return self._connections.keys()
 
-    def _forget_departed(self, connection: ClientConnection) -> None:
+    def _forget_departed(self, connection: MembersConnection) -> None:
         for member_id, group_id in list(connection.members.items()):
             if not self._broker.groups.shard(group_id).has_member(group_id, member_id):
                 del connection.members[member_id]

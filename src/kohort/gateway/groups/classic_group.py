@@ -58,6 +58,8 @@ class MirroredClassicMember:
     """Generation of the last heartbeat that the room refused, so that its client sends it again."""
     heard_at: Millis = 0
     """Time of the last request of the member."""
+    is_lost: bool = False
+    """Whether the gateway leaves in its place, because its connection is closed."""
 
     @property
     def interval_ms(self) -> Millis:

@@ -6,7 +6,7 @@ answer, it is the answer to every other member of the generation as well, and th
 them gets it. What only the coordinator knows, such as whether an old member still exists, is asked for each member.
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from kohort.coordinator import HeldSyncsDue, NotificationDue, RequestContext, members_giving_up
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats
@@ -134,9 +134,17 @@ class ClassicMirror:
             group.protocol_type = response.protocol_type or request.protocol_type
         if response.leader == response.member_id:
             group.leader_id = response.leader
+            self._forget_others(group, {one.member_id for one in response.members})
         for member_id in replaced:
             self._ask(group, member_id)
         self.prompt.session_started(member, now)
+
+    def _forget_others(self, group: MirroredClassicGroup, known: Collection[str]) -> None:
+        """Forget the members that the coordinator does not name to the leader, and that do not wait for an answer."""
+        for member_id in group.members.keys() - known:
+            is_held = self.prompt.is_held(group.group_id, member_id) or member_id in group.syncs
+            if not is_held and not _joins(group, member_id):
+                del group.members[member_id]
 
     def _generation_began(
         self, group: MirroredClassicGroup, response: JoinGroupResponse, out: Outcome, now: Millis
@@ -241,11 +249,17 @@ class ClassicMirror:
         """Pass on the answer to a LeaveGroup."""
         out.effects.replies[context.token] = response
         group = self.groups.get(request.group_id)
-        if group is None or response.error_code:
+        if group is None:
+            return
+        if response.error_code:
+            if response.error_code in _GONE and request.member_id:
+                self._remove(group, request.member_id, out, now)
             return
         for member_id in [request.member_id, *(one.member_id for one in response.members if not one.error_code)]:
             if member_id:
-                self.prompt.member_left(group, now)
+                member = group.members.get(member_id)
+                if member is None or not member.is_lost:  # a member that died has no successor
+                    self.prompt.member_left(group, now)
                 self._remove(group, member_id, out, now)
         if not group.members:
             return

@@ -10,6 +10,7 @@ partitions, members that do not use the gateway.
 from collections.abc import Hashable
 
 from kohort.coordinator import (
+    INFERRED_GRACE,
     Effects,
     HeldHeartbeatsDue,
     HeldSyncsDue,
@@ -17,14 +18,15 @@ from kohort.coordinator import (
     RequestContext,
     Timer,
     WaitingRequest,
+    inferred_grace_ms,
 )
-from kohort.coordinator.prompt import PromptHeartbeats
+from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL, PromptHeartbeats
 from kohort.errors import ErrorCode
-from kohort.gateway.groups.classic_group import MirroredClassicGroup
+from kohort.gateway.groups.classic_group import MirroredClassicGroup, MirroredClassicMember
 from kohort.gateway.groups.classic_mirror import ClassicMirror
-from kohort.gateway.groups.consumer_group import MirroredConsumerGroup
+from kohort.gateway.groups.consumer_group import MirroredConsumerGroup, MirroredMember
 from kohort.gateway.groups.consumer_mirror import ConsumerMirror, Settings
-from kohort.gateway.groups.outcome import Outcome, Probe, ProbeDue
+from kohort.gateway.groups.outcome import LeaveRequest, Outcome, Probe, ProbeDue
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -33,6 +35,8 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+_LEAVES = -1
+"""Epoch of a heartbeat with which a member leaves."""
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
@@ -177,6 +181,46 @@ class GroupMirror:
             self._classic.probe_lost(probe.request)
         else:
             self._consumer.probe_lost(probe)
+
+    # Members whose connections closed
+
+    def has_member(self, group_id: str, member_id: str) -> bool:
+        """Return whether the coordinator knows a member, as far as its answers tell."""
+        return self._leaver(group_id, member_id) is not None
+
+    def grace_ms(self, group_id: str, member_id: str, configured: Millis) -> Millis | None:
+        """Return how long a disconnected member may take to reconnect; None if only its session counts.
+
+        `configured` is a value of group.disconnect.grace.ms.
+        """
+        member = self._leaver(group_id, member_id)
+        if member is None or not configured:
+            return None
+        if isinstance(member, MirroredClassicMember):
+            inferred = inferred_grace_ms(member.interval_ms, member.session_timeout_ms)
+            is_static = member.instance_id is not None
+        else:
+            inferred = inferred_grace_ms(USUAL_HEARTBEAT_INTERVAL)
+            is_static = member.facts.instance_id is not None
+        if is_static:
+            return None
+        return inferred if configured == INFERRED_GRACE else configured
+
+    def lost(self, group_id: str, member_id: str) -> LeaveRequest | None:
+        """Return the request with which to leave in place of a member; None if it is gone, or is static."""
+        member = self._leaver(group_id, member_id)
+        if isinstance(member, MirroredMember) and member.facts.instance_id is None:
+            return ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=_LEAVES)
+        if isinstance(member, MirroredClassicMember) and member.instance_id is None:
+            member.is_lost = True
+            return LeaveGroupRequest(group_id=group_id, member_id=member_id)
+        return None
+
+    def _leaver(self, group_id: str, member_id: str) -> MirroredMember | MirroredClassicMember | None:
+        consumer, classic = self.consumer(group_id), self.classic(group_id)
+        if consumer is not None:
+            return consumer.members.get(member_id)
+        return None if classic is None else classic.members.get(member_id)
 
     # From the shell
 

@@ -7,9 +7,13 @@ from kohort.coordinator import Effects
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.leave_group import LeaveGroupRequest
 
 PROBE_INTERVAL: Millis = 1_000
 """Time between two probes of a group in which nothing is known to happen."""
+
+LeaveRequest = ConsumerGroupHeartbeatRequest | LeaveGroupRequest
+"""Request with which a member leaves its group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,9 @@ class ObservedClassicGroup:
             )
         )
 
-    def leave_answered(self, request: LeaveGroupRequest, response: LeaveGroupResponse) -> list[GroupEvent]:
+    def leave_answered(
+        self, request: LeaveGroupRequest, response: LeaveGroupResponse, cause: Cause = Cause.MEMBER_LEFT
+    ) -> list[GroupEvent]:
         """Return the events that the answer to a LeaveGroup shows."""
         if response.error_code:
             return self._taken()
@@ -154,9 +156,9 @@ class ObservedClassicGroup:
         for member_id, instance_id, reason in leaving:
             member = self._members.get(member_id) or self._static(instance_id)
             if member is not None and member_id not in failed:
-                self._gone(member, Cause.MEMBER_LEFT, reason)
+                self._gone(member, cause, reason)
                 if not self._is_rebalancing:
-                    self._started(Cause.MEMBER_LEFT, member.member_id, reason)
+                    self._started(cause, member.member_id, reason)
         if self.is_empty and self._is_rebalancing:
             self._is_rebalancing = False
             self._events.append(AssignmentMade(self.group_id, self._last + 1, None, "", (), {}))

@@ -73,8 +73,9 @@ class ObservedConsumerGroup:
         response: ConsumerGroupHeartbeatResponse,
         facts: MemberFacts,
         now: Millis,
+        cause: Cause = Cause.MEMBER_LEFT,
     ) -> list[GroupEvent]:
-        """Return the events that a heartbeat and its answer show."""
+        """Return the events that a heartbeat and its answer show. `cause` is why the member leaves, if it does."""
         member = self._members.get(facts.member_id)
         if response.error_code:
             self._refused(response, member, facts)
@@ -84,8 +85,8 @@ class ObservedConsumerGroup:
                 member.assigned = member.owes = frozenset()
         elif request.member_epoch == _LEFT:
             if member is not None:
-                self._gone(member, Cause.MEMBER_LEFT)
-                self._bumped(self.epoch + 1, Cause.MEMBER_LEFT, facts.member_id)
+                self._gone(member, cause)
+                self._bumped(self.epoch + 1, cause, facts.member_id)
         else:
             self._goes_on(request, response, member, facts)
         return self._done(now)
