@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
@@ -12,6 +15,7 @@ from kohort import (
     Admin,
     Consumer,
     ErrorCode,
+    FatalTransactionError,
     KafkaError,
     NewTopic,
     Producer,
@@ -271,3 +275,111 @@ async def test_offsets_of_a_member_that_has_left_abort_the_transaction(address: 
     async with Consumer(bootstrap_servers=address, group_id=fresh) as consumer:
         committed = await consumer.committed([TopicPartition(source, 0)])
         assert [found.offset for found in committed.values() if found] == [7]
+
+
+@pytest.mark.timeout(240)
+async def test_a_copy_has_each_record_once_though_its_program_is_killed(
+    address: str, topic: Create, fresh: str
+) -> None:
+    source, sink = await topic("source", 2), await topic("sink", 2)
+    async with Producer(bootstrap_servers=address) as producer:
+        for number in range(400):
+            await producer.send(source, b"%d" % number, partition=number % 2)
+    chance = random.Random(fresh)
+    for _ in range(6):
+        await run_copier(address, source, sink, transactions=chance.randrange(1, 6), then_s=chance.random() * 0.03)
+    committed = {TopicPartition(source, number): 200 for number in range(2)}
+    await run_copier(address, source, sink, until=committed)
+    expected = [b"%d" % number for number in (*range(0, 400, 2), *range(1, 400, 2))]
+    assert await read(address, sink, partitions=2) == expected
+
+
+async def run_copier(
+    address: str,
+    source: str,
+    sink: str,
+    *,
+    transactions: int = 0,
+    then_s: float = 0.0,
+    until: dict[TopicPartition, int] | None = None,
+) -> None:
+    """Run the copier until it has committed some transactions or all offsets, and kill it."""
+    command = [sys.executable, "-m", "tests.interop.copier", address, source, sink]
+    copier = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert copier.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            assert await copier.stdout.readline() == b"ready\n"
+            for _ in range(transactions):
+                assert await copier.stdout.readline(), "the copier ended by itself"
+            if until is not None:
+                async with Consumer(bootstrap_servers=address, group_id=source) as consumer:
+                    while {
+                        at: found and found.offset for at, found in (await consumer.committed(until)).items()
+                    } != until:
+                        await copier.stdout.readline()
+        # The moment of the kill is a chance: before, in or after the next transaction.
+        await asyncio.sleep(then_s)
+    finally:
+        copier.kill()
+        await copier.wait()
+
+
+async def test_javas_read_committed_consumer_reads_what_we_commit(address: str, topic: Create, fresh: str) -> None:
+    name = await topic()
+    async with Producer(bootstrap_servers=address, transactional_id=fresh) as producer:
+        for ending in ("commit", "abort", "commit"):
+            with contextlib.suppress(ZeroDivisionError):
+                async with producer.transaction():
+                    for number in range(3):
+                        await producer.send(name, f"{ending} {number}".encode())
+                    await producer.flush()
+                    if ending == "abort":
+                        raise ZeroDivisionError
+    tool = ("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", address, "--topic", name)
+    options = ("--from-beginning", "--isolation-level", "read_committed", "--timeout-ms", "8000")
+    lines = (await asyncio.to_thread(run_tool, *tool, *options)).splitlines()
+    assert [line for line in lines if line.startswith(("commit", "abort"))] == ["commit 0", "commit 1", "commit 2"] * 2
+
+
+async def test_our_consumer_reads_what_java_copies_in_transactions(address: str, topic: Create, fresh: str) -> None:
+    source, sink = await topic("source"), await topic("sink")
+    async with Producer(bootstrap_servers=address, transactional_id=fresh) as producer, asyncio.timeout(60):
+        async with producer.transaction():
+            for number in range(100):
+                await producer.send(source, b"%d" % number)
+    await asyncio.to_thread(
+        run_tool,
+        "org.apache.kafka.tools.TransactionalMessageCopier",
+        *("--broker-list", address, "--input-topic", source, "--input-partition", "0", "--output-topic", sink),
+        *("--transactional-id", f"{fresh}-java", "--consumer-group", fresh, "--transaction-size", "7"),
+        *("--max-messages", "100", "--use-group-metadata", "--enable-random-aborts"),
+    )
+    assert await read(address, sink) == [b"%d" % number for number in range(100)]
+    async with Consumer(bootstrap_servers=address, group_id=fresh) as consumer:
+        [committed] = (await consumer.committed([TopicPartition(source, 0)])).values()
+        assert committed is not None and committed.offset >= 100
+
+
+async def test_a_transaction_that_takes_too_long_is_aborted_by_the_coordinator(
+    address: str, topic: Create, fresh: str
+) -> None:
+    name = await topic()
+    producer = Producer(bootstrap_servers=address, transactional_id=fresh, transaction_timeout_ms=1_000)
+    async with producer, Admin(bootstrap_servers=address) as admin, asyncio.timeout(60):
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await (await producer.send(name, b"late"))
+        while (await admin.describe_transactions([fresh]))[fresh].state != "CompleteAbort":  # noqa: ASYNC110  it has no event
+            await asyncio.sleep(0.2)
+        with pytest.raises(FatalTransactionError, match="transaction_timeout_ms"):
+            await producer.commit_transaction()
+    assert await read(address, name) == []
+
+
+async def test_a_timeout_that_the_brokers_do_not_allow_is_refused(address: str, fresh: str) -> None:
+    producer = Producer(bootstrap_servers=address, transactional_id=fresh, transaction_timeout_ms=900_001)
+    async with producer:
+        with pytest.raises(FatalTransactionError) as refused:
+            await producer.init_transactions()
+        assert refused.value.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
