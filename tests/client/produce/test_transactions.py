@@ -9,9 +9,9 @@ from confluent_kafka import Producer as TransactionalProducer
 
 from kohort import Admin, Consumer, NewTopic, TopicPartition
 from kohort.client import ConsumerRecord
-from tests.interop.kafka import ApacheKafka
+from tests.interop.broker import Broker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.interop]
+pytestmark = pytest.mark.interop
 
 PADDING = b"." * 1000  # so that the answer is large enough for compiled code
 
@@ -33,27 +33,50 @@ def write(bootstrap: str, topic: str) -> None:
 
 @pytest.mark.parametrize("fast", ["0", "1"])
 async def test_only_what_was_committed_is_read(
-    apache_kafka: ApacheKafka, fresh: str, fast: str, monkeypatch: pytest.MonkeyPatch
+    any_broker: Broker, fresh: str, fast: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KOHORT_FAST", fast)
     here = TopicPartition(fresh, 0)
-    async with Admin(bootstrap_servers=apache_kafka.bootstrap) as admin:
+    async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
         await admin.create_topics([NewTopic(fresh, 1)])
-        await asyncio.to_thread(write, apache_kafka.bootstrap, fresh)
+        await asyncio.to_thread(write, any_broker.bootstrap, fresh)
         [active] = [
             producer
             for producer in (await admin.describe_producers([here]))[here]
             if producer.transaction_start is not None
         ]
-    committed = await read(apache_kafka, here, "read_committed")
-    every = await read(apache_kafka, here, "read_uncommitted")
+    committed = await read(any_broker, here, "read_committed")
+    every = await read(any_broker, here, "read_uncommitted")
     assert [kind(record) for record in committed] == ["commit"] * 20
     endings = ("abort", "commit", "abort", "open")
     assert [kind(record) for record in every] == [ending for ending in endings for _ in range(20)]
     assert active.transaction_start == every[60].offset
 
 
-async def read(broker: ApacheKafka, partition: TopicPartition, isolation: str) -> list[ConsumerRecord]:
+async def test_columns_and_values_have_what_was_committed(any_broker: Broker, fresh: str) -> None:
+    here = TopicPartition(fresh, 0)
+    async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        await admin.create_topics([NewTopic(fresh, 1)])
+    await asyncio.to_thread(write, any_broker.bootstrap, fresh)
+    reading = Consumer(
+        bootstrap_servers=any_broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    )
+    async with reading as consumer, asyncio.timeout(60):
+        consumer.assign([here])
+        end = (await consumer.end_offsets([here]))[here]
+        rows: list[bytes | None] = []
+        while await consumer.position(here) < end:
+            rows += (await consumer.poll_arrow(timeout=0.1)).column("value").to_pylist()
+        assert [(value or b"").split()[0] for value in rows] == [b"commit"] * 20
+        assert consumer.lag(here) == 0
+        consumer.seek(here, 0)
+        values: list[bytes | None] = []
+        while await consumer.position(here) < end:
+            values += [value for run in await consumer.poll_values(timeout=0.1) for value in run.values]
+        assert values == rows
+
+
+async def read(broker: Broker, partition: TopicPartition, isolation: str) -> list[ConsumerRecord]:
     """All that there is to read; the position is then at the end that this isolation has."""
     reading = Consumer(bootstrap_servers=broker.bootstrap, isolation_level=isolation, auto_offset_reset="earliest")
     async with reading as consumer, asyncio.timeout(30):
