@@ -277,19 +277,27 @@ def test_pauses_double_up_to_their_limit_and_begin_again_after_a_success() -> No
     assert producing.offsets_committed(E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS).pause() == 100
 
 
-def test_the_first_partition_is_asked_for_again_soon_while_the_transaction_before_ends() -> None:
-    producing = in_transaction(1, started=False).add(T0).added(E.CONCURRENT_TRANSACTIONS)
-    assert producing.pause() == 20
-    producing.added().add(T1).added(E.CONCURRENT_TRANSACTIONS)
-    assert producing.pause() == 100
+def test_what_begins_a_transaction_is_sent_again_soon_while_the_one_before_ends() -> None:
+    busy = E.CONCURRENT_TRANSACTIONS
+    producing, passed = in_transaction(1, started=False).add(T0), []
+    for _ in range(4):
+        producing.added(busy)
+        passed.append(producing.pause())
+    assert passed == [5, 10, 20, 20]
+    producing.added().send_offsets().group_added(busy)
+    assert producing.pause() == 5
+    producing = in_transaction(started=False).send_offsets().found().offsets_committed(busy, busy)
+    assert producing.pause() == 5
+    # An epoch takes as long as the abort of the transaction before.
+    assert Producing().initialize().found().initialized(code=busy).pause() == 100
 
 
 def test_an_event_of_another_kind_does_not_end_a_pause() -> None:
     producing = in_transaction().send_offsets().found()
     producing.offsets_committed(E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS)
-    assert producing.add(T0).retry_at == 100 and producing.sent is None
-    producing.do(producing.machine.responded(99, EndTxnResponse(), 50))
-    assert producing.retry_at == 100
+    assert producing.add(T0).retry_at == 5 and producing.sent is None
+    producing.do(producing.machine.responded(99, EndTxnResponse(), 1))
+    assert producing.retry_at == 5
 
 
 def test_late_answers_change_nothing() -> None:

@@ -14,6 +14,7 @@ from kohort.client.produce.failed_deliveries import Failures
 from kohort.client.produce.producer_id import ProducerIdAssignment
 from kohort.client.produce.transactions import Transactions
 from kohort.errors import ErrorCode, KafkaError
+from kohort.member.transactions import busy_pause_ms
 from kohort.requests import ProduceOutcome, ProducerId, produce_request, read_outcomes
 from kohort.wire.batches import Codec
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -277,6 +278,9 @@ class Sender:
         batch = queue.in_flight
         assert batch is not None
         delay = back_off(self._options, batch.attempts)
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # KIP-890: the markers of the transaction before are being written, which takes milliseconds.
+            delay = min(delay, busy_pause_ms(batch.attempts) / 1000)
         if code in _LEADER_MOVED:
             self._cluster.want_metadata()
         if self.transactions is not None and self.transactions.failed_for_good:

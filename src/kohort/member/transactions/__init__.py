@@ -8,7 +8,12 @@ from kohort.member.transactions.failures import (
     TransactionStateError,
     TransactionTimeoutError,
 )
-from kohort.member.transactions.producer import PRODUCE_IN_VERSION_1, TransactionalProducer, TransactionConfig
+from kohort.member.transactions.producer import (
+    PRODUCE_IN_VERSION_1,
+    TransactionalProducer,
+    TransactionConfig,
+    busy_pause_ms,
+)
 from kohort.member.transactions.states import TransactionState
 
 __all__ = [
@@ -27,4 +32,5 @@ __all__ = [
     "TransactionStateError",
     "TransactionTimeoutError",
     "TransactionalProducer",
+    "busy_pause_ms",
 ]

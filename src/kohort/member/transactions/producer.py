@@ -54,8 +54,16 @@ _NEWEST_IN_VERSION_1: Mapping[type[Message], int] = {EndTxnRequest: 4, TxnOffset
 PRODUCE_IN_VERSION_1 = 11
 """Newest version of Produce under transaction version 1."""
 
-_FIRST_PARTITION_RETRY_MS = 20
-"""Pause while the coordinator still ends the transaction before, in milliseconds. Java's is the same."""
+_BUSY_MS, _BUSY_MAX_MS = 5, 20
+
+
+def busy_pause_ms(failures: int) -> Millis:
+    """Return the pause while the coordinator still ends the transaction before, after this many attempts.
+
+    That takes a few milliseconds. Java pauses for 20 ms, and only before AddPartitionsToTxn; the first offsets and,
+    under version 2, the first records wait for the same.
+    """
+    return min(_BUSY_MS << min(failures - 1, 8), _BUSY_MAX_MS)
 
 
 _EXPIRED = "the coordinator has aborted the transaction, because it took longer than transaction_timeout_ms"
@@ -386,12 +394,9 @@ class TransactionalProducer:
         self._failures += 1
         config = self.config
         pause = min(config.retry_backoff_ms * 2 ** min(self._failures - 1, 16), config.retry_backoff_max_ms)
-        if (
-            code is ErrorCode.CONCURRENT_TRANSACTIONS
-            and request is Request.ADD_PARTITIONS
-            and not self._contents.partitions
-        ):
-            pause = min(pause, _FIRST_PARTITION_RETRY_MS)
+        begins = request is not Request.END and request is not Request.INIT_PRODUCER_ID
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and begins:
+            pause = min(pause, busy_pause_ms(self._failures))
         self._retry_at = now + pause
 
     def _succeeded(self) -> None:
