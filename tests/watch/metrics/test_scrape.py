@@ -145,6 +145,18 @@ def test_lags_have_the_names_of_other_exporters_if_asked() -> None:
     assert values(samples, "kminion_kafka_consumer_group_info", "group_id", "state") == {("g", "Stable"): 1}
 
 
+@pytest.mark.parametrize("names", MetricNames)
+def test_the_lag_in_seconds_of_a_group_is_the_largest_of_its_partitions_under_every_name(names: MetricNames) -> None:
+    groups = live()
+    groups.sampled({orders(1): 21}, 11_000)  # the other partition is behind, too
+    now = 12_000
+    lags = [each.lag.seconds for each in groups.snapshot(now).progress(groups.groups["g"]) if each.lag is not None]
+    assert min(lags) > 0
+    samples = scraped(GroupMetrics(groups, MetricsOptions("main", names=names), 0), now=now)
+    found = values(samples, "kafka_consumergroup_group_max_lag_seconds", "cluster_name", "group")
+    assert found == {("main", "g"): pytest.approx(max(lags))}
+
+
 def test_a_rebalance_is_counted_with_its_cause_and_an_exemplar() -> None:
     groups = live()
     metrics = GroupMetrics(groups, MetricsOptions(), 5_000)

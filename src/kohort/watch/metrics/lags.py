@@ -113,11 +113,25 @@ class KafkaLagExporter:
             self._start.add(f'{self._cluster},topic="{escaped(topic)}",partition="{partition}"', start)
 
 
+class _Seconds:
+    """Lag in seconds of groups, beside the names of exporters that have none."""
+
+    def __init__(self, text: Exposition, cluster: str) -> None:
+        self._cluster = labels(cluster_name=cluster)
+        self._max = text.gauge("kafka_consumergroup_group_max_lag_seconds", "Max group time lag.")
+
+    def group(self, group: WatchedGroup, progress: Iterable[PartitionProgress]) -> None:
+        seconds = [each.lag.seconds for each in progress if each.lag is not None]
+        if seconds:
+            self._max.add(f'{self._cluster},group="{escaped(group.group_id)}"', max(seconds))
+
+
 class KafkaExporter:
     """Most used names of kafka_exporter 1.9: offsets, lags and members of groups, and ends of partitions."""
 
     def __init__(self, text: Exposition, cluster: str, poll_ms: Millis | None) -> None:
-        del cluster, poll_ms  # kafka_exporter has neither
+        del poll_ms  # kafka_exporter does not have it
+        self._seconds = _Seconds(text, cluster)
         group = "kafka_consumergroup"
         self._offset = text.gauge(f"{group}_current_offset", "Current Offset of a ConsumerGroup at Topic/Partition.")
         self._offset_sum = text.gauge(
@@ -148,6 +162,7 @@ class KafkaExporter:
         for topic, lag in lags.items():
             self._lag_sum.add(f'{ours},topic="{escaped(topic)}"', lag)
         self._members.add(ours, len(group.members))
+        self._seconds.group(group, progress)
 
     def ends(self, ends: Iterable[tuple[TopicPartition, int]]) -> None:
         """Add the end offsets of partitions."""
@@ -164,7 +179,8 @@ class Kminion:
     """Most used names of kminion 2: lags and members of groups, and ends of partitions."""
 
     def __init__(self, text: Exposition, cluster: str, poll_ms: Millis | None) -> None:
-        del cluster, poll_ms  # kminion has neither
+        del poll_ms  # kminion does not have it
+        self._seconds = _Seconds(text, cluster)
         group = "kminion_kafka_consumer_group"
         self._info = text.gauge(f"{group}_info", "1 if the group is in the stable state, otherwise 0.")
         self._members = text.gauge(f"{group}_members", "Number of members of a consumer group.")
@@ -195,6 +211,7 @@ class Kminion:
             self._offset_sum.add(f'{ours},topic_name="{escaped(topic)}"', offset)
         for topic, lag in lags.items():
             self._topic_lag.add(f'{ours},topic_name="{escaped(topic)}"', lag)
+        self._seconds.group(group, progress)
 
     def ends(self, ends: Iterable[tuple[TopicPartition, int]]) -> None:
         """Add the end offsets of partitions."""
