@@ -421,6 +421,22 @@ def test_malformed_headers_of_strangers_are_ignored(spans: Spans, headers: list[
     assert (spans.one("process orders").parent, spans.one("process orders").links) == (None, ())
 
 
+def test_a_header_that_is_too_large_does_not_reach_the_propagator(
+    spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[str] | None] = {}
+
+    def look(carrier: Any, around: Any, getter: Any) -> Any:
+        seen.update({name: getter.get(carrier, name) for name in ("fits", "large")})
+        return around
+
+    monkeypatch.setattr("opentelemetry.propagate.extract", look)
+    headers = [("fits", b"x" * 8192), ("large", b"x" * 8193)]
+    with processing(ConsumerRecord("orders", 0, 0, 0, None, b"", headers), tracer_provider=spans.provider):
+        pass
+    assert seen == {"fits": ["x" * 8192], "large": None}
+
+
 def test_a_propagator_that_fails_is_logged_once(
     spans: Spans, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

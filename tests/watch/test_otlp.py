@@ -20,6 +20,7 @@ from kohort.watch.otlp import TraceExport
 from kohort.watch.otlp import export as export_module
 from kohort.watch.otlp.sender import Sender
 from kohort.watch.traces import HURTS_MS, root_of
+from tests.watch.web.site import generation as written
 
 LIMIT_S = 30
 
@@ -135,6 +136,17 @@ def test_a_rebalance_links_to_the_previous_one_of_the_group(receiver: Receiver) 
     assert int.from_bytes(link.trace_id) == root_of("cluster", "group \N{SNOWMAN}", 7)[0]
 
 
+async def test_the_export_finds_the_previous_rebalance_among_those_of_the_group(receiver: Receiver) -> None:
+    live = Live()
+    now = export_module._now()
+    async with TraceExport(live, "cluster", receiver.url):
+        live.apply([written("g", now + 1, 1, a=(0, 1))], now + 1)
+        live.apply([written("g", now + 2, 2, a=(0,), b=(1,))], now + 2)
+    roots = [span for span in receiver.spans() if span.name == "rebalance g"]
+    linked = [[int.from_bytes(link.trace_id) for link in root.links] for root in roots]
+    assert linked == [[], [root_of("cluster", "g", 1)[0]]]
+
+
 def test_headers_of_the_environment_are_sent_and_never_reported(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,6 +210,23 @@ def test_a_receiver_that_does_not_answer_loses_the_oldest_and_blocks_nobody(
     sender.close()
     assert {5, 6, 7} <= seen
     assert reports.get(timeout=LIMIT_S).endswith(f"rebalances were not exported to {receiver.url[:-10]}.")
+
+
+def test_lost_rebalances_are_counted_once(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
+    monkeypatch.setattr("kohort.watch.otlp.sender._MOST_QUEUED", 2)
+    receiver.status = 503
+    reports: Queue[str] = Queue()
+    sender = Sender("cluster", receiver.url, reports.put, again_s=0.01)
+    sender.start()
+    sender.put((rebalance(100, 1), None))
+    assert "it answers 503" in reports.get(timeout=LIMIT_S)
+    for generation_id in (2, 3, 4):
+        sender.put((rebalance(100, generation_id), None))
+    receiver.status = 200
+    assert reports.get(timeout=LIMIT_S).endswith("again; 2 were lost.")
+    sender.close()
+    assert reports.empty(), "the end does not report them again"
 
 
 def test_a_receiver_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

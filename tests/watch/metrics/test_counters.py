@@ -75,6 +75,9 @@ def test_members_of_eager_groups_are_paused_until_the_assignment() -> None:
     kept = PartitionChange("orders", 1, "b", "b", 9_900, 10_000)
     counters.take(rebalance(5, moved(), kept), "eager")
     assert counters.paused_ms == 800 + 100
+    gone = PartitionChange("orders", 2, "gone", "b", 9_000, 10_000)
+    counters.take(rebalance(6, gone), "eager")
+    assert counters.paused_ms == 900, "a member that went does not pause"
 
 
 changes = st.builds(

@@ -1,5 +1,7 @@
 """Figures over the last hour."""
 
+import pytest
+
 from kohort.group_events import Cause, MemberFacts
 from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
 from kohort.watch.metrics.recent import WINDOW_MS, Recent
@@ -30,12 +32,24 @@ def test_a_member_that_went_is_missing_until_it_comes_back_or_is_replaced() -> N
     assert Recent.of([went, other], 4 * MINUTE).missing == 0
 
 
-def test_a_member_that_left_on_purpose_is_not_missing() -> None:
+@pytest.mark.parametrize(
+    ("cause", "missing"),
+    [(Cause.MEMBER_LEFT, 0), (Cause.REMOVED_BY_ADMIN, 0), (Cause.SESSION_EXPIRED, 1), (Cause.POLL_TIMEOUT, 1)],
+)
+def test_a_member_that_left_on_purpose_is_not_missing(cause: Cause, missing: int) -> None:
     one, two = member(1), member(2)
-    left = RebalanceRecord(
-        "g", 2, None, MINUTE, before=(one, two), after=(one,), gone=(Trigger(Cause.MEMBER_LEFT.value, two.member_id),)
-    )
-    assert Recent.of([left], 2 * MINUTE).missing == 0
+    gone = (Trigger(cause.value, two.member_id),)
+    left = RebalanceRecord("g", 2, None, MINUTE, before=(one, two), after=(one,), gone=gone)
+    assert Recent.of([left], 2 * MINUTE).missing == missing
+
+
+def test_figures_change_when_the_oldest_rebalance_leaves_the_window() -> None:
+    one, two = member(1), member(2)
+    went = record(2, MINUTE, [one, two], [one])
+    same = record(3, 40 * MINUTE, [one], [one])
+    recent = Recent.of([went, same], 50 * MINUTE)
+    assert (recent.missing, recent.changes_at) == (1, MINUTE + WINDOW_MS)
+    assert Recent.of([went, same], MINUTE + WINDOW_MS).missing == 0
 
 
 def test_a_member_that_comes_back_three_times_flaps_and_its_group_thrashes() -> None:

@@ -145,6 +145,17 @@ def test_lags_have_the_names_of_other_exporters_if_asked() -> None:
     assert values(samples, "kminion_kafka_consumer_group_info", "group_id", "state") == {("g", "Stable"): 1}
 
 
+def test_a_partition_without_an_owner_has_empty_labels_of_its_member() -> None:
+    groups = live()
+    groups.apply([GenerationWritten("g", 3_500, 8, "consumer", None, None, ())], 3_500)
+    samples = scraped(GroupMetrics(groups, MetricsOptions(), 0))
+    of_member = ("member_host", "consumer_id", "client_id")
+    assert values(samples, "kafka_consumergroup_group_lag", "partition", *of_member) == {
+        ("0", "", "", ""): 10,
+        ("1", "", "", ""): 0,
+    }
+
+
 @pytest.mark.parametrize("names", MetricNames)
 def test_the_lag_in_seconds_of_a_group_is_the_largest_of_its_partitions_under_every_name(names: MetricNames) -> None:
     groups = live()
@@ -253,6 +264,9 @@ def test_the_watcher_tells_what_it_can_see() -> None:
     samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 5_000)
     assert values(samples, "kohort_watch_source_following", "source") == {("log",): 1, ("admin",): 0}
     assert values(samples, "kohort_watch_end_offsets_age_seconds") == {(): 2}
+    groups.sampled({orders(0): 15}, 4_500)  # the other partition was not asked for
+    samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 5_000)
+    assert values(samples, "kohort_watch_end_offsets_age_seconds") == {(): 0.5}
     assert values(samples, "kohort_watch_problems") == {(): 1}
 
 

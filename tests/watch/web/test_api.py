@@ -55,6 +55,16 @@ async def test_the_document_of_a_group_has_members_partitions_and_rebalances() -
         assert (oldest["generation"], oldest["needless"], oldest["pending"]) == (1, 0, False)
 
 
+async def test_a_group_counts_partitions_with_an_owner_and_those_with_an_offset_alone() -> None:
+    async with site() as here:
+        worked(here)
+        here.commit("g", 4, partition=7)
+        here.commit("offsets only", 4)
+        groups = {each["group"]: each for each in (await here.get("/api/groups")).value["groups"]}
+        assert {name: each["partitions"] for name, each in groups.items()} == {"g": 3, "offsets only": 1}
+        assert groups["offsets only"]["type"] is None
+
+
 async def test_a_dark_time_that_becomes_known_later_counts() -> None:
     async with site() as here:
         at = worked(here)

@@ -81,6 +81,15 @@ def test_conditions_of_groups_do_not_end_while_the_watcher_is_blind() -> None:
     assert len(alarms.step([], NOW + 3 * CLEAR_MS)) == 1
 
 
+def test_that_the_watcher_is_blind_does_not_hold_by_itself() -> None:
+    alarms = Alarms({})
+    blind = condition(group=None)
+    assert len(alarms.step([blind], NOW)) == 1
+    alarms.hold(NOW + CLEAR_MS)
+    [over] = alarms.step([], NOW + CLEAR_MS)
+    assert over.ended_at == NOW
+
+
 # Conditions
 
 
@@ -225,7 +234,8 @@ def test_two_groups_have_different_fingerprints() -> None:
 def test_a_name_cannot_mention_people_or_make_a_link() -> None:
     evil = condition(group="<!channel> @everyone\n<http://127.0.0.1|click> & \x1b[2J" + "x" * 5_000)
     text = document(Notice(evil, NOW, None), "prod")["text"]
-    assert "<" not in text
+    assert "<" not in text and ">" not in text
+    assert "&lt;http" in text and "click&gt; &amp; " in text
     assert "@everyone" not in text
     assert "\n" not in text
     assert "\x1b" not in text
