@@ -4,6 +4,7 @@ import pytest
 
 from kohort.coordinator import ClientKind
 from kohort.errors import ErrorCode
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.coordinator.held_group import HeldGroup
 
 REFUSED = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -54,6 +55,32 @@ def test_a_member_by_librdkafka_is_asked_twice_in_a_row_since_it_repeats_a_reque
     for member in group.shell.shard.groups["g"].members.values():
         member.client = ClientKind.LIBRDKAFKA
     assert [commit_after(group, 900) for _ in range(6)] == [REFUSED, REFUSED, ErrorCode.NONE] * 2
+
+
+@pytest.mark.parametrize("client", [ClientKind.LIBRDKAFKA, ClientKind.JAVA])
+def test_a_refused_heartbeat_that_librdkafka_repeats_after_its_next_join_does_not_fence_it(client: ClientKind) -> None:
+    # After ILLEGAL_GENERATION it would give up its partitions without committing.
+    group = HeldGroup().at_rest(1)
+    [member_id] = group.members
+    member, refused = group.shell.shard.groups["g"].members[member_id], group.generation
+    member.client = client
+    group.wait(900)
+    group.release(member_id)
+    assert group.answer_to(member_id) == REFUSED
+    group.join()
+    group.join(member_id)
+    group.share()
+    member.client = client
+    assert group.generation > refused
+
+    def answer(generation: int) -> object:
+        request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+        return group.shell.beat(request, f"repeated {generation}").replies[f"repeated {generation}"]
+
+    repeats = client is ClientKind.LIBRDKAFKA
+    fenced = HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+    assert answer(refused) == (HeartbeatResponse() if repeats else fenced)
+    assert answer(refused - 1) == fenced
 
 
 def test_a_generation_restarts_the_clients_session(group: HeldGroup) -> None:

@@ -17,7 +17,7 @@ from kohort.coordinator.prompt.client_timings import (
     USUAL_HEARTBEAT_INTERVAL,
     hold_within,
 )
-from kohort.coordinator.prompt.facts import ClassicMemberFacts
+from kohort.coordinator.prompt.facts import ClassicGroupFacts, ClassicMemberFacts
 from kohort.coordinator.prompt.held_heartbeats import ClassicHeartbeats, HeldHeartbeat, WaitingRequest
 from kohort.coordinator.prompt.rebalance_notification import next_heartbeat_at, notify_if_possible
 from kohort.coordinator.prompt.room_state import RoomState
@@ -30,9 +30,9 @@ def answer_or_hold(
     room: RoomState, request: HeartbeatRequest, code: ErrorCode, now: Millis, token: Token | None
 ) -> ErrorCode | HeldHeartbeat:
     """Answer a heartbeat with the code of the rules or, with a token and without news, hold it."""
-    if code is not ErrorCode.NONE and code is not ErrorCode.REBALANCE_IN_PROGRESS:
-        return code
     group = room.groups.classic(request.group_id)
+    if code is not ErrorCode.NONE and code is not ErrorCode.REBALANCE_IN_PROGRESS:
+        return ErrorCode.NONE if code is ErrorCode.ILLEGAL_GENERATION and _is_repeated(group, request) else code
     if group is None:
         return code
     member = group.members[request.member_id]
@@ -50,12 +50,22 @@ def answer_or_hold(
     return held
 
 
+def _is_repeated(group: ClassicGroupFacts | None, request: HeartbeatRequest) -> bool:
+    """Return whether this heartbeat of an older generation was refused, so that its client repeats it."""
+    member = None if group is None else group.members.get(request.member_id)
+    return (
+        member is not None
+        and member.heartbeats.refused_generation == request.generation_id
+        and CLIENT_TIMINGS[member.client].repeats_refused_heartbeats
+    )
+
+
 def answer_at_end(
     room: RoomState, held: HeldHeartbeat, request: HeartbeatRequest, behind: WaitingRequest | None, now: Millis
 ) -> ErrorCode:
     """Return the answer at the end of a hold, or when another request, `behind`, cut it short."""
     code = room.groups.classic_answer(request, now)
-    if _requests_next_heartbeat(room, held, behind, code, now):
+    if _requests_next_heartbeat(room, held, request, behind, code, now):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if _next_heartbeat_is_in_time(room, held, behind, code, now):
         return ErrorCode.NONE
@@ -82,7 +92,12 @@ def _next_heartbeat_is_in_time(
 
 
 def _requests_next_heartbeat(
-    room: RoomState, held: HeldHeartbeat, behind: WaitingRequest | None, code: ErrorCode, now: Millis
+    room: RoomState,
+    held: HeldHeartbeat,
+    request: HeartbeatRequest,
+    behind: WaitingRequest | None,
+    code: ErrorCode,
+    now: Millis,
 ) -> bool:
     """Return whether a heartbeat is refused instead of answered with `code`, after a commit cut its hold short.
 
@@ -114,6 +129,8 @@ def _requests_next_heartbeat(
     history.refused_since, history.refusals = (
         ((history.refused_since or now), history.refusals + 1) if refuses else (0, 0)
     )
+    if refuses:
+        history.refused_generation = request.generation_id
     return refuses
 
 

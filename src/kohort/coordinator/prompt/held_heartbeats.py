@@ -80,6 +80,8 @@ class ClassicHeartbeats:
     expires; 0 if the last answer was no error."""
     refusals: int = 0
     """Number of consecutive heartbeats that were answered with that error."""
+    refused_generation: int = -1
+    """Generation of the last heartbeat that was answered with that error; -1 if none was."""
 
     def skip_time(self, by: Millis) -> None:
         """Move all times that are known by `by`."""

@@ -54,8 +54,6 @@ class MirroredClassicMember:
     """Error that the coordinator answered to a probe, and that the member has not received."""
     first_after_ms: Millis = 0
     """Time from its assignment to its first heartbeat, which no hold has delayed; 0 if unknown."""
-    refused_generation: int = -1
-    """Generation of the last heartbeat that the room refused, so that its client sends it again."""
     heard_at: Millis = 0
     """Time of the last request of the member."""
     is_lost: bool = False

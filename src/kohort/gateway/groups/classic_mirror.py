@@ -203,9 +203,10 @@ class ClassicMirror:
         """Take the coordinator's answer to a heartbeat, and answer the member or hold its heartbeat."""
         code = ErrorCode(response.error_code) if response.error_code in _KNOWN else None
         group = self.groups.get(request.group_id)
-        if code is ErrorCode.ILLEGAL_GENERATION and group is not None and _is_resent(group, request):
-            # librdkafka sends the same bytes again, although it has joined meanwhile.
-            response.error_code = ErrorCode.NONE
+        if code is ErrorCode.ILLEGAL_GENERATION and group is not None:
+            told = self.prompt.answer_or_hold_classic(request, code, now, None)
+            assert isinstance(told, ErrorCode)
+            response.error_code = told
             out.effects.replies[context.token] = response
             return
         if code is None or code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
@@ -500,12 +501,6 @@ class ClassicMirror:
             del group.syncs[request.member_id]
             self._answer_sync(group, token, request.member_id, sync.response, now, out)
 
-    def refused(self, request: HeartbeatRequest) -> None:
-        """Note that the room refused a heartbeat, so that its client sends it again."""
-        group = self.groups.get(request.group_id)
-        if group is not None and request.member_id in group.members:
-            group.members[request.member_id].refused_generation = request.generation_id
-
     def abandoned(self, request: JoinGroupRequest | SyncGroupRequest, token: Hashable) -> None:
         """Forget a request whose connection is closed."""
         group = self.groups.get(request.group_id)
@@ -519,11 +514,6 @@ class ClassicMirror:
 
 def _joins(group: MirroredClassicGroup, member_id: str) -> bool:
     return any(join.member_id == member_id for join in group.joins.values())
-
-
-def _is_resent(group: MirroredClassicGroup, request: HeartbeatRequest) -> bool:
-    member = group.members.get(request.member_id)
-    return member is not None and member.refused_generation == request.generation_id < group.generation
 
 
 def _describe(member: MirroredClassicMember, request: JoinGroupRequest) -> None:

@@ -255,13 +255,6 @@ class GroupMirror:
             if isinstance(request, ConsumerGroupHeartbeatRequest) and behind is not WaitingRequest.OWN_HEARTBEAT:
                 self._consumer.ended(now, out)
             self._consumer.left(out)
-            answer = out.effects.replies.get(token)
-            if (
-                isinstance(request, HeartbeatRequest)
-                and isinstance(answer, HeartbeatResponse)
-                and answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            ):
-                self._classic.refused(request)
         return out
 
     def disconnected(self, token: Hashable) -> None:
