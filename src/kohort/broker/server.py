@@ -191,7 +191,11 @@ class Broker:
         warn_of_unused_security(self._options.settings, self.listeners, authorizes=authorizes)
         await self.leadership.join()
         if self.inter_broker.problem and (self._options.shared or self._options.postgres is not None):
-            log.warning("%s Groups are assigned without the loads of other brokers.", self.inter_broker.problem)
+            log.warning(
+                "%s Groups are assigned without the loads of other brokers, and transactions with partitions of others"
+                " do not end.",
+                self.inter_broker.problem,
+            )
         self._log_addresses()  # not earlier: the cluster may refuse this broker
         self.groups.lead()
         self.transactions.lead()
@@ -249,6 +253,7 @@ class Broker:
         self._close_listeners()
         self.retention.close()
         await self.loads.close()
+        await self.transactions.close()
         await self.cleaner.close()
         self.journal.close()
         self.client_telemetry.close()

@@ -24,7 +24,7 @@ from kohort.broker.cluster.following import Dependencies as FollowingParts
 from kohort.broker.cluster.lease import BEATS, Lease
 from kohort.errors import KohortError
 from kohort.log import DataDirectoryInUse, SegmentedLog
-from kohort.log.cluster import OFFSETS_TOPIC, ClusterImage, Fenced, PartitionId, Transition, is_held
+from kohort.log.cluster import ClusterImage, Fenced, PartitionId, Transition, is_held
 from kohort.log.postgres import ClusterDatabase, Connection, LeaseRenewal, PostgresStore, Session
 
 
@@ -171,10 +171,10 @@ class DatabaseCluster(ClusterFollower):
 
     def _load_more(self) -> None:
         """Let the loader read the partitions that this broker will lead, those of coordinators first."""
-        topic = self._store.image.named(OFFSETS_TOPIC)
-        first = None if topic is None else topic.topic_id
+        topics = [self._store.image.named(name) for name in self._coordinators]
+        first = {topic.topic_id for topic in topics if topic is not None}
         wanted = [partition for partition in self._logs.wanted() if partition not in self._loading]
-        for partition in sorted(wanted, key=lambda partition: partition.topic_id != first):
+        for partition in sorted(wanted, key=lambda partition: partition.topic_id not in first):
             self._loading.add(partition)
             loaded = self._loop.run_in_executor(self._loader, self._logs.load, partition)
             loaded.add_done_callback(partial(self._loaded, partition))
@@ -196,11 +196,10 @@ class DatabaseCluster(ClusterFollower):
             return
         error = future.exception()
         if error is None:
-            topic = self._store.image.named(OFFSETS_TOPIC)
             if not self._logs.loaded(partition, future.result()):
                 self._load_more()  # it may have moved to another broker and back while it was read
-            elif topic is not None and partition.topic_id == topic.topic_id:
-                self._broker.groups.lead([partition.partition])
+            else:
+                self._coordinate([partition])
             return
         if not isinstance(error, KeyError):  # deleted meanwhile
             log.error("cannot load %s, trying again: %s", partition, error, exc_info=not isinstance(error, OSError))

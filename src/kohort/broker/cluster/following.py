@@ -9,10 +9,12 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.fetch import WaitingFetches
 from kohort.broker.groups import GroupCoordinator
 from kohort.broker.logs import INTERNAL_TOPICS, Topics, Writer
+from kohort.broker.transactions import TransactionCoordinator
 from kohort.log import AllConfigs, LogStore, Topic
 from kohort.log.cluster import (
     NOBODY,
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     ClusterImage,
     Leader,
     Node,
@@ -33,6 +35,7 @@ class Dependencies(Protocol):
 
     config: BrokerConfig
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     node_id: int
     store: LogStore
     topics: Topics
@@ -47,8 +50,18 @@ class Dependencies(Protocol):
 
 log = logging.getLogger("kohort.broker")
 
+_REPLICATION = {TRANSACTIONS_TOPIC: "transaction.state.log.replication.factor"}
+"""The setting with the replication factor of an internal topic, unless it is that of the offsets."""
 _GIVE_AGAIN_S = 0.1
 """Interval between two attempts to give partitions away, in seconds."""
+
+
+class Coordinator(Protocol):
+    """What coordinates with the partitions of an internal topic that this broker leads."""
+
+    def lead(self, partitions: Iterable[int]) -> None: ...
+
+    def give_up(self, partitions: Iterable[int]) -> None: ...
 
 
 class ClusterFollower:
@@ -95,7 +108,8 @@ class ClusterFollower:
             return Replicas()
         # Every broker coordinates groups, so these topics have no replicas of their own and any broker may lead them.
         internal = topic.name in INTERNAL_TOPICS
-        factor = self._broker.config.number("offsets.topic.replication.factor") if internal else 1
+        setting = _REPLICATION.get(topic.name, "offsets.topic.replication.factor")
+        factor = self._broker.config.number(setting) if internal else 1
         return replicas_for_clients(image, PartitionId(topic.topic_id, partition), factor)
 
     def create(self, topic: Topic, placement: Placement) -> None:
@@ -164,14 +178,37 @@ class ClusterFollower:
             )
 
     def _lead_more(self, before: ClusterImage, image: ClusterImage) -> None:
-        topic = image.named(OFFSETS_TOPIC)
-        if topic is None or image.leaders[topic.topic_id] == before.leaders.get(topic.topic_id):
+        topics = [
+            topic
+            for name in self._coordinators
+            if (topic := image.named(name)) is not None
+            and image.leaders[topic.topic_id] != before.leaders.get(topic.topic_id)
+        ]
+        if not topics:
             return
         # By epoch: a partition that this broker gave away may be back before the broker follows the image again.
         had = {(partition, leader.epoch) for partition, leader in before.led_by(self._broker.node_id)}
         has = [(partition, leader.epoch) for partition, leader in image.led_by(self._broker.node_id)]
-        gained = [partition for partition, epoch in has if (partition, epoch) not in had]
-        self._broker.groups.lead(partition.partition for partition in gained if partition.topic_id == topic.topic_id)
+        self._coordinate(partition for partition, epoch in has if (partition, epoch) not in had)
+
+    @property
+    def _coordinators(self) -> Mapping[str, "Coordinator"]:
+        """The coordinators of this broker, by the topic that has their state."""
+        return {OFFSETS_TOPIC: self._broker.groups, TRANSACTIONS_TOPIC: self._broker.transactions}
+
+    def _coordinate(self, gained: Iterable[PartitionId]) -> None:
+        """Begin to coordinate with those of these partitions that are of a coordinator."""
+        for coordinator, partitions in self._by_coordinator(gained):
+            coordinator.lead(partitions)
+
+    def _by_coordinator(self, ones: Iterable[PartitionId]) -> list[tuple["Coordinator", list[int]]]:
+        ones = list(ones)
+        found = []
+        for name, coordinator in self._coordinators.items():
+            topic = self._store.image.named(name)
+            if topic is not None:
+                found.append((coordinator, [one.partition for one in ones if one.topic_id == topic.topic_id]))
+        return [(coordinator, partitions) for coordinator, partitions in found if partitions]
 
     # Giving partitions away
 
@@ -195,19 +232,15 @@ class ClusterFollower:
         if not kept:
             return
         self._store.take_back(kept)
-        topic = self._store.image.named(OFFSETS_TOPIC)
-        self._broker.groups.lead(
-            partition.partition for partition in kept if topic is not None and partition.topic_id == topic.topic_id
-        )
+        self._coordinate(kept)
         log.info("keep %d partitions that were to be given to other brokers", len(kept))
 
     async def _give(self, ones: Collection[PartitionId]) -> None:
         """Give partitions to their next leaders: refuse requests, sync, close the logs, and change the image."""
         broker = self._broker
         try:
-            offsets = broker.topics.named(OFFSETS_TOPIC)
-            assert offsets is not None
-            broker.groups.give_up(partition.partition for partition in ones if partition.topic_id == offsets.topic_id)
+            for coordinator, partitions in self._by_coordinator(ones):
+                coordinator.give_up(partitions)
             self._store.stop_leading(ones)
             logs = broker.topics.release_topic(ones)
             broker.waiting_fetches.moved(logs)

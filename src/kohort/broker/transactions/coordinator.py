@@ -10,6 +10,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.groups import group_partition
 from kohort.broker.logs import Leadership, Topics
 from kohort.broker.transactions.marking import MarkerWriting, MarkingParts
+from kohort.broker.transactions.other_brokers import OtherBrokers, OtherBrokersParts
 from kohort.broker.transactions.shard import Dependencies as ShardParts
 from kohort.broker.transactions.shard import TransactionPartition
 from kohort.broker.transactions.verification import Dependencies as VerificationParts
@@ -18,7 +19,7 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.log.cluster import TRANSACTIONS_TOPIC, Node
 
 
-class Dependencies(ShardParts, MarkingParts, VerificationParts, Protocol):
+class Dependencies(ShardParts, MarkingParts, OtherBrokersParts, VerificationParts, Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
@@ -32,8 +33,9 @@ class TransactionCoordinator:
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._shards: list[TransactionPartition] = []
-        self.marking = MarkerWriting(broker)
-        self.verification = Verification(broker, self)
+        self._others = OtherBrokers(broker)
+        self.marking = MarkerWriting(broker, self._others)
+        self.verification = Verification(broker, self, self._others)
 
     def __iter__(self) -> Iterator[TransactionPartition]:
         return (shard for shard in self._shards if shard.leads)
@@ -49,13 +51,16 @@ class TransactionCoordinator:
 
         Creates the topic if it does not exist. Raise KafkaError or OSError.
         """
-        topics = self._broker.topics
-        topic = topics.named(TRANSACTIONS_TOPIC)
-        if topic is None:
+        if self._broker.topics.named(TRANSACTIONS_TOPIC) is None:
             self._create()
-            topic = topics.named(TRANSACTIONS_TOPIC)
             self.lead()
-        assert topic is not None
+        return self.known_coordinator(transactional_id)
+
+    def known_coordinator(self, transactional_id: str) -> Node | None:
+        """Return the broker that leads the ID's partition, or None if there is none, or no topic."""
+        topic = self._broker.topics.named(TRANSACTIONS_TOPIC)
+        if topic is None:
+            return None
         leader = self._broker.leadership.leader(topic, group_partition(transactional_id, topic.partitions))
         return self._broker.leadership.node(leader.node_id)
 
@@ -69,7 +74,7 @@ class TransactionCoordinator:
             self._shards = [TransactionPartition(self._broker, number, write) for number in range(topic.partitions)]
         for number in range(topic.partitions) if partitions is None else partitions:
             log, shard = self._broker.topics.log(topic, number), self._shards[number]
-            if log is None or (shard.leads and partitions is None):
+            if log is None or (shard.leads and shard.epoch == log.leader_epoch):
                 continue
             if shard.leads:
                 shard.resign()  # the partition was with another broker meanwhile
@@ -85,6 +90,10 @@ class TransactionCoordinator:
         """Resign from all shards because the broker stops."""
         for shard in self:
             shard.resign(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def close(self) -> None:
+        """Stop waiting for other brokers."""
+        await self._others.close()
 
     def _create(self) -> None:
         config = self._broker.config

@@ -10,20 +10,29 @@ from functools import partial
 from typing import Protocol
 
 from kohort.broker.groups import GroupCoordinator
-from kohort.broker.logs import Topics, Writer
+from kohort.broker.logs import Leadership, Topics, Writer
+from kohort.broker.transactions.other_brokers import OtherBrokers
 from kohort.broker.transactions.shard import TransactionPartition
 from kohort.coordinator.transactions import Markers
-from kohort.errors import ErrorCode
+from kohort.errors import ErrorCode, error_code
 from kohort.log import CoordinatorFenced, Fenced, PartitionLog, PartitionStopped, Topic
-from kohort.log.cluster import OFFSETS_TOPIC
+from kohort.log.cluster import OFFSETS_TOPIC, Node
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batches import Marker, encode_marker
+from kohort.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 
 class MarkingParts(Protocol):
     """The parts of the broker that this module uses."""
 
     groups: GroupCoordinator
+    leadership: Leadership
+    node_id: int
     topics: Topics
     writer: Writer
 
@@ -99,20 +108,24 @@ def _append(
 class MarkerWriting:
     """Writes the markers of transactions that this broker coordinates."""
 
-    def __init__(self, broker: MarkingParts) -> None:
+    def __init__(self, broker: MarkingParts, others: OtherBrokers) -> None:
         self._broker = broker
+        self._others = others
 
     def write(self, shard: TransactionPartition, markers: Markers) -> None:
         """Write the markers of one transaction until all partitions have theirs."""
         if shard.ready:
-            _Ending(self._broker, shard, markers).attempt()
+            _Ending(self._broker, self._others, shard, markers).attempt()
 
 
 class _Ending:
     """One transaction that waits for its markers."""
 
-    def __init__(self, broker: MarkingParts, shard: TransactionPartition, markers: Markers) -> None:
+    def __init__(
+        self, broker: MarkingParts, others: OtherBrokers, shard: TransactionPartition, markers: Markers
+    ) -> None:
         self._broker = broker
+        self._others = others
         self._shard = shard
         self._markers = markers
         self._term = shard.term
@@ -128,19 +141,57 @@ class _Ending:
         self._repeats = False
         if self._shard.term != self._term or self._broker.stopping:
             return
+        left, self._left = self._left, {}
+        elsewhere: dict[Node, list[TopicPartition]] = {}
+        for partition in left:
+            node = self._leader(partition)
+            if node is None:
+                self._append(partition)
+            else:
+                elsewhere.setdefault(node, []).append(partition)
+        for node, partitions in elsewhere.items():
+            self._others.ask(
+                node, self._request(partitions), WriteTxnMarkersResponse, partial(self._other_answered, partitions)
+            )
+
+    def _leader(self, partition: TopicPartition) -> Node | None:
+        """Return the other broker that leads the partition; None if this one does, or nobody."""
+        topic = self._broker.topics.named(partition.topic)
+        if topic is None or partition.partition >= topic.partitions:
+            return None
+        leader = self._broker.leadership.leader(topic, partition.partition)
+        return None if leader.node_id == self._broker.node_id else self._broker.leadership.node(leader.node_id)
+
+    def _append(self, partition: TopicPartition) -> None:
         markers = self._markers
         marker = Marker(markers.committed, self._shard.epoch)
-        left, self._left = self._left, {}
-        for partition in left:
-            append_marker(
-                self._broker,
-                partition,
-                markers.producer_id,
-                markers.epoch,
-                marker,
-                markers.version,
-                partial(self._answered, partition),
-            )
+        answered = partial(self._answered, partition)
+        append_marker(self._broker, partition, markers.producer_id, markers.epoch, marker, markers.version, answered)
+
+    def _request(self, partitions: list[TopicPartition]) -> WriteTxnMarkersRequest:
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+        markers = self._markers
+        one = WritableTxnMarker(
+            producer_id=markers.producer_id,
+            producer_epoch=markers.epoch,
+            transaction_result=markers.committed,
+            topics=[WritableTxnMarkerTopic(name=name, partition_indexes=found) for name, found in by_topic.items()],
+            coordinator_epoch=self._shard.epoch,
+            transaction_version=markers.version,
+        )
+        return WriteTxnMarkersRequest(markers=[one])
+
+    def _other_answered(self, partitions: list[TopicPartition], response: WriteTxnMarkersResponse | None) -> None:
+        codes = {
+            TopicPartition(topic.name, result.partition_index): error_code(result.error_code)
+            for marker in (() if response is None else response.markers)
+            for topic in marker.topics
+            for result in topic.partitions
+        }
+        for partition in partitions:
+            self._answered(partition, codes.get(partition, ErrorCode.NETWORK_EXCEPTION))
 
     def _answered(self, partition: TopicPartition, code: ErrorCode) -> None:
         if code is ErrorCode.NONE or self._is_gone(partition):

@@ -11,9 +11,11 @@ from enum import Enum
 from typing import Protocol
 
 from kohort.broker.config import BrokerConfig
+from kohort.broker.transactions.other_brokers import OtherBrokers
 from kohort.broker.transactions.shard import TransactionPartition
 from kohort.coordinator import RequestContext
-from kohort.errors import ErrorCode
+from kohort.errors import ErrorCode, error_code
+from kohort.log.cluster import Node
 from kohort.model import TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.messages.add_partitions_to_txn import (
@@ -28,12 +30,15 @@ class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     config: BrokerConfig
+    node_id: int
 
 
 class Shards(Protocol):
-    """The shards of this broker."""
+    """The shards of this broker, and the brokers of the others."""
 
     def shard(self, transactional_id: str) -> TransactionPartition | None: ...
+
+    def known_coordinator(self, transactional_id: str) -> Node | None: ...
 
 
 class Producers(Enum):
@@ -43,6 +48,9 @@ class Producers(Enum):
     ABORTING = "verify; it knows TRANSACTION_ABORTABLE"
     ADDING = "add the partitions: every transaction has its own epoch"
 
+
+_VERSION = 5
+"""Version of AddPartitionsToTxn in which brokers ask each other; the request says whether it adds partitions."""
 
 Verdicts = Mapping[TopicPartition, ErrorCode]
 _Done = Callable[[Verdicts], None]
@@ -65,9 +73,10 @@ class Verification:
     Questions of one producer are asked one after the other, so that its batches keep their order.
     """
 
-    def __init__(self, broker: Dependencies, shards: Shards) -> None:
+    def __init__(self, broker: Dependencies, shards: Shards, others: OtherBrokers) -> None:
         self._broker = broker
         self._shards = shards
+        self._others = others
         self._waiting: dict[int, deque[Callable[[], None]]] = {}
         """Work of producers that have a question open, by producer ID."""
 
@@ -109,8 +118,12 @@ class Verification:
         if shard is None:
             done(dict.fromkeys(question.partitions, ErrorCode.NOT_COORDINATOR))
             return
-        waiter = _Waiter(_request(question), 5 if question.producers is Producers.ADDING else 4, done)
-        shard.handle(waiter.request, waiter, RequestContext(waiter, waiter.version))
+        waiter = _Waiter(_request(question), _VERSION, question.partitions, done)
+        node = self._shards.known_coordinator(question.transactional_id)
+        if shard.leads or node is None or node.node_id == self._broker.node_id:
+            shard.handle(waiter.request, waiter, RequestContext(waiter, waiter.version))
+        else:
+            self._others.ask(node, waiter.request, AddPartitionsToTxnResponse, waiter.other_replied)
 
 
 def _request(question: Question) -> AddPartitionsToTxnRequest:
@@ -133,19 +146,24 @@ class _Waiter:
 
     request: Message
     version: int
+    partitions: Collection[TopicPartition]
     done: _Done = field(repr=False)
 
     def reply(self, response: Message, /) -> None:
         """Pass the results on."""
         assert isinstance(response, AddPartitionsToTxnResponse)
-        self.done(
-            {
-                TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
-                for transaction in response.results_by_transaction
-                for topic in transaction.topic_results
-                for result in topic.results_by_partition
-            }
-        )
+        self.other_replied(response)
+
+    def other_replied(self, response: AddPartitionsToTxnResponse | None) -> None:
+        """Pass the results of another broker on; None if it did not answer."""
+        code = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
+        verdicts = dict.fromkeys(self.partitions, code or ErrorCode.NETWORK_EXCEPTION)
+        for transaction in () if response is None else response.results_by_transaction:
+            for topic in transaction.topic_results:
+                for result in topic.results_by_partition:
+                    here = TopicPartition(topic.name, result.partition_index)
+                    verdicts[here] = error_code(result.partition_error_code)
+        self.done(verdicts)
 
 
 def _known_to(producers: Producers, code: ErrorCode) -> ErrorCode:

@@ -12,14 +12,14 @@ from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 
-NEWEST_SPOKEN: Mapping[int, int] = {
-    **{key: api.max_version for key, api in APIS.items()},
-    AddPartitionsToTxnRequest.KEY: 3,  # KIP-890: later versions are for brokers
-}
+NEWEST_SPOKEN: Mapping[int, int] = {key: api.max_version for key, api in APIS.items()}
 """Newest version of each request that this client sends."""
 
 TOPIC_IDS_FROM = 10
 """First version of OffsetCommit and OffsetFetch that has topic IDs instead of names."""
+
+_NEWEST_OF_ONE_PRODUCER = 3
+"""Newest version of AddPartitionsToTxn for a producer. KIP-890: later ones are for brokers, with several producers."""
 
 
 def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
@@ -54,6 +54,8 @@ def version_for(request: Message, newest: int) -> int:
 
     If the newest version requires topic IDs that are not known, it is the last version with names.
     """
+    if isinstance(request, AddPartitionsToTxnRequest) and not request.transactions:
+        return min(newest, _NEWEST_OF_ONE_PRODUCER)
     identified = _IDENTIFIED.get(request.KEY)
     if identified is None or newest < TOPIC_IDS_FROM or identified(request):
         return newest
