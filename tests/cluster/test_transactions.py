@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 
-import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient
 
+from kohort import (
+    Admin,
+    Consumer,
+    NewTopic,
+    Producer,
+    TopicPartition,
+    TransactionAbortableError,
+    TransactionTimeoutError,
+)
 from kohort.broker.groups.coordinator import group_partition
 from kohort.log.cluster.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.cluster.conftest import RunningCluster, StartCluster
 from tests.interop.process import until
 
-pytestmark = pytest.mark.interop
-
 PATIENCE_S = 60.0
 PARTITIONS = 6
 GROUP = "readers"
-
-
-def created(cluster: RunningCluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    new = confluent_kafka.cimpl.NewTopic(topic, PARTITIONS, 1)
-    admin.create_topics([new])[topic].result(PATIENCE_S)
+NAMES = ["tx0", "tx1", "tx2"]
 
 
 def leader(cluster: RunningCluster, topic: str, partition: int) -> int:
@@ -40,153 +40,128 @@ def coordinator(cluster: RunningCluster, transactional_id: str) -> int:
 
 
 class Copier:
-    """One producer that writes each number to all partitions, and commits it as a group's offset, in a transaction.
+    """A producer that writes each number to all partitions, and commits it as an offset, in one transaction.
 
-    Every third transaction is aborted. What fails is begun again, as librdkafka's errors say.
+    It aborts a transaction before every third one, and begins again what fails.
     """
 
-    def __init__(self, cluster: RunningCluster, topic: str, name: str) -> None:
-        self.topic, self.name = topic, name
-        given = {"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "linger.ms": 0}
-        self.producer = confluent_kafka.Producer({**given, "transaction.timeout.ms": 30_000})
-        self.consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
-        self.producer.init_transactions(PATIENCE_S)
+    def __init__(self, producer: Producer, name: str) -> None:
+        self.producer, self.name = producer, name
         self.done = 0
 
-    def copy(self, number: int) -> None:
+    async def run(self, numbers: int) -> None:
+        await self._insist(self.producer.init_transactions)
+        for number in range(numbers):
+            if number % 3 == 0:
+                await self._write(number, b"aborted", 999_999, self.producer.abort_transaction)
+            await self._write(number, f"{self.name}-{number}".encode(), number, self.producer.commit_transaction)
+            self.done = number + 1
+
+    async def _write(self, number: int, value: bytes, offset: int, end: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            self.producer.begin_transaction()
+            try:
+                for partition in range(PARTITIONS):
+                    await self.producer.send("t", value, partition=partition)
+                offsets = {TopicPartition("t", 0): offset}
+                await self._insist(lambda: self.producer.send_offsets_to_transaction(offsets, GROUP))  # noqa: B023
+                await self.producer.flush()
+                await self._insist(end)
+                return
+            except TransactionAbortableError:
+                await self._insist(self.producer.abort_transaction)
+
+    async def _insist(self, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                self._attempt(number)
-                self.done = number + 1
+                await step()
                 return
-            except confluent_kafka.KafkaException as error:
-                if not error.args[0].txn_requires_abort():
-                    raise
-                self._insist(self.producer.abort_transaction)
-
-    def _attempt(self, number: int) -> None:
-        producer = self.producer
-        for value, end in ((b"aborted", producer.abort_transaction), (b"", producer.commit_transaction)):
-            if value and number % 3:
-                continue
-            producer.begin_transaction()
-            for partition in range(PARTITIONS):
-                producer.produce(self.topic, value or f"{self.name}-{number}".encode(), partition=partition)
-            offsets = [confluent_kafka.TopicPartition(self.topic, 0, 999_999 if value else number)]
-            metadata = self.consumer.consumer_group_metadata()
-            self._insist(lambda: producer.send_offsets_to_transaction(offsets, metadata, PATIENCE_S))  # noqa: B023
-            if value:
-                producer.flush(PATIENCE_S)
-            self._insist(end)
-
-    def _insist(self, step: Callable[..., object]) -> None:
-        while True:
-            try:
-                step()
-                return
-            except confluent_kafka.KafkaException as error:
-                if not error.args[0].retriable():
-                    raise
+            except TransactionTimeoutError:  # call it again
+                pass
 
 
-def committed(cluster: RunningCluster, topic: str, partition: int) -> list[str]:
-    """Return what read_committed consumers see, once no transaction is open."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "unused",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    here = confluent_kafka.TopicPartition(topic, partition, 0)
-
-    def ends() -> bool:
-        _, stable = consumer.get_watermark_offsets(here, PATIENCE_S)
-        return bool(stable)
-
-    until(PATIENCE_S, "the partition has an end", ends)
-    consumer.assign([here])
-    found: list[str] = []
-    while True:
-        message = consumer.poll(PATIENCE_S)
-        assert message is not None, "the end does not arrive"
-        error = message.error()
-        if error is not None:
-            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
-            break
-        found.append((message.value() or b"").decode())
-    consumer.close()
+async def committed(cluster: RunningCluster) -> list[list[str]]:
+    """Return the values of each partition for read_committed."""
+    found: list[list[str]] = []
+    async with Consumer(
+        bootstrap_servers=cluster.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        for number in range(PARTITIONS):
+            here = TopicPartition("t", number)
+            consumer.assign([here])
+            end = (await consumer.end_offsets([here]))[here]
+            values: list[str] = []
+            while await consumer.position(here) < end:
+                values += [(record.value or b"").decode() for record in await consumer.poll(timeout=0.1)]
+            found.append(values)
     return found
 
 
-def committed_offset(cluster: RunningCluster, topic: str) -> int:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
-    [found] = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], PATIENCE_S)
-    consumer.close()
-    return int(found.offset)
-
-
-def check(cluster: RunningCluster, topic: str, names: list[str], numbers: int) -> None:
-    for partition in range(PARTITIONS):
-
-        def all_there() -> bool:
-            return len(committed(cluster, topic, partition)) >= numbers * len(names)  # noqa: B023
-
-        until(PATIENCE_S, f"all of {topic}-{partition} is committed", all_there)
-        seen = committed(cluster, topic, partition)
-        for name in names:
-            own = [value for value in seen if value.startswith(name)]
+async def check(cluster: RunningCluster, numbers: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        seen = await committed(cluster)
+        while min(map(len, seen)) < numbers * len(NAMES):  # the last markers are on their way
+            seen = await committed(cluster)
+    for values in seen:
+        for name in NAMES:
+            own = [value for value in values if value.startswith(name)]
             assert own == [f"{name}-{number}" for number in range(numbers)]
-        assert len(seen) == numbers * len(names)
-    assert committed_offset(cluster, topic) == numbers - 1
+        assert len(values) == numbers * len(NAMES)
+    async with Consumer(bootstrap_servers=cluster.bootstrap, group_id=GROUP) as consumer:
+        here = TopicPartition("t", 0)
+        offset = (await consumer.committed([here]))[here]
+        assert offset is not None
+        assert offset.offset == numbers - 1
 
 
-def test_a_transaction_spans_brokers(start_over_either: StartCluster) -> None:
-    with start_over_either() as cluster:
-        created(cluster, "t")
-        names = [f"tx{number}" for number in range(3)]
-        copiers = [Copier(cluster, "t", name) for name in names]
-        assert len({coordinator(cluster, name) for name in names}) > 1, "choose other names"
+async def copying(cluster: RunningCluster, numbers: int, meanwhile: Callable[[list[Copier]], None]) -> None:
+    async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        await admin.create_topics([NewTopic("t", PARTITIONS, 1)])
+    producers = [
+        Producer(bootstrap_servers=cluster.bootstrap, transactional_id=name, transaction_timeout_ms=30_000)
+        for name in NAMES
+    ]
+    copiers = [Copier(producer, name) for producer, name in zip(producers, NAMES, strict=True)]
+    tasks = [asyncio.create_task(copier.run(numbers)) for copier in copiers]
+    await asyncio.to_thread(meanwhile, copiers)
+    await asyncio.gather(*tasks)
+    for producer in producers:
+        await producer.close()
+    await check(cluster, numbers)
+
+
+VERSIONS = pytest.mark.parametrize("version", ["1", "2"])
+
+
+@VERSIONS
+async def test_a_transaction_spans_brokers(start_over_either: StartCluster, version: str) -> None:
+    def look(copiers: list[Copier]) -> None:
+        until(PATIENCE_S, "some are copied", lambda: all(copier.done for copier in copiers))
+        assert len({coordinator(cluster, name) for name in NAMES}) > 1, "choose other names"
         assert len({leader(cluster, "t", partition) for partition in range(PARTITIONS)}) == 3
-        for number in range(6):
-            for copier in copiers:
-                copier.copy(number)
-        check(cluster, "t", names, 6)
+
+    with start_over_either(transaction_version=version) as cluster:
+        cluster.whole(3, PATIENCE_S)
+        await copying(cluster, 10, look)
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as made:
-        yield made
+VICTIMS: dict[str, Callable[[RunningCluster], int]] = {
+    "coordinator": lambda cluster: coordinator(cluster, "tx0"),
+    "leader": lambda cluster: leader(cluster, "t", 0),
+    "group": lambda cluster: leader(cluster, OFFSETS_TOPIC, group_partition(GROUP, 9)),
+}
 
 
-@pytest.mark.parametrize("victim", ["coordinator", "leader", "group"])
-def test_transactions_survive_a_killed_broker(
-    start_over_either: StartCluster, pool: ThreadPoolExecutor, victim: str
-) -> None:
-    numbers = 30
-    with start_over_either("--restart") as cluster:
-        created(cluster, "t")
-        names = ["tx0", "tx1", "tx2"]
-        copiers = [Copier(cluster, "t", name) for name in names]
-
-        def copy(copier: Copier) -> None:
-            for number in range(numbers):
-                copier.copy(number)
-
-        copying = [pool.submit(copy, copier) for copier in copiers]
-        for at in (5, 15):
-            until(PATIENCE_S, "some are copied", lambda: copiers[0].done >= at or copying[0].done())  # noqa: B023
-            cluster.whole(3, PATIENCE_S)
-            node = {
-                "coordinator": lambda: coordinator(cluster, "tx0"),
-                "leader": lambda: leader(cluster, "t", 0),
-                "group": lambda: leader(cluster, OFFSETS_TOPIC, group_partition(GROUP, 9)),
-            }[victim]()
+@VERSIONS
+@pytest.mark.parametrize("victim", VICTIMS)
+async def test_transactions_survive_a_killed_broker(start_over_either: StartCluster, victim: str, version: str) -> None:
+    def kill(copiers: list[Copier]) -> None:
+        for at in (5, 25):
+            until(PATIENCE_S, "some are copied", lambda: copiers[0].done >= at)  # noqa: B023
+            node = VICTIMS[victim](cluster)
             before = cluster.process_id(node)
             cluster.signal(node, signal.SIGKILL)
             cluster.came_back(node, before)
-        for each in copying:
-            each.result(2 * PATIENCE_S)
-        check(cluster, "t", names, numbers)
+
+    with start_over_either("--restart", transaction_version=version) as cluster:
+        await copying(cluster, 60, kill)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kohort.broker.transactions import marking
 from kohort.errors import ErrorCode
 from kohort.log import FileStore
 from kohort.wire.batches import Marker, read_marker
@@ -96,6 +98,29 @@ def test_with_version_2_every_transaction_has_an_epoch_and_late_batches_of_the_l
         assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         await producer.write("orders", 0, b"b")
         assert (await producer.produced("orders", 0, late)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    in_virtual_time(steps)
+
+
+@pytest.mark.parametrize("late_s", [0.05, 0.09, 5.0])
+def test_a_partition_is_added_while_the_last_transaction_is_being_completed(
+    late_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The marker arrives after the first attempt to add the partition. It is no reason to refuse the batch.
+    real = marking.append_marker
+
+    def late(*arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(late_s, real, *arguments)
+
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V2)
+        await producer.write("orders", 0, b"a")
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+        monkeypatch.setattr(marking, "append_marker", late)
+        assert await producer.end(commit=True) is NONE
+        concurrent = ErrorCode.CONCURRENT_TRANSACTIONS if late_s > 1 else NONE
+        assert await producer.send("orders", 0, b"b") is concurrent
+        assert await producer.commit_offset("g", "orders", 0, 8) is concurrent
 
     in_virtual_time(steps)
 

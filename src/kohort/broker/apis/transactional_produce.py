@@ -11,7 +11,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.logs import INTERNAL_TOPICS, Topics
 from kohort.broker.transactions import Producers, Question, TransactionCoordinator, Verdicts
 from kohort.errors import ErrorCode
-from kohort.log import PartitionLog, Producer
+from kohort.log import PartitionLog, Producer, Topic
 from kohort.model import TopicPartition
 from kohort.wire.batches import BatchHeader, is_transactional, read_header
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest
@@ -49,11 +49,10 @@ def has_epoch_per_transaction(version: int) -> bool:
 class _Unverified:
     """A batch whose partition is not known to be in the transaction."""
 
-    def __init__(
-        self, data: PartitionProduceData, found: TopicPartition, log: PartitionLog, header: BatchHeader
-    ) -> None:
+    def __init__(self, data: PartitionProduceData, topic: Topic, log: PartitionLog, header: BatchHeader) -> None:
         self.data = data
-        self.partition = found
+        self.topic = topic
+        self.partition = TopicPartition(topic.name, data.index)
         self.log = log
         self.header = header
         self.before: Producer | None = None
@@ -104,8 +103,11 @@ def _verify(
     if not unknown:
         done({})
         return
-    for batch in unknown:
-        batch.before = batch.log.producers.get(producer_id)
+
+    def remember() -> None:
+        for batch in unknown:
+            batch.before = batch.log.producers.get(producer_id)
+
     assert request.transactional_id is not None
     question = Question(
         request.transactional_id,
@@ -113,8 +115,9 @@ def _verify(
         unknown[0].header.producer_epoch,
         producers,
         {batch.partition for batch in unknown},
+        remember,
     )
-    verification.ask(question, lambda verdicts: done(_refused(unknown, verdicts, producers)))
+    verification.ask(question, lambda verdicts: done(_refused(broker, unknown, verdicts, producers)))
 
 
 def _transactional(broker: Dependencies, request: ProduceRequest, version: int) -> "list[_Unverified]":
@@ -130,14 +133,17 @@ def _transactional(broker: Dependencies, request: ProduceRequest, version: int) 
                 continue
             header = read_header(data.records)
             if header.producer_id >= 0:
-                found.append(_Unverified(data, TopicPartition(topic.name, data.index), log, header))
+                found.append(_Unverified(data, topic, log, header))
     return found
 
 
-def _refused(batches: list[_Unverified], verdicts: Verdicts, producers: Producers) -> Refused:
+def _refused(broker: Dependencies, batches: list[_Unverified], verdicts: Verdicts, producers: Producers) -> Refused:
     refused: dict[int, tuple[ErrorCode, str | None]] = {}
     for batch in batches:
         error = _known_to(verdicts[batch.partition], producers)
+        current = broker.topics.log(batch.topic, batch.partition.partition)
+        if error is None and current is not None and current is not batch.log:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER, None  # another broker led it meanwhile: it may have a marker
         if error is None and batch.log.producers.get(batch.header.producer_id) is not batch.before:
             # A marker was written after the coordinator was asked: the transaction is over.
             error = ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"

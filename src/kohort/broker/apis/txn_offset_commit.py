@@ -76,7 +76,13 @@ def _divided(
 def _verify(broker: Dependencies, waiter: "_Waiter", request: TxnOffsetCommitRequest) -> None:
     shard, verification = broker.groups.shard(request.group_id), broker.transactions.verification
     producers = _producers(waiter.version)
-    before = shard.producer(request.producer_id)
+    before: Producer | None = None
+
+    def remember() -> None:
+        nonlocal before
+        before = shard.producer(request.producer_id)
+
+    remember()
     verifies = producers is Producers.ADDING or broker.config.flag("transaction.partition.verification.enable")
     if not shard.ready or _is_open(before, request) or not verifies:
         _commit(shard, waiter, request)
@@ -86,15 +92,19 @@ def _verify(broker: Dependencies, waiter: "_Waiter", request: TxnOffsetCommitReq
 
     def done(verdicts: Verdicts) -> None:
         code = verdicts[partition]
-        if code is ErrorCode.NONE and shard.producer(request.producer_id) is not before:
+        if code is ErrorCode.NONE and shard.ready and shard.producer(request.producer_id) is not before:
             code = ErrorCode.INVALID_TXN_STATE  # a marker was written after the coordinator was asked
-        if code is ErrorCode.NONE:
-            _commit(shard, waiter, request)
-        else:
-            waiter.reply(refusal(request, waiter.version, code))
-        verification.finished(request.producer_id)
+        try:
+            if code is ErrorCode.NONE:
+                _commit(shard, waiter, request)
+            else:
+                waiter.reply(refusal(request, waiter.version, code))
+        finally:
+            verification.finished(request.producer_id)
 
-    question = Question(request.transactional_id, request.producer_id, request.producer_epoch, producers, {partition})
+    question = Question(
+        request.transactional_id, request.producer_id, request.producer_epoch, producers, {partition}, remember
+    )
     verification.ask(question, done)
 
 

@@ -65,6 +65,11 @@ class Question:
     epoch: int
     producers: Producers
     partitions: Collection[TopicPartition]
+    remember: Callable[[], None]
+    """Remembers the producers of the partitions; called before each attempt to ask.
+
+    A marker that a partition gets after that shows that the answer is about a transaction that is over.
+    """
 
 
 class Verification:
@@ -114,6 +119,7 @@ class Verification:
         self._ask_once(question, answered)
 
     def _ask_once(self, question: Question, done: _Done) -> None:
+        question.remember()
         shard = self._shards.shard(question.transactional_id)
         if shard is None:
             done(dict.fromkeys(question.partitions, ErrorCode.NOT_COORDINATOR))
