@@ -5,6 +5,7 @@ whose session expired write the same record.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kohort.group_events import MemberFacts
 from kohort.model import UUID, Millis, TopicPartition
@@ -104,9 +105,11 @@ class GroupDeleted:
     """`classic` or `consumer`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """Committed offset. `at` is the time of the commit by the coordinator's clock."""
+class Committed(NamedTuple):
+    """Committed offset. `at` is the time of the commit by the coordinator's clock.
+
+    Nearly all changes are commits, and a tuple is made in a third of the time of other values.
+    """
 
     group_id: str
     at: Millis

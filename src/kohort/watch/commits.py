@@ -6,6 +6,7 @@ which an owner stopped and the time at which the next one read its first record.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kohort.model import Millis
 from kohort.watch.lag import EndOffsets
@@ -20,8 +21,7 @@ _EARLY = 0.8
 """Fraction of the usual interval below which a commit counts as made on purpose, because the owner stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Committed offset, and the time of the commit; None if it is not in the part of the log that was read."""
 
     offset: int

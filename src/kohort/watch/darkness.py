@@ -68,7 +68,7 @@ class Darkness:
     @property
     def waits(self) -> bool:
         """Whether any record waits for first commits."""
-        return bool(self._pending)
+        return len(self._pending) > 0
 
     def is_pending(self, record: RebalanceRecord) -> bool:
         """Return whether this record waits for first commits."""
@@ -200,17 +200,17 @@ class Darkness:
                 self.usual = usual
         if (early := self._early.get(partition)) is not None and not early.is_over:
             if before is None or offset <= before.offset or at < early.assigned:
-                return replace(commit, gap=None), None
+                return commit._replace(gap=None), None
             early.is_over = True
             early.read, early.error = self._read(before, early.stop, at, ends, early.assigned, 0)
-            return replace(commit, gap=None), None
+            return commit._replace(gap=None), None
         if pending is None:
             return commit, None
         place, stop = pending.unread[partition]
         change = pending.changes[place]
         assigned = pending.record.ended_at if change.assigned_at is None else change.assigned_at
         if at < assigned or (before is not None and offset <= before.offset):
-            return replace(commit, gap=None), None  # it proves no reading: clients repeat unchanged offsets
+            return commit._replace(gap=None), None  # it proves no reading: clients repeat unchanged offsets
         del self._waiting[partition], pending.unread[partition]
         # Members of a classic group cannot commit while it rebalances.
         rebalanced = self._rebalanced_at if pending.record.started_at is None else 0

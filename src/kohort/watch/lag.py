@@ -141,7 +141,7 @@ class EndOffsets:
 
     def keep_only(self, committed: Set[int]) -> None:
         """Forget what is kept of all other offsets."""
-        for offset in self._passed.keys() - committed:
+        for offset in self._passed.keys() - committed if self._passed else ():
             del self._passed[offset]
 
     def must_check(self, committed: int, now: Millis) -> bool:

@@ -96,13 +96,18 @@ class LogReader:
         """Partition and offset of the commits before which others were left out."""
         self._record: LogRecord | None = None
         """Record that is being decoded."""
+        self._read: list[Change] = []
+        """Changes of the records that are being read."""
+        self._named: dict[UUID, str] = {}
+        """Topics that commits among them name."""
 
     def read(self, records: Iterable[LogRecord]) -> list[Change]:
         """Return the changes of these records, in order."""
         before = self.counts.records - self.counts.unreadable
+        self._read, self._named = [], {}
         known = decode_group_records(self._pairs(records), self._changes, self._unreadable)
         self.counts.foreign += self.counts.records - self.counts.unreadable - before - len(known)
-        return [change for changes in known for change in changes]
+        return self._read
 
     def _pairs(self, records: Iterable[LogRecord]) -> Iterator[tuple[bytes | None, bytes | None]]:
         # The decoder asks for the next pair only after it has handed on the last one.
@@ -118,10 +123,12 @@ class LogReader:
             where = f"partition {self._record.partition}, offset {self._record.offset}"
             self.counts.first_unreadable = f"The record at {where} of __consumer_offsets cannot be read: {problem}."
 
-    def _changes(self, key: Message, value: Message | None) -> list[Change]:
+    def _changes(self, key: Message, value: Message | None) -> None:
         assert self._record is not None
-        read = _READERS.get(type(key))
-        return [] if read is None else list(read(self, key, value, self._record.timestamp))
+        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            self._commit(key, cast("OffsetCommitValue | LegacyOffsetCommitValue | None", value), self._record)
+        elif (read := _READERS.get(type(key))) is not None:
+            self._read += read(self, key, value, self._record.timestamp)
 
     def _generation(self, key: GroupMetadataKey, value: GroupMetadataValue | None, at: Millis) -> Iterator[Change]:
         if value is None:
@@ -206,19 +213,19 @@ class LogReader:
         self,
         key: OffsetCommitKey | LegacyOffsetCommitKey,
         value: OffsetCommitValue | LegacyOffsetCommitValue | None,
-        at: Millis,
-    ) -> Iterator[Change]:
+        record: LogRecord,
+    ) -> None:
         partition = TopicPartition(key.topic, key.partition)
         if value is None:
-            yield CommitDeleted(key.group, at, partition)
+            self._read.append(CommitDeleted(key.group, record.timestamp, partition))
             return
         topic_id: UUID = getattr(value, "topic_id", NO_TOPIC_ID)
-        if topic_id != NO_TOPIC_ID:
-            yield TopicNamed(topic_id, key.topic)
-        assert self._record is not None
-        after_gap = bool(self.gaps) and (self._record.partition, self._record.offset) in self.gaps
-        time = value.commit_timestamp if value.commit_timestamp >= 0 else at
-        yield Committed(key.group, time, partition, value.offset, after_gap)
+        if topic_id is not NO_TOPIC_ID and topic_id != NO_TOPIC_ID and self._named.get(topic_id) != key.topic:
+            self._named[topic_id] = key.topic
+            self._read.append(TopicNamed(topic_id, key.topic))
+        after_gap = bool(self.gaps) and (record.partition, record.offset) in self.gaps
+        time = value.commit_timestamp if value.commit_timestamp >= 0 else record.timestamp
+        self._read.append(Committed(key.group, time, partition, value.offset, after_gap))
 
 
 def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID]:
@@ -226,6 +233,8 @@ def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID
     used: set[UUID] = set()
     named = set(names)
     for change in changes:
+        if isinstance(change, Committed):
+            continue  # nearly all are
         if isinstance(change, TopicNamed):
             named.add(change.topic_id)
         elif isinstance(change, AssignmentWritten):
@@ -269,7 +278,5 @@ _READERS = cast(
         ConsumerGroupMemberMetadataKey: LogReader._member,
         ConsumerGroupTargetAssignmentMetadataKey: LogReader._target,
         ConsumerGroupCurrentMemberAssignmentKey: LogReader._current,
-        OffsetCommitKey: LogReader._commit,
-        LegacyOffsetCommitKey: LogReader._commit,
     },
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
-from kohort.watch.changes import Change, GroupChange, TopicNamed
+from kohort.watch.changes import Change, Committed, GroupChange, TopicNamed
 from kohort.watch.group import NO_ENDS, GroupFound, WatchedGroup
 from kohort.watch.lag import EndOffsets
 
@@ -68,6 +68,10 @@ class Watcher:
         """
         records: list[RebalanceRecord] = []
         for change in changes:
+            if isinstance(change, Committed) and self._deleted is None:
+                # Nearly all are. A commit completes records, and begins none.
+                records += self._group(change.group_id).apply(change, self._names, ends)
+                continue
             if isinstance(change, TopicNamed):
                 if self._names.get(change.topic_id) != change.name:
                     self.name_topics({change.topic_id: change.name})

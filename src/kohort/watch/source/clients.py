@@ -23,6 +23,8 @@ _LOG = {
     "fetch_max_wait_ms": 250,
     # A group's rebalance in one record can be larger than the default size of a fetch.
     "max_partition_fetch_bytes": 4 << 20,
+    # Of a long history, one response is decoded while the next is on its way, and none takes long.
+    "fetch_max_bytes": 16 << 20,
 }
 
 _UNREAD = {

@@ -96,5 +96,5 @@ class LagDater:
         """Forget what was found for offsets that no group has committed any more."""
         lagging = self.lagging(list(self._live.groups))
         for partition, table in self._live.ends.items():
-            table.keep_only(lagging.get(partition, set()))
+            table.keep_only(lagging.get(partition, frozenset()))
         self._asked = {partition: asked for partition, asked in self._asked.items() if partition in lagging}

@@ -53,7 +53,7 @@ class LogFollower:
 
     async def _read(self) -> Sequence[LogRecord]:
         """Read some records. Of much history, those are left out that do not matter."""
-        if self._stream.has_much:
+        if self._stream.has_much():
             batches = await self._stream.read_columns(_MOST_ROWS, _POLL_S)
             number = sum(batch.records.num_rows for batch in batches)
             records: Sequence[LogRecord] = self._skimmer.skim_columns(batches)
@@ -61,8 +61,6 @@ class LogFollower:
             polled = await self._stream.read(_MOST_RECORDS, _POLL_S)
             number = len(polled)
             records = self._skimmer.skim(polled) if number >= _MANY else polled
-        if number < _MANY:
-            self._stream.has_much = False
         self._reader.gaps = self._skimmer.gaps
         self._live.counts.records += number - len(records)
         return records

@@ -26,8 +26,8 @@ class LogStream:
         self.topic = topic
         self._admin = admin
         self._consumer: Consumer = log_consumer(options)
-        self.has_much = False
-        """Whether the stream began with so many records that reading them as columns pays."""
+        self._much: Ends = {}
+        """Ends of a history that is so long that reading it as columns pays; empty once it is read."""
         self._partitions: list[TopicPartition] = []
 
     async def close(self) -> None:
@@ -52,13 +52,21 @@ class LogStream:
         self._consumer.assign(partitions)
         for partition in partitions:
             self._consumer.seek(partition, starts[partition])
-        self.has_much = sum(ends.values()) - sum(starts.values()) >= _MUCH and columns_are_installed()
-        if self.has_much:  # load the compiled code before the first fetch, which plain Python would decode
+        has_much = sum(ends.values()) - sum(starts.values()) >= _MUCH and columns_are_installed()
+        self._much = ends if has_much else {}
+        if has_much:  # load the compiled code before the first fetch, which plain Python would decode
             self._consumer.pause(partitions)
             await self._consumer.poll_batches(1, 0.0)
             self._consumer.resume(partitions)
         self._partitions = partitions
         return True
+
+    def has_much(self) -> bool:
+        """Return whether the stream is in a history that is so long that reading it as columns pays."""
+        # A read without records proves nothing: a busy broker may take longer than a read waits.
+        if self._much and not self.behind(self._much):
+            self._much = {}
+        return bool(self._much)
 
     async def add_partitions(self) -> None:
         """Read new partitions of the topic from their beginning. Raises KafkaError."""
