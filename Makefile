@@ -58,8 +58,9 @@ source: $(VENV)/.develop
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
 	$(PYTEST) -n $(LONG_WORKERS) --broker both -m "interop or kafka"
 
-interop-gateway: $(VENV)/.develop ## the scenarios of all clients through a gateway in front of Apache Kafka
-	$(PYTEST) -n $(LONG_WORKERS) --broker kafka+gateway -m interop tests/interop
+interop-gateway: $(VENV)/.develop ## the scenarios of all clients through a gateway in front of Apache Kafka, half an hour, then the conversation with and without it
+	$(PYTEST) -n $(LONG_WORKERS) --broker kafka+gateway -m interop tests/interop --deselect tests/interop/test_conversation.py
+	$(PYTEST) -n 0 --broker kafka -m kafka tests/interop/test_conversation.py -k through_a_gateway
 
 conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
 	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py
@@ -67,8 +68,8 @@ conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, 
 interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about an hour; BROKER=kafka asks Apache Kafka
 	$(BIN)/python -m tests.interop_long.run $(if $(BROKER),--broker $(BROKER))
 
-chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over files, or STORE=postgres), then kill -9 a broker KILLS=200 times; a judge compares all that was promised with what is read
-	$(BIN)/python -m tests.chaos.storm --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
+chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over files, or STORE=postgres; GATEWAY=1 puts one in front and kills it, too), then kill -9 a broker KILLS=200 times; a judge compares all that was promised with what is read
+	$(BIN)/python -m tests.chaos.storm --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE)) $(if $(GATEWAY),--gateway)
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),200)
 
 fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test

@@ -1,10 +1,12 @@
 """A cluster of three brokers under load and faults, and a history of it that is judged.
 
-    python -m tests.chaos.storm [--minutes 10] [--members 30] [--seed N] [--store files|postgres] [--keep DIR]
+    python -m tests.chaos.storm [--minutes 10] [--members 30] [--seed N] [--store files|postgres] [--gateway]
+        [--keep DIR]
 
 Members of four libraries in an eager, a cooperative and a consumer group read what three libraries' producers write
 with acks=all, while brokers are killed, stopped, stand still, and find their disks full or slow. Members come, leave
-and are killed, too. `python -m tests.chaos.judge FILE` judges a kept history again.
+and are killed, too. With --gateway, all clients use one gateway, which is killed as well.
+`python -m tests.chaos.judge FILE` judges a kept history again.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.cimpl
 
+from tests.chaos.behind_gateway import behind_gateway
 from tests.chaos.faults import Faults, FaultyDisk
 from tests.chaos.history import History, read_history
 from tests.chaos.holdings import log_ends, note_holdings
@@ -221,7 +224,8 @@ class Outcome:
 class Site(Protocol):
     """A cluster and its faults."""
 
-    failovers: int
+    @property
+    def failovers(self) -> int: ...
 
     @property
     def bootstrap(self) -> str: ...
@@ -313,6 +317,7 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--store", choices=STORES, default="files", help="what the brokers share")
+    parser.add_argument("--gateway", action="store_true", help="put a gateway between clients and brokers, and kill it")
     parser.add_argument("--keep", type=Path, help="keep everything in this new directory, whatever comes out")
     given = parser.parse_args()
     directory = given.keep or Path(tempfile.mkdtemp(prefix="kohort-storm-", dir="/var/tmp"))
@@ -329,7 +334,7 @@ def main() -> int:
         given.members,
         given.seed,
         lambda line: print(line, flush=True),
-        new_site=STORES[given.store],
+        new_site=behind_gateway(STORES[given.store]) if given.gateway else STORES[given.store],
     )
     for line in (*outcome.problems[:50], *outcome.remarks):
         print(line)

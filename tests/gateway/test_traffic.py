@@ -131,6 +131,13 @@ def test_too_many_requests_without_a_response_end_the_connection(traffic: Traffi
             asked(traffic, MetadataRequest(), 9, correlation)
 
 
+def test_two_requests_under_way_with_one_correlation_id_end_the_connection(traffic: Traffic) -> None:
+    # Responses are told apart by it: the answer to one would be read as that to the other.
+    asked(traffic, MetadataRequest(), 9, correlation=7)
+    with pytest.raises(BadStream, match="correlation ID 7"):
+        asked(traffic, FindCoordinatorRequest(), 3, correlation=7)
+
+
 def test_versions_are_those_that_both_know(traffic: Traffic) -> None:
     asked(traffic, ApiVersionsRequest(), 3)
     upstream = ApiVersionsResponse(

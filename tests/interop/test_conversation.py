@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from kohort.lab.brokers import running_gateway
 from tests.conftest import need_jars
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_OTHER_TESTS, Expected
+from tests.interop.conversation.gateway import INTENDED, TWO_CLUSTERS
 from tests.interop.conversation.play import Difference, differences, play
 from tests.interop.conversation.settings import ADMINS, PARTS, PROMPT_OFF, kafka_of
 from tests.interop.conversation.stage import SCENES
@@ -55,9 +57,39 @@ async def test_kafka_and_kohort_answer_alike(
     assert not unused, f"no longer different: {unused}"
 
 
+async def differences_through_a_gateway(part: str) -> list[Difference]:
+    """Play one part to Apache Kafka, and to another one behind a gateway, at once."""
+    with kafka_of(part) as kafka, kafka_of(part) as other, running_gateway(other.bootstrap) as (address, _):
+        admin = ADMINS.get(part, "")
+        told = await asyncio.gather(*(play(where, SCENES[part], admin) for where in (kafka.bootstrap, address)))
+    return list(differences(*told))
+
+
+@pytest.mark.long("a dozen pairs of Apache Kafka, alone on the machine")
+@pytest.mark.kafka
+@pytest.mark.interop
+@pytest.mark.timeout(900)
+async def test_kafka_answers_through_a_gateway_as_without_it(request: pytest.FixtureRequest) -> None:
+    need_jars(request.config)
+    found = [difference for part in PARTS for difference in await differences_through_a_gateway(part)]
+    expected = INTENDED + TWO_CLUSTERS
+    unexplained = [difference for difference in found if not any(row.covers(difference) for row in expected)]
+    assert not unexplained, "\n".join(map(str, unexplained))
+    unused = [row for row in INTENDED if not any(row.covers(difference) for difference in found)]
+    assert not unused, f"no longer different: {unused}"
+
+
 def test_every_difference_is_documented() -> None:
-    text = Path(__file__).parents[2].joinpath("docs", "interop.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Differences\n")[2].partition("\n## ")[0]
-    told = {" ".join(item.split()) for item in re.findall(r"^- (.+(?:\n  .+)*)", section, re.MULTILINE)}
     whys = [row.why for row in EXPECTED + AT_DEFAULTS] + list(SEEN_IN_OTHER_TESTS)
-    assert told == {" ".join(why.split()) for why in whys}
+    assert documented("interop.md") == {" ".join(why.split()) for why in whys}
+
+
+def test_every_difference_through_a_gateway_is_documented() -> None:
+    assert documented("gateway.md") == {" ".join(row.why.split()) for row in INTENDED}
+
+
+def documented(page: str) -> set[str]:
+    """Return the differences that a page of the documentation lists."""
+    text = Path(__file__).parents[2].joinpath("docs", page).read_text(encoding="utf-8")
+    section = text.partition("\n## Differences\n")[2].partition("\n## ")[0]
+    return {" ".join(item.split()) for item in re.findall(r"^- (.+(?:\n  .+)*)", section, re.MULTILINE)}

@@ -67,6 +67,22 @@ def gateway(
             show_default=False,
         ),
     ] = None,
+    end_sasl: Annotated[
+        bool,
+        typer.Option(
+            "--end-sasl",
+            help="Let clients log in at the gateway, which logs in at the cluster for all of them, with the options of"
+            " -X. ACLs and quotas of the cluster then apply to the gateway, not to its clients.",
+        ),
+    ] = False,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Users that log in at the gateway with --end-sasl, one NAME=PASSWORD in each line.",
+            show_default=False,
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,7 +120,8 @@ def gateway(
     as soon as it listens. Its log goes to standard error.
 
     Listeners and their TLS have the settings of a broker, and connections to the cluster have the options
-    of a client: -X security.protocol=SSL. Clients log in with SASL at the cluster, through the gateway.
+    of a client: -X security.protocol=SSL. Clients log in with SASL at the cluster, through the gateway, unless
+    --end-sasl is given.
 
     With --web, a further line says when the page answers, such as 'ready http://127.0.0.1:9464'.
     """
@@ -126,6 +143,8 @@ def gateway(
         advertised_host=advertised_host,
         sni_domain=sni,
         node_ids=() if node_ids is None else _node_ids(node_ids),
+        ends_sasl=end_sasl,
+        users=users,
         journal=journal,
         journal_topic=journal_topic,
     )

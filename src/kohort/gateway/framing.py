@@ -99,6 +99,11 @@ class FrameStream:
         self.feed(b"")
 
     @property
+    def is_passing(self) -> bool:
+        """Whether a part of a frame has been passed on, and the rest has not arrived."""
+        return bool(self._left)
+
+    @property
     def mid_frame(self) -> bool:
         """Whether a frame has arrived only in part."""
         return bool(self._left or self._rest)

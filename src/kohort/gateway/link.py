@@ -10,12 +10,15 @@ from struct import Struct
 from typing import Protocol, cast
 
 from kohort.coordinator import ClientKind, WaitingRequest
-from kohort.errors import KohortError
+from kohort.errors import KafkaError, KohortError
 from kohort.gateway.addresses import Address, Addresses
 from kohort.gateway.figures import Figures
 from kohort.gateway.framing import BadStream, Fate, FrameStream
 from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
 from kohort.gateway.groups import LeaveRequest, Probe
+from kohort.gateway.login import SASL_REQUESTS, ClientLogin, UpstreamLogin
+from kohort.gateway.own_requests import OwnRequests, RequestStops
+from kohort.gateway.side import SLOW, Side
 from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request, request_frame, response_frame
 from kohort.wire.api import RequestHeader
 from kohort.wire.codec import Message
@@ -30,21 +33,21 @@ from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 log = logging.getLogger("kohort.gateway")
 
 _SIZE = Struct(">i")
-_FIRST_PROBE = -(1 << 30)
-"""First correlation ID of the gateway's own requests. Clients count up from 0."""
+_KEY = Struct(">h")
 _FEW_MEMBERS = 16
 _LEAVE_VERSION = 1
 """Version of LeaveGroup with which the gateway leaves in place of a member. All brokers know it."""
-_CONNECTING, _PROBED, _SLOW, _STOPPING = "connecting", "probe under way", "slow reader", "stopping"
+_CONNECTING, _STOPPING = "connecting", "stopping"
 """Reasons not to read from a connection."""
-_LINGER_S = 30.0
-"""Time within which the peer of a closed connection must take what is left."""
+_PROBED, _LOGIN, _IN_ORDER = "probe under way", "the gateway logs in", "earlier requests are answered first"
+"""Reasons to pass on no requests."""
 
 
 class Doors(Protocol):
     """The listener that the client uses."""
 
     addresses: Addresses
+    name: str
 
     def node_of(self, transport: asyncio.BaseTransport, port_of: int | None) -> int | None:
         """Return the broker that a client wants."""
@@ -54,6 +57,8 @@ class Dependencies(Protocol):
     """The parts of the gateway that this module uses."""
 
     figures: Figures
+    ends_sasl: bool
+    max_login_frame: int
     groups: GroupRequests
     max_frame: int
 
@@ -64,6 +69,13 @@ class Dependencies(Protocol):
 
     async def connect(self, link: "Link", upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection, and return its address. Raises OSError."""
+        ...
+
+    def client_login(self, link: "Link") -> ClientLogin | None:
+        """Return the login of the client; None if it does not end at the gateway."""
+
+    async def log_in(self, link: "Link", address: Address) -> UpstreamLogin | None:
+        """Log in at the broker, if SASL ends at the gateway. Raises KafkaError."""
 
 
 class Link:
@@ -73,15 +85,21 @@ class Link:
         self.node_id = node_id
         """Broker that the client asked for by its port or by name; None for any broker."""
         self.peer = ""
+        self.listener = doors.name
+        """Name of the listener."""
         self._stand_in: Address | None = None
         """Broker that was reached because the address of the right one was unknown."""
         self._gateway = gateway
         self._doors = doors
         self._groups = gateway.groups
         self._journal = gateway.groups.journal
-        self._traffic = traffic = Traffic(doors.addresses, None if self._journal is None else self._journal.names)
-        self.upstream = _Side(self)
-        self.client = _Side(self)
+        self._traffic = traffic = Traffic(
+            doors.addresses,
+            None if self._journal is None else self._journal.names,
+            ends_sasl=gateway.ends_sasl,
+        )
+        self.upstream = Side(self)
+        self.client = Side(self)
         limit = gateway.max_frame
         self._requests = FrameStream(self._decide_request, self.upstream.write, self._request, max_frame=limit)
         self._responses = FrameStream(
@@ -114,11 +132,16 @@ class Link:
         """Version of the last ConsumerGroupHeartbeat."""
         self._client_id: str | None = None
         self._probes: dict[int, Probe] = {}
-        self._probe_correlation = _FIRST_PROBE
         self._parked: bytes | None = None
-        """Heartbeat that waits until a probe for its member is answered; all requests behind it wait, too."""
+        """Request that waits until a probe for its member is answered; all requests behind it wait, too."""
+        self._stops = RequestStops(self._requests, self.client)
+        self._own = OwnRequests(self.upstream, traffic)
+        self._client_login = gateway.client_login(self)
+        self._upstream_login: UpstreamLogin | None = None
+        if self._client_login is not None:
+            self._stops.stop(_LOGIN)
 
-    def made(self, side: "_Side") -> None:
+    def made(self, side: Side) -> None:
         """Continue when a connection is made."""
         if side is self.client:
             address = side.transport.get_extra_info("peername") or ("unknown", 0)
@@ -142,8 +165,14 @@ class Link:
             return
         if self.node_id is not None and wanted != reached:
             self._stand_in = reached
+        try:
+            self._upstream_login = await self._gateway.log_in(self, reached)
+        except KafkaError:
+            self.close()  # `log_in` has logged it
+            return
         if self.client.is_open:
             self.client.resume(_CONNECTING)
+            self._go_on(_LOGIN)
         else:
             self.upstream.close()
 
@@ -187,23 +216,33 @@ class Link:
             self._responses.mid_frame or (self.client.is_open and self.client.transport.get_write_buffer_size())
         )
 
-    def received(self, side: "_Side", data: bytes) -> None:
+    def received(self, side: Side, data: bytes) -> None:
         """Pass bytes to the other side."""
         try:
             (self._requests if side is self.client else self._responses).feed(data)
+            if side is self.client:
+                self._stops.received()
         except (BadStream, KohortError) as problem:
-            self._gateway.figures.ended["protocol"] += 1
-            who = "client" if side is self.client else "upstream broker"
-            log.warning("closing connection peer=%s reason=%s (from the %s)", self.peer, problem, who)
-            self.close()
+            self._end(problem, side)
 
-    def lost(self, side: "_Side") -> None:
+    def _end(self, problem: Exception, side: Side) -> None:
+        self._gateway.figures.ended["protocol"] += 1
+        who = "client" if side is self.client else "upstream broker"
+        log.warning("closing connection peer=%s reason=%s (from the %s)", self.peer, problem, who)
+        self.close()
+
+    def lost(self, side: Side) -> None:
         """Close the other connection, when it has sent what it has."""
-        is_needed = side is self.client and self._groups.lost(self)
+        # After a part of a request, no other one can follow.
+        is_needed = side is self.client and self._groups.lost(self) and not self._requests.is_passing
         if is_needed:
-            self.upstream.resume(_SLOW)
+            self.upstream.resume(SLOW)
         else:
             self.other(side).close()
+            if self._upstream_login is not None:
+                self._upstream_login.cancel()
+            self._own.end()
+            self._stops.end()
         probes, self._probes = self._probes, {}
         for probe in probes.values():
             self._groups.probe_lost(probe)
@@ -229,29 +268,31 @@ class Link:
 
     @property
     def can_ask(self) -> bool:
-        """Whether the upstream connection is open."""
-        return self.upstream.is_open
+        """Whether a request can be sent on the upstream connection."""
+        return self.upstream.is_open and not self._stops.is_stopped_for(_LOGIN)
 
     def leave(self, request: LeaveRequest) -> None:
         """Leave a group in place of a member."""
-        self._probe_correlation = max(self._probe_correlation + 1, _FIRST_PROBE)
+        correlation = self._own.next_correlation()
         version = self._heartbeat_version if isinstance(request, ConsumerGroupHeartbeatRequest) else _LEAVE_VERSION
-        header = RequestHeader(request.KEY, version, self._probe_correlation, self._client_id, 0)
+        header = RequestHeader(request.KEY, version, correlation, self._client_id, 0)
         self._expect(header, request).is_own = True
         self._unanswered += 1
-        self.upstream.write(request_frame(request.KEY, version, self._probe_correlation, self._client_id, request))
+        self.upstream.write(request_frame(request.KEY, version, correlation, self._client_id, request))
 
     def close_upstream(self) -> None:
         """Close the upstream connection, which was open for `leave`."""
         self.upstream.close()
 
-    def other(self, side: "_Side") -> "_Side":
+    def other(self, side: Side) -> Side:
         """Return the other side."""
         return self.upstream if side is self.client else self.client
 
     # Requests of group members
 
     def _decide_request(self, head: memoryview, size: int) -> Fate:
+        if self._client_login is not None and (fate := self._decide_login(self._client_login, head, size)) is not None:
+            return fate
         fate = self._traffic.decide_request(head, size)
         if fate is Fate.PASS and self._journal is not None and self._journal.watching and is_fetch(head, size):
             return Fate.COLLECT
@@ -262,7 +303,42 @@ class Link:
                 self._release(WaitingRequest.REQUEST)
         return fate
 
+    def _decide_login(self, login: ClientLogin, head: memoryview, size: int) -> Fate | None:
+        """Return the fate of a request if it depends on the login of the client."""
+        if len(head) < _KEY.size:
+            if size < _KEY.size:
+                raise BadStream("a request is too short for its header")
+            return Fate.UNDECIDED
+        if not login.is_authenticated and size > self._gateway.max_login_frame:
+            raise BadStream(f"a request of {size} bytes arrived before the client was authenticated")
+        (key,) = _KEY.unpack_from(head)
+        return Fate.COLLECT if not login.admits(head) or key in SASL_REQUESTS else None
+
+    def _log_in_client(self, login: ClientLogin, frame: bytes) -> None:
+        """Handle a request of SASL when all requests before it are answered."""
+        if self._held is not None:
+            self._release(WaitingRequest.REQUEST)
+        if not self._unanswered and not self._responses.mid_frame:
+            login.request(frame)
+            return
+        # Responses are in the order of requests: that of the broker to this one follows all others.
+        self._stops.stop(_IN_ORDER)
+
+        def answered(asked: "asyncio.Future[Message]") -> None:
+            if not asked.cancelled() and asked.exception() is None:
+                try:
+                    login.request(frame)
+                except BadStream as problem:
+                    self._end(problem, self.client)
+                    return
+                self._go_on(_IN_ORDER)
+
+        self.ask(ApiVersionsRequest(), 0).add_done_callback(answered)
+
     def _request(self, frame: bytes) -> None:
+        if self._client_login is not None and _KEY.unpack_from(frame)[0] in SASL_REQUESTS:
+            self._log_in_client(self._client_login, frame)
+            return
         header, request = read_request(frame)
         if isinstance(request, ApiVersionsRequest):
             self._software = ClientKind.of(request.client_software_name, request.client_software_version)
@@ -271,8 +347,8 @@ class Link:
             if held is not None:
                 self._release(_behind(held.request, request))
             if self._groups.must_wait(request):
-                self._parked, self._requests.is_paused = frame, True
-                self.client.pause(_PROBED)
+                self._parked = frame
+                self._stops.stop(_PROBED)
                 return
             self._frames += 1
             # Responses are sent in the order of the requests. After a Produce without a response, all are passed on.
@@ -341,7 +417,9 @@ class Link:
     def _response(self, frame: bytes) -> None:
         self._unanswered -= 1
         correlation = correlation_of(frame)
-        if (probe := self._probes.pop(correlation, None)) is not None:
+        if self._own.answered(correlation, frame):
+            pass
+        elif (probe := self._probes.pop(correlation, None)) is not None:
             answer = cast("ConsumerGroupHeartbeatResponse | HeartbeatResponse", self._traffic.read(frame))
             self._groups.probed(probe, answer)
         elif (waiting := self._waiting.pop(correlation, None)) is not None:
@@ -370,10 +448,9 @@ class Link:
 
     def send_probe(self, probe: Probe, version: int) -> bool:
         """Send a heartbeat to the coordinator in place of a member. Return False if the connection is closed."""
-        if not self.upstream.is_open:
+        if not self.upstream.is_open or self._stops.is_stopped_for(_LOGIN):
             return False
-        self._probe_correlation = max(self._probe_correlation + 1, _FIRST_PROBE)
-        correlation, key = self._probe_correlation, probe.request.KEY
+        correlation, key = self._own.next_correlation(), probe.request.KEY
         self._probes[correlation] = probe
         self._unanswered += 1
         self._gateway.figures.probes += 1
@@ -384,12 +461,43 @@ class Link:
 
     def probe_done(self) -> None:
         """Go on with the requests that waited for the answer to a probe."""
+        if self._parked is not None:
+            self._go_on(_PROBED)
+
+    # Requests of the gateway itself
+
+    def ask(self, request: Message, version: int) -> "asyncio.Future[Message]":
+        """Send a request to the broker, and return its response."""
+        self._unanswered += self.upstream.is_open
+        return self._own.ask(request, version)
+
+    def _go_on(self, reason: str) -> None:
+        if self._stops.removed(reason):
+            return
         parked, self._parked = self._parked, None
-        if parked is not None:
-            self._request(parked)
-            if self._parked is None:
-                self.client.resume(_PROBED)
-                self._requests.resume()
+        try:
+            if parked is not None:
+                self._request(parked)
+            self._stops.go_on()
+        except (BadStream, KohortError) as problem:
+            self._end(problem, self.client)
+
+    async def stop_for_login(self) -> None:
+        """Pass on no more requests, and return when the last one is complete."""
+        self._stops.stop(_LOGIN)
+        await self._stops.complete()
+
+    def go_on_after_login(self) -> None:
+        """Pass on requests again."""
+        self._go_on(_LOGIN)
+
+    def client_transport(self) -> asyncio.Transport:
+        """Return the transport of the client."""
+        return self.client.transport
+
+    def to_client(self, frame: bytes) -> None:
+        """Send a response of the gateway itself."""
+        self.client.write(frame)
 
     def close(self) -> None:
         """Close both connections."""
@@ -424,82 +532,3 @@ def _behind(held: MemberRequest, request: Message | None) -> WaitingRequest:
         # As its next heartbeat would, it shows that the member need not be told to send one soon.
         return WaitingRequest.OWN_HEARTBEAT
     return WaitingRequest.REQUEST
-
-
-class _Side(asyncio.Protocol):
-    """One of the two connections. While its peer takes nothing, nothing is read from the other one."""
-
-    transport: asyncio.Transport
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self.is_open = False
-        self.is_busy = False
-        """Whether bytes arrived since the last `check`."""
-        self.received = 0
-        """Number of bytes that have arrived."""
-        self._paused_for: set[str] = set()
-        self._early: bytearray | None = bytearray()
-        """Bytes to send when the connection is open: a loop may read once before it can be told to pause."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport, self.is_open = cast("asyncio.Transport", transport), True
-        if self._paused_for:
-            self.transport.pause_reading()
-        early, self._early = self._early, None
-        if early:
-            self.transport.write(early)
-        self._link.made(self)
-
-    def data_received(self, data: bytes) -> None:
-        self.is_busy = True
-        self.received += len(data)
-        self._link.received(self, data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_open = False
-        self._link.lost(self)
-
-    def pause_writing(self) -> None:
-        self._link.other(self).pause(_SLOW)
-
-    def resume_writing(self) -> None:
-        self._link.other(self).resume(_SLOW)
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether nothing is read."""
-        return bool(self._paused_for)
-
-    def pause(self, reason: str) -> None:
-        """Read nothing until `resume` is called for each reason."""
-        if not self._paused_for and self.is_open:
-            self.transport.pause_reading()
-        self._paused_for.add(reason)
-
-    def resume(self, reason: str) -> None:
-        """Read again, unless there is another reason not to."""
-        self._paused_for.discard(reason)
-        if not self._paused_for and self.is_open:
-            self.transport.resume_reading()
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Send bytes, when the connection is open, unless it is closed by now."""
-        if self.is_open:
-            self.transport.write(data)
-        elif self._early is not None:
-            self._early += data
-
-    def close(self) -> None:
-        """Close the connection after what was written."""
-        if self.is_open:
-            self.is_open = False
-            self.transport.close()
-            if self.transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(_LINGER_S, self.transport.abort)
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        self.is_open = False
-        if hasattr(self, "transport"):
-            self.transport.abort()

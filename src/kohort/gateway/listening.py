@@ -49,6 +49,7 @@ class Doors:
     ) -> None:
         """Read the key store. Raises ConfigError."""
         self.addresses = Addresses(self._open_for, brokers)
+        self.name = listener.name
         self._listener = listener
         self._admission = admission
         self._new_link = new_link

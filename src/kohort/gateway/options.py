@@ -28,6 +28,17 @@ _USED = frozenset(
     }
 )
 _USED_OF_LISTENERS = "ssl."
+_USED_FOR_SASL = frozenset(
+    {
+        "connection.failed.authentication.delay.ms",
+        "connections.max.reauth.ms",
+        "plain.sasl.jaas.config",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.server.max.receive.size",
+    }
+)
+_USED_FOR_TOKENS = "sasl.oauthbearer."
 _NO_EFFECT = frozenset({"ssl.principal.mapping.rules", "ssl.endpoint.identification.algorithm"})
 
 
@@ -45,7 +56,12 @@ class GatewayOptions:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of a broker that apply to a gateway: `listeners`, TLS, and limits of connections."""
     upstream_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Options of the client for upstream connections: TLS. SASL is only for the gateway's own requests."""
+    """Options of the client for upstream connections: TLS. SASL is only for the gateway's own requests, or, with
+    `ends_sasl`, for all."""
+    ends_sasl: bool = False
+    """Whether clients log in at the gateway, which then uses its own login for all of them upstream."""
+    users: Path | None = None
+    """File with the users that log in at the gateway; None for those of PLAIN in the settings."""
     advertised_host: str | None = None
     """Host in the addresses that clients receive; None for the host on which the gateway listens."""
     sni_domain: str | None = None
@@ -72,7 +88,7 @@ def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
     """Return the settings and the listeners. Logs settings without effect. Raises ConfigError."""
     settings = dict(options.settings)
     config = parse_config(settings)
-    _warn_of_unused(settings)
+    _warn_of_unused(settings, options.ends_sasl)
     host, port = options.listen.host, options.listen.port
     told = options.advertised_host
     if told is not None and not config.names("advertised.listeners"):
@@ -83,6 +99,10 @@ def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
         )
         config = parse_config(settings)
     listeners = read_listeners(config, host, port)
+    if options.ends_sasl:
+        _check_logins(listeners)
+    elif options.users is not None:
+        raise ConfigError("--users has the users that log in at the gateway: add --end-sasl.")
     if options.sni_domain is not None:
         plain = [listener.name for listener in listeners if not listener.protocol.tls]
         if plain:
@@ -102,9 +122,21 @@ def grace_ms(options: GatewayOptions, config: BrokerConfig) -> int:
     return config.number("group.disconnect.grace.ms") if is_known or _GRACE in options.settings else 0
 
 
-def _warn_of_unused(settings: Mapping[str, str]) -> None:
+def _check_logins(listeners: Sequence[Listener]) -> None:
+    for listener in listeners:
+        certified = listener.protocol.tls and listener.config.text("ssl.client.auth") == "required"
+        if not listener.protocol.sasl and not certified:
+            raise ConfigError(
+                f"The listener {listener.name} lets clients in without a login, and with --end-sasl they would have the"
+                " rights of the gateway: use SASL_SSL or SASL_PLAINTEXT, or SSL with ssl.client.auth=required."
+            )
+
+
+def _warn_of_unused(settings: Mapping[str, str], ends_sasl: bool) -> None:
     for name in sorted(settings):
         of_listener = name.removeprefix("listener.name.").partition(".")[2] if name.startswith("listener.name.") else ""
         bare = of_listener or name
+        if ends_sasl and (bare in _USED_FOR_SASL or bare.startswith(_USED_FOR_TOKENS)):
+            continue
         if bare in _NO_EFFECT or not (bare in _USED or bare.startswith(_USED_OF_LISTENERS)):
             log.warning("%s has no effect on a gateway", name)

@@ -2,19 +2,26 @@
 
 import asyncio
 import logging
+import secrets
+import time
 from collections.abc import Collection
 from typing import Self
+from uuid import uuid4
 
+from kohort.broker.config import Listener
 from kohort.broker.net import Newcomers
-from kohort.errors import KohortError
+from kohort.broker.security import ListenerSecurity
+from kohort.errors import ConfigError, KohortError
 from kohort.gateway.addresses import Address, Brokers
 from kohort.gateway.figures import Figures
 from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.journal import GatewayJournal
 from kohort.gateway.link import Link
 from kohort.gateway.listening import Doors
+from kohort.gateway.login import ClientLogin, UpstreamLogin
 from kohort.gateway.options import GatewayOptions, grace_ms, read_config
 from kohort.gateway.upstream import Upstream
+from kohort.gateway.users import ScramUsers, read_users
 
 log = logging.getLogger("kohort.gateway")
 
@@ -30,6 +37,11 @@ class Gateway:
         """Read the settings. Raises ConfigError."""
         self._options = options
         config, self._listeners = read_config(options)
+        self.ends_sasl = options.ends_sasl
+        self.max_login_frame = config.number("sasl.server.max.receive.size")
+        self._failed_delay_s = config.number("connection.failed.authentication.delay.ms") / 1000
+        self._users = None if options.users is None else read_users(options.users)
+        self._secured: dict[str, ListenerSecurity] = {}
         self.max_frame = config.number("socket.request.max.bytes")
         self.brokers = Brokers(learned=self._learned)
         self.figures = Figures()
@@ -110,6 +122,9 @@ class Gateway:
                     sni_domain=options.sni_domain,
                 )
                 self._doors.append(doors)
+                if self.ends_sasl and listener.protocol.sasl:
+                    self._secured[listener.name] = secured = self._new_security(listener)
+                    await secured.start()
                 await doors.open()
             for node_id in options.node_ids:
                 for doors in self._doors:
@@ -117,11 +132,26 @@ class Gateway:
         except BaseException:
             await self._close_doors()
             raise
-        self._warn_of_certificates()
+        self._warn_of_logins()
         await self._upstream.start(self._found)
         if self.journal is not None:
             self.journal.start()
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+
+    def _new_security(self, listener: Listener) -> ListenerSecurity:
+        names = listener.config.names("sasl.enabled.mechanisms")
+        if self._users is None and any(name.startswith("SCRAM") for name in names):
+            raise ConfigError(f"The listener {listener.name} offers {', '.join(names)}: name its users by --users.")
+        users = ScramUsers(self._users or {}, names, secrets.token_bytes(32))
+        return ListenerSecurity(
+            listener,
+            credentials=lambda: users,
+            now=lambda: int(time.time() * 1000),
+            time=asyncio.get_running_loop().time,
+            fresh_id=uuid4,
+            failed_delay_s=self._failed_delay_s,
+            passwords=self._users,
+        )
 
     def _new_journal(self) -> GatewayJournal | None:
         options = self._options
@@ -129,7 +159,16 @@ class Gateway:
             return None
         return GatewayJournal(options.journal, self._upstream.client_options if options.journal_topic else None)
 
-    def _warn_of_certificates(self) -> None:
+    def _warn_of_logins(self) -> None:
+        """Say what the cluster does not see of clients."""
+        if self.ends_sasl:
+            user = self._upstream.user
+            seen = "without a login" if user is None else f"as user {user}"
+            log.warning(
+                "clients log in at the gateway, and the cluster sees all of them %s: its ACLs and quotas apply to the"
+                " gateway, and every client has all of its rights",
+                seen,
+            )
         for listener in self._listeners:
             if listener.protocol.tls and listener.config.text("ssl.client.auth") != "none":
                 log.warning(
@@ -173,6 +212,8 @@ class Gateway:
         await self._close_doors()
 
     async def _close_doors(self) -> None:
+        for secured in self._secured.values():
+            secured.close()
         for doors in self._doors:
             await doors.close()
 
@@ -212,6 +253,13 @@ class Gateway:
     def opened(self, link: Link) -> bool:
         """Count a connection. Return whether it is admitted; if not, it is closed."""
         self._links.add(link)
+        if link.listener in self._secured:
+            host = link.peer.rpartition(":")[0]
+            if not self.newcomers.make_room(host, self._max_newcomers):
+                self.figures.refused["max.connections.unauthenticated"] += 1
+                link.abort()
+                return False
+            self.newcomers.add(link, host, lambda reason: self._drop(link, reason))
         self.figures.opened += 1
         if not self._stopping and len(self._links) <= self._max_connections:
             return True
@@ -223,8 +271,13 @@ class Gateway:
         link.abort()
         return False
 
+    def _drop(self, link: Link, reason: str) -> None:
+        log.warning("closing connection peer=%s reason=%s", link.peer, reason)
+        link.abort()
+
     def closed(self, link: Link) -> None:
         """Forget a connection."""
+        self.newcomers.remove(link)
         if link in self._links:
             self._links.remove(link)
             self.figures.client_bytes += link.client.received
@@ -235,9 +288,27 @@ class Gateway:
         """Open the upstream connection of a client, and return its address. Raises OSError."""
         return await self._upstream.connect(link.node_id, upstream)
 
+    def client_login(self, link: Link) -> ClientLogin | None:
+        """Return the login of a client; None if it does not end at the gateway."""
+        secured = self._secured.get(link.listener)
+        if secured is None:
+            return None
+
+        def ended(successfully: bool) -> None:
+            self.newcomers.remove(link)
+            if not successfully:
+                self.figures.ended["login"] += 1
+
+        return ClientLogin(link, secured, ended)
+
+    async def log_in(self, link: Link, address: Address) -> UpstreamLogin | None:
+        """Log in at a broker, if SASL ends at the gateway. Raises KafkaError."""
+        return await self._upstream.log_in(link, address) if self.ends_sasl else None
+
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
         now = loop.time()
+        self.newcomers.expire(self.handshake_s)
         for link in list(self._links):
             link.check(now, idle_s=self._idle_s, frame_s=self._frame_s)

@@ -58,10 +58,11 @@ _LONGEST_HEAD = 70_000
 class Traffic:
     """Reader of one client connection."""
 
-    __slots__ = ("_addresses", "_names", "_pending")
+    __slots__ = ("_addresses", "_ends_sasl", "_names", "_pending")
 
-    def __init__(self, addresses: Addresses, names: TopicNames | None = None) -> None:
+    def __init__(self, addresses: Addresses, names: TopicNames | None = None, *, ends_sasl: bool = False) -> None:
         """Create a reader. `names` learns the names of topics, if they are of use."""
+        self._ends_sasl = ends_sasl
         self._addresses = addresses
         self._names = names
         self._pending: dict[int, tuple[int, int]] = {}
@@ -114,6 +115,8 @@ class Traffic:
         self._remember(correlation, key, version)
 
     def _remember(self, correlation: int, key: int, version: int) -> None:
+        if correlation in self._pending:
+            raise BadStream(f"two requests that wait for a response have the correlation ID {correlation}")
         if len(self._pending) >= _MOST_PENDING:
             raise BadStream(f"more than {_MOST_PENDING} requests wait for a response")
         self._pending[correlation] = key, version
@@ -153,7 +156,7 @@ class Traffic:
             self._pending[correlation] = key, version
         message = self.read(frame)
         if isinstance(message, ApiVersionsResponse):
-            announce(message)
+            announce(message, ends_sasl=self._ends_sasl)
         else:
             if self._names is not None and isinstance(message, MetadataResponse):
                 self._names.learn(message)

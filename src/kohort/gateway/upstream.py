@@ -8,14 +8,19 @@ from contextlib import suppress
 from typing import Any
 
 from kohort.client import Admin, ClientOptions
-from kohort.client.security import tls_context, tls_error
-from kohort.errors import KohortError
+from kohort.client.metrics import NetworkMetrics, Sampling
+from kohort.client.security import AuthenticationError, Credentials, tls_context, tls_error
+from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.gateway.addresses import Address, Brokers
+from kohort.gateway.login import UpstreamLogin, UpstreamSide
 
 log = logging.getLogger("kohort.gateway")
 
 _CONNECT_S = 5.0
 _LOOK_UP_MS = 8_000
+_REFUSED_S = 5.0
+"""Time without logins after one that was refused: many clients must not lock the account."""
+_LOGIN_S = 10.0
 _AGAIN_S = 2.0
 """Shortest time between two lookups."""
 
@@ -40,6 +45,10 @@ class Upstream:
             {name: value for name, value in self._options.items() if name in ClientOptions.__dataclass_fields__}
         )
         self._tls = tls_context(self._read)
+        self._credentials = Credentials.of(self._read, servers)
+        self._metrics = NetworkMetrics(Sampling()).node(0)
+        self._refused_until = 0.0
+        self._login_fails = False
         self._refresh_s = refresh_s
         self._unreachable: set[Address] = set()
         self._stale = asyncio.Event()
@@ -50,6 +59,43 @@ class Upstream:
     def own_certificate(self) -> bool:
         """Whether the gateway presents a certificate to brokers."""
         return self._read.ssl_certfile is not None or self._read.ssl_certdata is not None
+
+    @property
+    def user(self) -> str | None:
+        """Name with which the gateway logs in, or the mechanism if it has none; None without a login."""
+        if self._credentials is None:
+            return None
+        return self._read.sasl_plain_username or f"that of its {self._credentials.mechanism} token"
+
+    async def log_in(self, side: UpstreamSide, address: Address) -> UpstreamLogin | None:
+        """Log in on a connection; None without a login. Raises KafkaError."""
+        if self._credentials is None:
+            return None
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._refused_until:
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the last login was refused a moment ago")
+        login = UpstreamLogin(side, str(address), self._metrics, self._credentials)
+        try:
+            async with asyncio.timeout(_LOGIN_S):
+                await login.log_in()
+        except TimeoutError:
+            problem = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{address} did not answer within {_LOGIN_S:g} s")
+            self._login_failed(problem)
+            raise problem from None
+        except KafkaError as problem:
+            if isinstance(problem, AuthenticationError):
+                self._refused_until = loop.time() + _REFUSED_S
+            self._login_failed(problem)
+            raise
+        if self._login_fails:
+            log.warning("the gateway can log in again at %s", address)
+            self._login_fails = False
+        return login
+
+    def _login_failed(self, problem: KafkaError) -> None:
+        if not self._login_fails:
+            log.error("the gateway cannot log in, so its clients are disconnected: %s", problem)
+        self._login_fails = True
 
     @property
     def unreachable(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kohort.gateway.endpoints import SHARE_ACKNOWLEDGE, SHARE_FETCH, WALKED
 from kohort.wire.api import APIS
 from kohort.wire.messages.api_key import ApiKey
-from kohort.wire.messages.api_versions import ApiVersionsResponse
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 _READ = (
     ApiKey.PRODUCE,
@@ -21,6 +21,7 @@ _READ = (
 )
 """Requests or responses that the gateway reads, so it must know their versions."""
 
+_OF_SASL = (int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE))
 FIRST_SASL_HANDSHAKE = 1
 """After SaslHandshake 0, tokens without a header follow, which cannot be told from requests."""
 
@@ -34,9 +35,18 @@ LOWEST: Mapping[int, int] = {
 }
 
 
-def announce(response: ApiVersionsResponse) -> None:
-    """Limit the response of an upstream broker to what the gateway passes on. Features stay as they are."""
+def announce(response: ApiVersionsResponse, *, ends_sasl: bool = False) -> None:
+    """Limit the response of an upstream broker to what the gateway passes on. Features stay as they are.
+
+    If SASL ends at the gateway, its requests have the gateway's versions.
+    """
     kept = []
+    if ends_sasl:
+        response.api_keys = [api for api in response.api_keys if api.api_key not in _OF_SASL]
+        response.api_keys += [
+            ApiVersion(api_key=key, min_version=APIS[key].min_version, max_version=APIS[key].max_version)
+            for key in _OF_SASL
+        ]
     for api in response.api_keys:
         api.max_version = min(api.max_version, HIGHEST.get(api.api_key, api.max_version))
         api.min_version = max(api.min_version, LOWEST.get(api.api_key, api.min_version))

@@ -168,9 +168,12 @@ class Connection:
         self._user = user
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._reading: asyncio.Task[bytes | None] | None = None
+        self._last_correlation_id = 0
+        self.unanswered: set[int] = set()
+        """Correlation ids of requests without an answer."""
 
     async def send(self, key: int, version: int, body: bytes) -> None:
-        """Send one request; the correlation id is the same for all."""
+        """Send one request; its correlation id tells it apart on the connection."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._stage.host, self._stage.port)
             self._stage.connections.append(self)
@@ -187,13 +190,16 @@ class Connection:
             self._write(request.KEY, version, encode(request, version))
             frame = await self.receive()
             assert frame is not None, f"{self._user} cannot authenticate"
-            _, position = read_response_header(frame, request.KEY, version)
+            correlation_id, position = read_response_header(frame, request.KEY, version)
+            self.unanswered.remove(correlation_id)
             answer: Any = decode(kind, version, frame[position:])
             assert not answer.error_code, answer
 
     def _write(self, key: int, version: int, body: bytes) -> None:
         assert self._streams is not None
-        frame = request_header(key, version, 7, self._client_id) + body
+        self._last_correlation_id += 1
+        self.unanswered.add(self._last_correlation_id)
+        frame = request_header(key, version, self._last_correlation_id, self._client_id) + body
         self._streams[1].write(struct.pack(">i", len(frame)) + frame)
 
     async def is_quiet(self, seconds: float) -> bool:
@@ -331,7 +337,7 @@ class Client:
         if frame is None:
             return None
         correlation_id, position = read_response_header(frame, kind.KEY, v)
-        assert correlation_id == 7
+        connection.unanswered.remove(correlation_id)
         return decode(kind, v, frame[position:])
 
 

@@ -13,14 +13,16 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable
+from typing import Protocol
 
-from kohort.broker.net import BadFrame, Call, ClientConnection
+from kohort.broker.net import BadFrame
 from kohort.broker.security.mechanisms import Mechanisms
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.printable import printable
 from kohort.security import user_principal
 from kohort.security.sasl import MAX_TOKEN_BYTES, Done, Failed, SaslServer, Send
+from kohort.wire.codec import Message
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -34,19 +36,40 @@ _REPEAT_AT_MOST_MS = 1_000
 _LONGEST_REASON = 300
 
 
+class Connection(Protocol):
+    """Connection of a client."""
+
+    principal: str
+
+    @property
+    def peer(self) -> str: ...
+    @property
+    def transport(self) -> asyncio.Transport | None: ...
+    def stop_reading(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Request(Protocol):
+    """Request of a client that waits for its answer."""
+
+    @property
+    def version(self) -> int: ...
+    def reply(self, response: Message) -> None: ...
+
+
 class Authentication:
     """The authentication of one connection. As its `gate`, it decides which requests are handled."""
 
     def __init__(
         self,
-        connection: ClientConnection,
+        connection: Connection,
         listener: str,
         mechanisms: Mechanisms,
         *,
         now: Callable[[], Millis],
         failed_delay_s: float,
         reauthenticate_ms: Millis,
-        authenticated: Callable[[ClientConnection], None],
+        authenticated: Callable[[], None],
     ) -> None:
         """`authenticated` is called when the client is first authenticated."""
         self._connection = connection
@@ -106,7 +129,7 @@ class Authentication:
         """Whether the client chose a mechanism that is not done yet."""
         return self._server is not None
 
-    def handshake(self, call: Call, request: SaslHandshakeRequest) -> None:
+    def handshake(self, call: Request, request: SaslHandshakeRequest) -> None:
         """Begin an authentication with the mechanism that the client chooses."""
         now = self._now()
         if self._principal is not None:
@@ -128,7 +151,7 @@ class Authentication:
             self._bare_tokens = call.version == 0
         call.reply(SaslHandshakeResponse(mechanisms=names))
 
-    def authenticate(self, call: Call, request: SaslAuthenticateRequest) -> None:
+    def authenticate(self, call: Request, request: SaslAuthenticateRequest) -> None:
         """Pass a token to the mechanism, and return its token."""
         step = self._step(request.auth_bytes)
         if isinstance(step, Failed):
@@ -182,7 +205,7 @@ class Authentication:
         self._connection.principal = self._principal
         if first:
             log.debug("authenticated peer=%s principal=%s", self._connection.peer, self._principal)
-            self._authenticated(self._connection)
+            self._authenticated()
         return lifetime
 
     def _fail(self, answer: Callable[[], None], reason: str) -> None:

@@ -1,17 +1,18 @@
 """How one listener authenticates its clients: with TLS certificates, with SASL, or not at all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kohort.broker.config import WATCH_LISTENER, Listener, read_watch_login
 from kohort.broker.net import ClientConnection, ListenerTls
-from kohort.broker.security.authentication import Authentication
+from kohort.broker.security.authentication import Authentication, Connection
 from kohort.broker.security.mechanisms import Credentials, Mechanisms
 from kohort.broker.security.watch_user import WatchUser
 from kohort.errors import ConfigError
 from kohort.model import Millis
-from kohort.security import PrincipalRules, PrincipalRulesError, subject_text
+from kohort.security import PrincipalRules, PrincipalRulesError, Secret, subject_text
 from kohort.security.sasl import OAUTHBEARER
 
 if TYPE_CHECKING:
@@ -30,8 +31,12 @@ class ListenerSecurity:
         time: Callable[[], float],
         fresh_id: Callable[[], UUID],
         failed_delay_s: float,
+        passwords: Mapping[str, Secret] | None = None,
     ) -> None:
-        """Read certificates and users. Raise ConfigError."""
+        """Read certificates and users. Raise ConfigError.
+
+        `passwords` are the users of PLAIN; None for those of the listener's settings.
+        """
         self._listener = listener
         self._now = now
         self._failed_delay_s = failed_delay_s
@@ -43,7 +48,9 @@ class ListenerSecurity:
             user = WatchUser(login, (fresh_id(), fresh_id()))
             credentials = lambda: user  # noqa: E731
         validate = None if self._tokens is None else self._tokens.validate
-        self._mechanisms = Mechanisms(listener, credentials, fresh_id, validate) if listener.protocol.sasl else None
+        self._mechanisms = (
+            Mechanisms(listener, credentials, fresh_id, validate, passwords) if listener.protocol.sasl else None
+        )
         try:
             self._rules = PrincipalRules(config.text("ssl.principal.mapping.rules"))
         except PrincipalRulesError as error:
@@ -72,16 +79,21 @@ class ListenerSecurity:
                     connection.principal = principal
             return True
         connection.max_frame = config.number("sasl.server.max.receive.size")
-        connection.gate = Authentication(
+        connection.gate = self.authentication(connection, partial(authenticated, connection))
+        return False
+
+    def authentication(self, connection: Connection, authenticated: Callable[[], None]) -> Authentication:
+        """Return the authentication of a connection; the listener must have SASL."""
+        assert self._mechanisms is not None
+        return Authentication(
             connection,
             self._listener.name,
             self._mechanisms,
             now=self._now,
             failed_delay_s=self._failed_delay_s,
-            reauthenticate_ms=config.number("connections.max.reauth.ms"),
+            reauthenticate_ms=self._listener.config.number("connections.max.reauth.ms"),
             authenticated=authenticated,
         )
-        return False
 
 
 def _bearer_tokens(listener: Listener, now: Callable[[], Millis]) -> "BearerTokens | None":

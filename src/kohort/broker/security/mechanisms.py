@@ -47,8 +47,11 @@ class Mechanisms:
         credentials: Callable[[], Credentials],
         fresh_id: Callable[[], UUID],
         validate: Validate | None,
+        passwords: Mapping[str, Secret] | None = None,
     ) -> None:
-        """Raise ConfigError if a mechanism lacks a setting, and OSError if the store fails."""
+        """`passwords` are the users of PLAIN; None for those of the listener's settings.
+
+        Raise ConfigError if a mechanism lacks a setting, and OSError if the store fails."""
         self.names = listener.config.names("sasl.enabled.mechanisms")
         if not self.names:
             raise ConfigError(f"The listener {listener.name} uses SASL: name a mechanism in sasl.enabled.mechanisms.")
@@ -56,7 +59,9 @@ class Mechanisms:
         self._fresh_id = fresh_id
         if any(ScramMechanism.named(name) for name in self.names):
             credentials().keep_secret(self._random())
-        self._verify = verify_against(_plain_users(listener) if PLAIN in self.names else {})
+        if passwords is None:
+            passwords = _plain_users(listener) if PLAIN in self.names else {}
+        self._verify = verify_against(passwords)
         self._validate = validate
         if OAUTHBEARER in self.names and validate is None:
             raise ConfigError(

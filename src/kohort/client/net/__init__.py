@@ -1,5 +1,6 @@
 """Connections to a cluster, and its metadata as the client knows it."""
 
+from kohort.client.net.authentication import Authentication
 from kohort.client.net.backoff import back_off
 from kohort.client.net.closing import run_to_end
 from kohort.client.net.cluster import Cluster
@@ -14,6 +15,7 @@ from kohort.client.net.versions import TOPIC_IDS_FROM
 
 __all__ = [
     "TOPIC_IDS_FROM",
+    "Authentication",
     "BrokerConnection",
     "Cluster",
     "EarliestTimer",
