@@ -92,7 +92,7 @@ def test_every_method_of_a_page_is_documented() -> None:
         assert [section for section in sections if not section.partition("\n")[2].strip()] == []
 
 
-PAGES = ("docs/coming-from.md", "docs/client.md", "docs/metrics.md", "docs/traces.md")
+PAGES = ("docs/coming-from.md", "docs/client.md", "docs/transactions.md", "docs/metrics.md", "docs/traces.md")
 PROGRAMS = [text for page in PAGES for text in blocks(page, "python")]
 
 
