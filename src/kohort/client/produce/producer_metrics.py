@@ -55,6 +55,16 @@ _OF_ALL: Definitions = {
             total_ns,
         ),
     ),
+    **{
+        name: (Definition(f"txn-{kind}-time-ns-total", f"Total time {doing}, in nanoseconds.", total_ns),)
+        for name, kind, doing in (
+            ("txn_init", "init", "in `init_transactions`"),
+            ("txn_begin", "begin", "in `begin_transaction`"),
+            ("txn_send_offsets", "send-offsets", "in `send_offsets_to_transaction`"),
+            ("txn_commit", "commit", "in `commit_transaction`"),
+            ("txn_abort", "abort", "in `abort_transaction`"),
+        )
+    },
     "exhausted": sum_rate_and_total("buffer-exhausted", "records that found no room within max_block_ms"),
 }
 
@@ -104,6 +114,12 @@ class ProducerMetrics:
         """Waits for the metadata of a topic, in seconds."""
         self.buffer_waits = Measurements(sampling)
         """Waits for room in the buffer, in seconds."""
+        self.txn_init = Measurements(sampling)
+        """Durations of the methods of transactions, in seconds."""
+        self.txn_begin = Measurements(sampling)
+        self.txn_send_offsets = Measurements(sampling)
+        self.txn_commit = Measurements(sampling)
+        self.txn_abort = Measurements(sampling)
         self.exhausted = Measurements(sampling)
         self.sampled = False
         """Whether batches are kept for statistics."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+from kohort.client.metrics import Measurements
 from kohort.client.net import BrokerConnection, Cluster, FailureLog
 from kohort.client.options import ProducerOptions
 from kohort.client.produce.accumulator import Accumulator
@@ -66,6 +68,7 @@ class Transactions:
         self._cluster = cluster
         self._options = options
         self._accumulator = accumulator
+        self._metrics = accumulator.metrics
         accumulator.on_failed = self.record_failed
         self._wake = wake
         self._flush = flush
@@ -128,7 +131,8 @@ class Transactions:
 
     async def initialize(self) -> None:
         """Get a producer ID and epoch, which fence older producers of this transactional ID."""
-        await self._end("init_transactions", self._machine.initialize)
+        with self._measured(self._metrics.txn_init):
+            await self._end("init_transactions", self._machine.initialize)
 
     async def initialize_once(self) -> None:
         """Do as `initialize`, unless it was done."""
@@ -139,7 +143,7 @@ class Transactions:
     def begin(self) -> None:
         """Begin a transaction."""
         self._check_finished("begin_transaction")
-        with self._accumulator.lock:
+        with self._accumulator.lock, self._measured(self._metrics.txn_begin):
             self._machine.begin()
 
     async def send_offsets(
@@ -149,19 +153,22 @@ class Transactions:
         self._check_finished("send_offsets_to_transaction")
         call, done = self._new_call()
         try:
-            self._apply(self._machine.send_offsets(call, offsets, group, self._now()))
-            await self._wait("send_offsets_to_transaction", done)
+            with self._measured(self._metrics.txn_send_offsets):
+                self._apply(self._machine.send_offsets(call, offsets, group, self._now()))
+                await self._wait("send_offsets_to_transaction", done)
         finally:
             self._calls.pop(call, None)
 
     async def commit(self) -> None:
         """Write all records and commit."""
-        await self._end("commit_transaction", self._machine.commit, self._write_all)
+        with self._measured(self._metrics.txn_commit):
+            await self._end("commit_transaction", self._machine.commit, self._write_all)
         self._log_state("committed")
 
     async def abort(self) -> None:
         """Discard the records that were not sent, and abort."""
-        await self._end("abort_transaction", self._machine.abort, self._write_all)
+        with self._measured(self._metrics.txn_abort):
+            await self._end("abort_transaction", self._machine.abort, self._write_all)
         self._forget()
         self._log_state("aborted")
 
@@ -229,6 +236,14 @@ class Transactions:
         finally:
             if done.done():
                 self._unfinished = None
+
+    @contextmanager
+    def _measured(self, durations: Measurements) -> Iterator[None]:
+        """Add the duration of a call that succeeds."""
+        began = self._loop.time()
+        yield
+        now = self._loop.time()
+        durations.add(now - began, now)
 
     def _check_finished(self, method: str) -> None:
         if self._unfinished is not None and self._unfinished[0] != method:
