@@ -10,6 +10,7 @@ import pytest
 from kohort import Admin, Producer, ProducerFencedError, TopicPartition
 from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
+from tests.interop.settled import settled
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def topic(run: Run, at: str, name: str) -> str:
     return name
 
 
-def committed(run: Run, at: str, topic: str, isolation: str = "read_committed") -> list[str]:
+def committed(run: Run, at: str, topic: str, isolation: str = "read_committed", *, wait: bool = True) -> list[str]:
+    if wait:
+        asyncio.run(settled(at, TopicPartition(topic, 0)))
     arguments = ("consume", topic, "--from-beginning", "--exit-at-end", "--isolation-level", isolation)
     return succeeded(run(*arguments, bootstrap=at)).lines
 
@@ -74,7 +77,7 @@ def test_an_open_transaction_is_listed_described_found_and_aborted(run: Run, at:
         # It has a coordinator that will end it, so it does not hang, however old it is.
         none = run("transactions", "find-hanging", "--topic", topic, "--max-transaction-timeout", "0", bootstrap=at)
         assert succeeded(none).lines == ["No transaction hangs."]
-        assert committed(run, at, topic) == []
+        assert committed(run, at, topic, wait=False) == []
         fenced = succeeded(run("transactions", "fence", topic, bootstrap=at))
         assert fenced.lines[0].startswith(f"{topic}: fenced by producer {found['producer_id']}, epoch ")
         loop.run(abandon(producer))

@@ -10,6 +10,7 @@ import pytest
 from kohort import NewTopic, blocking, client
 from kohort.compat import aiokafka, confluent, kafka_python
 from tests.interop.broker import Broker
+from tests.interop.settled import settled
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ COPIED = [b"%d" % number for number in range(10)]
 
 def copies(broker: Broker, name: str) -> list[bytes | None]:
     """What a read_committed consumer finds in the copy."""
+    asyncio.run(settled(broker.bootstrap, blocking_partition(f"{name}-copy")))
     reading = blocking.Consumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
     with reading as consumer:
         here = blocking_partition(f"{name}-copy")

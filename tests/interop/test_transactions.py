@@ -29,6 +29,7 @@ from tests.conftest import QUICK_CONSUMER_GROUPS, need_jars
 from tests.interop.broker import Broker
 from tests.interop.kafka import run_tool, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
+from tests.interop.settled import settled
 
 pytestmark = pytest.mark.interop
 
@@ -75,7 +76,13 @@ async def topic(address: str, fresh: str) -> AsyncIterator[Create]:
 
 
 async def read(address: str, topic: str, isolation: str = "read_committed", partitions: int = 1) -> list[bytes | None]:
-    """Every value that a topic has, partition by partition."""
+    """Every value that a topic has when no transaction is open, partition by partition."""
+    await settled(address, *(TopicPartition(topic, number) for number in range(partitions)))
+    return await read_now(address, topic, isolation, partitions)
+
+
+async def read_now(address: str, topic: str, isolation: str, partitions: int) -> list[bytes | None]:
+    """Every value that a topic has now."""
     reading = Consumer(bootstrap_servers=address, isolation_level=isolation, auto_offset_reset="earliest")
     async with reading as consumer, asyncio.timeout(30):
         found: list[bytes | None] = []
@@ -96,7 +103,7 @@ async def test_a_transaction_writes_to_several_topics_at_once(address: str, topi
                 await producer.send(one, b"%d" % number, partition=number % 2)
             delivery = await producer.send(two, b"sum")
             await producer.flush()
-            assert await read(address, one, partitions=2) == []
+            assert await read_now(address, one, "read_committed", 2) == []
         assert (await delivery).offset == 0
         async with producer.transaction():
             await producer.send(two, b"next")
@@ -336,6 +343,7 @@ async def test_javas_read_committed_consumer_reads_what_we_commit(address: str, 
                     await producer.flush()
                     if ending == "abort":
                         raise ZeroDivisionError
+    await settled(address, TopicPartition(name, 0))
     tool = ("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", address, "--topic", name)
     options = ("--from-beginning", "--isolation-level", "read_committed", "--timeout-ms", "8000")
     lines = (await asyncio.to_thread(run_tool, *tool, *options)).splitlines()

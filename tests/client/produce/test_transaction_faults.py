@@ -30,6 +30,7 @@ from kohort import (
 from kohort.broker import Broker
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
+from tests.interop.settled import settled
 
 PRODUCE, FIND, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, OFFSETS = 0, 10, 22, 24, 25, 26, 28
 T0 = TopicPartition("t", 0)
@@ -64,6 +65,7 @@ class Faulty:
 
     async def values(self, isolation: str = "read_committed") -> list[bytes | None]:
         found: list[bytes | None] = []
+        await settled(self.bootstrap, T0)
         async with Consumer(bootstrap_servers=self.bootstrap, isolation_level=isolation) as consumer:
             consumer.assign([T0])
             consumer.seek(T0, 0)
