@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
@@ -34,6 +37,14 @@ def value(samples: list[Sample], name: str, **labels: str) -> float:
     return found
 
 
+def pid_of_broker(cluster: ServerProcess, node_id: int) -> int:
+    """The process of one broker of a cluster."""
+    wanted = f"--node-id\0{node_id}\0".encode()
+    children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
+    (found,) = (int(pid) for pid in children if wanted in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return found
+
+
 @OPENMETRICS
 def test_the_page_of_a_broker_shows_its_groups_and_the_broker_itself(run: Run, name: str, *, openmetrics: bool) -> None:
     with started("broker", "--listen", "127.0.0.1:0", "--memory", "--web", "127.0.0.1:0") as (at, url, _):
@@ -53,12 +64,33 @@ def test_the_page_of_a_broker_shows_its_groups_and_the_broker_itself(run: Run, n
     assert value(samples, "process_cpu_seconds_total") > 0
 
 
-def test_the_page_of_a_cluster_shows_its_groups(run: Run, name: str) -> None:
+@OPENMETRICS
+def test_the_page_of_a_cluster_shows_its_groups_and_its_brokers(run: Run, name: str, *, openmetrics: bool) -> None:
     with started("cluster", "--brokers", "2", "--web", "127.0.0.1:0") as (at, url, _):
         consumed(run, at, name)
         emptied(url, name)
-        samples = scraped(f"{url}/metrics")
+        samples = scraped(f"{url}/metrics", openmetrics=openmetrics)
     assert value(samples, "kohort_group_state", group=name, state="Empty", cluster_name=at) == 1
+    brokers = {"1", "2"}
+    for family in ("kohort_broker_info", "process_cpu_seconds_total", "kohort_broker_sync_seconds_count"):
+        assert {s.labels["node_id"] for s in samples if s.name == family} == brokers, family
+    joins = [
+        s
+        for s in samples
+        if s.name == "kafka_network_requestmetrics_requests_total" and s.labels["request"] == "JoinGroup"
+    ]
+    assert len(joins) == 1, "only the coordinator of the group is asked to let a member in"
+    assert joins[0].labels["node_id"] in brokers
+
+
+def test_the_page_of_a_cluster_says_which_broker_is_missing_from_its_metrics() -> None:
+    with started("cluster", "--brokers", "2", "--web", "127.0.0.1:0") as (_, url, process):
+        assert {s.labels["node_id"] for s in scraped(f"{url}/metrics") if s.name == "kohort_broker_info"} == {"1", "2"}
+        os.kill(pid_of_broker(process, 2), signal.SIGKILL)
+        process.wait_for(r"broker 2 .* ended", timeout=READY_S)
+        samples = scraped(f"{url}/metrics")
+        assert {s.labels["node_id"] for s in samples if s.name == "kohort_broker_info"} == {"1"}
+        process.wait_for(r"without the metrics of broker 2 until it answers", timeout=READY_S)
 
 
 @OPENMETRICS

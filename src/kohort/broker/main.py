@@ -10,22 +10,25 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import uvloop
 
 from kohort import interruption
 from kohort.broker.cluster import BrokerProcesses, ClusterOptions
 from kohort.broker.config import WATCH_LISTENER
-from kohort.broker.metrics import BrokerMetrics, MetricsEndpoint
+from kohort.broker.metrics import BrokerMetrics, ClusterMetrics, MetricsEndpoint
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
 
 OwnMetrics = Callable[[bool], Awaitable[bytes]]
 """Returns the metrics of a broker as `Exposition.part` does, in OpenMetrics or not, in any thread."""
 
-Beside = Callable[[str, str, OwnMetrics | None], AbstractAsyncContextManager[object]]
+Beside = Callable[[str, str, OwnMetrics], AbstractAsyncContextManager[object]]
 """Returns what runs beside a broker or a cluster, from its address for clients, that of the listener of `--web`, and
-the broker's metrics; None for a cluster, whose brokers are other processes."""
+the metrics of the broker or of all brokers."""
 
 
 def run(options: BrokerOptions, beside: Beside | None = None) -> int:
@@ -42,18 +45,15 @@ def run(options: BrokerOptions, beside: Beside | None = None) -> int:
 
 async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
     broker = Broker(options)
-    measured = options.metrics is not None or beside is not None
+    measured = options.metrics is not None or options.metrics_socket is not None or beside is not None
     broker.metrics = metrics = BrokerMetrics() if measured else None
     stop = asyncio.Event()
     # Until the broker answers requests, a kill breaks no promise, so a signal does not wait for a large log's recovery.
     for number in interruption.SIGNALS:
         signal.signal(number, lambda number, _: interruption.end_at_once(number))
     await broker.start()
-    endpoint = None
     try:
-        if metrics is not None and options.metrics is not None:
-            endpoint = MetricsEndpoint(metrics)
-            await endpoint.start(options.metrics.host, options.metrics.port)
+        endpoints = [] if metrics is None else await _serve_metrics(metrics, options)
     except KohortError:
         await broker.stop()
         raise
@@ -67,7 +67,7 @@ async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
     try:
         announce_ready(broker.address)
     except KohortError:
-        if endpoint is not None:
+        for endpoint in endpoints:
             await endpoint.close()
         await broker.stop()
         raise
@@ -79,10 +79,27 @@ async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.cancel()
-    if endpoint is not None:
+    for endpoint in endpoints:
         await endpoint.close()
     await broker.stop()
     return 0 if stop.is_set() else 1
+
+
+async def _serve_metrics(metrics: BrokerMetrics, options: BrokerOptions) -> list[MetricsEndpoint]:
+    """Serve the broker's metrics where the options say. Raise KohortError if that is impossible."""
+    endpoints: list[MetricsEndpoint] = []
+    try:
+        if options.metrics is not None:
+            endpoints.append(MetricsEndpoint(metrics))
+            await endpoints[-1].start(options.metrics.host, options.metrics.port)
+        if options.metrics_socket is not None:
+            endpoints.append(MetricsEndpoint(metrics))
+            await endpoints[-1].start_at(options.metrics_socket)
+    except KohortError:
+        for endpoint in endpoints:
+            await endpoint.close()
+        raise
+    return endpoints
 
 
 def run_cluster(options: ClusterOptions, beside: Beside | None = None) -> int:
@@ -91,7 +108,11 @@ def run_cluster(options: ClusterOptions, beside: Beside | None = None) -> int:
     `beside` runs in this process while the cluster does.
     """
     log_to_stderr()
-    return asyncio.run(_serve_cluster(options, beside))
+    if beside is None:
+        return asyncio.run(_serve_cluster(options, None))
+    # Only this user can open the directory, so nobody else can read the metrics at the sockets.
+    with TemporaryDirectory(prefix="kohort-metrics-") as directory:
+        return asyncio.run(_serve_cluster(replace(options, metrics_sockets=Path(directory)), beside))
 
 
 async def _serve_cluster(options: ClusterOptions, beside: Beside | None) -> int:
@@ -108,7 +129,8 @@ async def _serve_cluster(options: ClusterOptions, beside: Beside | None) -> int:
         announce_ready(cluster.bootstrap)
         page: AbstractAsyncContextManager[object] = nullcontext()
         if beside is not None:
-            page = beside(cluster.bootstrap, cluster.addresses_at(WATCH_LISTENER), None)
+            own = ClusterMetrics(cluster.metrics_sockets).part_for
+            page = beside(cluster.bootstrap, cluster.addresses_at(WATCH_LISTENER), own)
         async with page:
             over = asyncio.create_task(cluster.over.wait())
             await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)

@@ -76,7 +76,9 @@ class BrokerOptions:
     """Cluster ID that the store must have; None accepts any."""
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # some are secrets
     metrics: Address | None = None
-    """Address on which the process serves the broker's metrics; None if it measures nothing."""
+    """Address on which the process serves the broker's metrics; None for none."""
+    metrics_socket: Path | None = None
+    """Path of a socket where it serves them to the page of its cluster; None for none."""
 
 
 class Broker:

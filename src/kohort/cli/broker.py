@@ -54,6 +54,8 @@ def broker(
             " them. Port 0 chooses a free port; the log has it.",
         ),
     ] = None,
+    # For the page of `kohort cluster --web`, which starts its brokers with it.
+    metrics_socket: Annotated[Path | None, typer.Option(hidden=True)] = None,
     web: PageAddress = None,
     webhook: Webhook = None,
     webhook_on: WebhookOn = None,
@@ -104,6 +106,7 @@ def broker(
             cluster_id=cluster_id,
             settings=settings,
             metrics=None if metrics is None else Address(*read_metrics_address(metrics)),
+            metrics_socket=metrics_socket,
         ),
         None if inside is None else inside.beside,
     )

@@ -267,7 +267,7 @@ def page_beside(web: "WebOptions", login: "WatchLogin", webhook: "WebhookSetting
     from kohort.watch.metrics import MetricsOptions
     from kohort.watch.web import ClusterName, ServingOptions, page_thread
 
-    def beside(bootstrap: str, private: str, own: "OwnMetrics | None") -> "AbstractAsyncContextManager[None]":
+    def beside(bootstrap: str, private: str, own: "OwnMetrics") -> "AbstractAsyncContextManager[None]":
         client = {"bootstrap_servers": private, "client_id": "kohort-watch"} | login.client_options
         metrics = MetricsOptions(bootstrap)
         options = ServingOptions(web, client, ClusterName(bootstrap), _HISTORY_MS, metrics, own, webhook)

@@ -46,6 +46,8 @@ class ClusterOptions:
     """Advertised addresses of each broker, in the form of `listen`; if empty, the addresses on which they listen."""
     metrics: Sequence[str] = ()
     """Address of each broker's metrics; as many as there are brokers, or none."""
+    metrics_sockets: Path | None = None
+    """Directory with a socket for each broker's metrics; None for none."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,12 @@ class BrokerProcesses:
     def bootstrap(self) -> str:
         """Addresses of the brokers: HOST:PORT,HOST:PORT,..."""
         return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def metrics_sockets(self) -> Mapping[int, Path]:
+        """Paths of the sockets with the metrics of each broker, by node ID."""
+        directory = self.options.metrics_sockets
+        return {} if directory is None else {each.node_id: directory / str(each.node_id) for each in self.brokers}
 
     def addresses_at(self, listener: str) -> str:
         """Return the addresses of a listener on all brokers that have it: HOST:PORT,HOST:PORT,..."""
@@ -138,6 +146,8 @@ class BrokerProcesses:
             command += ["--cluster-id", options.cluster_id]
         if options.metrics:
             command += ["--metrics", options.metrics[broker.node_id - 1]]
+        if options.metrics_sockets is not None:
+            command += ["--metrics-socket", str(self.metrics_sockets[broker.node_id])]
         settings = dict(options.settings)
         if options.advertise:
             settings["advertised.listeners"] = options.advertise[broker.node_id - 1]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
 
 from kohort.broker.metrics.broker_metrics import BrokerMetrics
 from kohort.errors import KohortError
@@ -35,6 +36,13 @@ class MetricsEndpoint:
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._server.sockets[0].getsockname()[1]}"
         log.info("metrics at http://%s/metrics", self.address)
+
+    async def start_at(self, socket: Path) -> None:
+        """Listen at a socket of this path, for other processes. Raise KohortError if it cannot be used."""
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, socket, limit=_MOST_BYTES)
+        except OSError as error:
+            raise KohortError(f"Metrics cannot be served at {socket}: {error.strerror or error}.") from error
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
