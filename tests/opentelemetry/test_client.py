@@ -380,6 +380,17 @@ def test_programs_of_other_libraries_make_the_same_spans(
     assert instrumented.named("commit ")
 
 
+def test_processing_within_another_span_stays_in_its_trace_and_links_to_the_producer(spans: Spans) -> None:
+    headers = [("traceparent", b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01")]
+    record = ConsumerRecord("orders", 1, 9, 0, "k", b"v", headers)
+    with spans.provider.get_tracer("application").start_as_current_span("work"):
+        with processing(record, tracer_provider=spans.provider):
+            pass
+    processed = spans.one("process orders")
+    assert parent_of(processed) == span_id(spans.one("work"))
+    assert links_of(processed) == [(int("1" * 32, 16), int("2" * 16, 16))]
+
+
 def test_processing_reports_an_exception(spans: Spans) -> None:
     record = ConsumerRecord("orders", 1, 9, 0, "k", b"v", ())
     with pytest.raises(ZeroDivisionError):

@@ -14,7 +14,7 @@ from kohort.group_events import Cause, MemberFacts
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord, RefusedMember, Trigger
 from kohort.watch import Commit, EndOffsets, EndPoint, WatchedGroup, WatchedMember
-from kohort.watch.findings import KINDS, Finding, MemberTelemetry, findings, hurts, shown
+from kohort.watch.findings import KINDS, Finding, LagTrails, MemberTelemetry, findings, hurts, shown
 
 NOW = 1_700_000_000_000
 SECOND, MINUTE = 1_000, 60_000
@@ -361,6 +361,13 @@ def test_what_is_over_is_still_a_finding_and_no_longer_hurts() -> None:
     assert old.codes() == set()
 
 
+def test_a_late_poll_marks_the_group_for_a_quarter_of_an_hour() -> None:
+    for age, hurts_now in ((14 * MINUTE, True), (16 * MINUTE, False)):
+        case = Case(TWO, records=rebalanced((age, "a b", "b"), cause=Cause.POLL_TIMEOUT))
+        assert "poll-too-slow" in case.codes()
+        assert bool(case.hurts()) == hurts_now
+
+
 # Members
 
 
@@ -382,6 +389,17 @@ def test_a_member_that_hardly_ever_waits_for_records() -> None:
     for ratio, told in ((0.01, {"poll-too-slow"}), (0.4, set())):
         case = Case(TWO, telemetry={"a": Heartbeat("apache-kafka-java 4.3.1", {IDLE: ratio})})
         assert case.codes() == told
+
+
+def test_a_member_without_partitions_has_nothing_to_wait_for() -> None:
+    said = {name: Heartbeat("apache-kafka-java 4.3.1", {IDLE: 0.01}) for name in "ab"}
+    [finding] = [
+        each for each in Case({"a": (0, 1), "b": ()}, telemetry=said).findings() if each.code == "poll-too-slow"
+    ]
+    assert finding.member_ids == ("a",)
+    assert finding.text.startswith("1 member processes records for more than 95% of the time")
+    [finding] = Case(TWO, telemetry=said).findings()
+    assert finding.text.startswith("2 members process records")
 
 
 def test_settings_have_the_names_of_the_client() -> None:
@@ -483,6 +501,20 @@ def test_a_batch_job_is_neither_thrashing_nor_flapping() -> None:
 def test_a_batch_job_that_is_not_started_any_more_hurts() -> None:
     case = Case({}, commits=ALIVE, ends={0: [(0, 60)]}, records=batch(5, 7 * MINUTE))
     assert case.hurts() == [KINDS["group-emptied"].title]
+
+
+def test_a_group_that_was_emptied_for_the_second_time_is_no_batch_job_yet() -> None:
+    case = Case({}, commits=ALIVE, ends={0: [(0, 60)]}, records=batch(2, MINUTE))
+    assert case.hurts() == [KINDS["group-emptied"].title]
+
+
+def test_the_trail_of_a_lag_has_a_point_every_fifteen_seconds_and_forgets_groups_that_are_gone() -> None:
+    trails, group = LagTrails(), Case(TWO, commits=ALIVE, ends={0: [(0, 60)]})
+    for second in range(31):
+        trails.take([group.group()], group._ends(), NOW + second * SECOND)
+    assert [at - NOW for at, _ in trails.of("g")] == [0, 15 * SECOND, 30 * SECOND]
+    trails.take([], {}, NOW + MINUTE)
+    assert trails.of("g") == ()
 
 
 def test_a_job_among_other_members_disturbs_them() -> None:

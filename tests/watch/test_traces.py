@@ -155,6 +155,13 @@ def test_a_large_group_has_a_bounded_number_of_spans() -> None:
     assert f"dark t-{number - 1}" in {span.name for span in spans}  # the longest
 
 
+def test_nothing_is_omitted_from_a_group_at_the_limit() -> None:
+    changes = tuple(PartitionChange("t", n, "m", "m", 10, 20, 30 + n) for n in range(MOST_DARK))
+    member = (MemberFacts("m", "m", ""),)
+    record = RebalanceRecord("g", 1, 0, 20, leader_id="m", before=member, after=member, partitions=changes)
+    assert not [name for name in spans_of(record)[0].attributes if name.endswith("_omitted")]
+
+
 def test_text_from_the_cluster_is_bounded_and_valid() -> None:
     hostile = MemberFacts("\udcff" * 2, "c" * 5000, "")
     trigger = Trigger("x" * 999, hostile.member_id, "r" * 9999)
@@ -200,6 +207,13 @@ def test_of_too_many_waiting_records_the_oldest_is_returned() -> None:
     assert [record.generation for record in final.due(100)] == [1]
     assert [record.generation for record in final.rest()] == [2, 3]
     assert final.rest() == []
+
+
+def test_records_are_returned_in_the_order_of_their_rebalances() -> None:
+    final = FinalRecords(0)
+    for generation, ended_at in ((2, 300), (1, 200)):  # the source of the second one was late
+        final.add(read(None, generation, ended_at), 400)
+    assert [record.ended_at for record in final.rest()] == [200, 300]
 
 
 def test_history_and_refused_members_are_not_exported() -> None:

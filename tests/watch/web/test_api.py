@@ -171,6 +171,9 @@ async def test_the_health_is_that_of_the_sources() -> None:
         answer = await here.get("/healthz")
         assert (answer.status, answer.value["sources"]) == (503, [{"kind": "log", "state": "failed"}])
         assert b"kafka" not in answer.body  # whoever checks the health needs no token
+        here.live.source(SourceKind.LOG, "loading", now())
+        assert (await here.get("/healthz")).status == 200
+        here.live.source(SourceKind.LOG, "failed", now())
         for kind in (SourceKind.JOURNAL, SourceKind.TELEMETRY):
             here.live.source(kind, "following", now())
         assert (await here.get("/healthz")).status == 503, "without the groups these show nothing"

@@ -91,7 +91,8 @@ def _busy(facts: Facts) -> Iterator[Finding]:
     if busy:
         yield Finding(
             "poll-too-slow",
-            f"{counted(len(busy), 'member')} process records for more than {1 - limits.BUSY_IDLE_RATIO:.0%} of the time"
+            f"{counted(len(busy), 'member')} {'processes' if len(busy) == 1 else 'process'} records for more than"
+            f" {1 - limits.BUSY_IDLE_RATIO:.0%} of the time"
             f" (poll.idle.ratio.avg is {min(busy.values()):.2f}): a longer batch makes the next poll late.",
             _faster(facts.client),
             first_ids(busy),
