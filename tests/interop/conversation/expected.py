@@ -196,7 +196,7 @@ Kohort explains an error in a sentence where Kafka has no message.""",
     ),
     Expected(
         """\
-Unsupported APIs are not advertised: transactions, KRaft, share groups, and old versions of Produce.""",
+Unsupported APIs are not advertised: KRaft, share groups, and old versions of Produce.""",
         "api-versions",
         field="api_keys.*",
     ),
@@ -256,7 +256,17 @@ internal error.""",
         76,
     ),
     Expected(_NO_START, "refused-batches", field="*log_start_offset", kafka=0, kohort=-1),
-    Expected(_NO_START, "idempotent-producers", field="*log_start_offset", kafka=0, kohort=-1),
+    Expected(_NO_START, "idempotent-producers", "no sequence", "*log_start_offset", 0, -1),
+    Expected(
+        """\
+A batch that was sent twice is acknowledged without a time. Kafka returns the batch's own as that of
+the append.""",
+        "transactions",
+        "*: produce the same",
+        "*log_append_time_ms",
+        1_750_000_000_000,
+        -1,
+    ),
     Expected(
         "If a partition appears twice in a produce request, Kohort appends both batches. Kafka drops one.",
         "refused-batches",

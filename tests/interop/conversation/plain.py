@@ -40,6 +40,9 @@ _SORTED = {
     "OffsetFetchResponse.groups": "group_id",
     # Kafka answers for what it refuses before what it takes.
     "OffsetCommitResponseTopic.partitions": "partition_index",
+    "AddPartitionsToTxnTopicResult.results_by_partition": "partition_index",
+    "AddPartitionsToTxnResponse.results_by_topic_v3_and_below": "name",
+    "WritableTxnMarkerResult.topics": "name",
     "FetchableTopicResponse.partitions": "partition_index",
     "OffsetFetchResponseTopic.partitions": "partition_index",
     "OffsetFetchResponseTopics.partitions": "partition_index",

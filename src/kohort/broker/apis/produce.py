@@ -12,7 +12,7 @@ from kohort.broker.logs import INTERNAL_TOPICS, GroupCommit, TopicRules, Topics,
 from kohort.broker.net import Call, ClientConnection
 from kohort.broker.quotas import ClientQuotas
 from kohort.errors import ErrorCode
-from kohort.log import Accepted, Duplicate, Fenced, NotTransactional, OutOfOrder, PartitionStopped, Topic
+from kohort.log import Accepted, Duplicate, Fenced, NotTransactional, OutOfOrder, PartitionLog, PartitionStopped, Topic
 from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.batches import (
     BatchError,
@@ -165,11 +165,11 @@ def _append(
         case Duplicate(base_offset=base_offset):
             pass  # KIP-98: the answer was lost, so it is repeated once the batch is on disk
         case OutOfOrder(detail=detail):
-            return _refused(data.index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
+            return _refused_at(log, data.index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
         case Fenced(detail=detail):
-            return _refused(data.index, ErrorCode.INVALID_PRODUCER_EPOCH, detail)
+            return _refused_at(log, data.index, ErrorCode.INVALID_PRODUCER_EPOCH, detail)
         case NotTransactional(detail=detail):
-            return _refused(data.index, ErrorCode.INVALID_TXN_STATE, detail)
+            return _refused_at(log, data.index, ErrorCode.INVALID_TXN_STATE, detail)
         case verdict:
             assert_never(verdict)
     return PartitionProduceResponse(
@@ -268,6 +268,13 @@ def _refuse_topic(data: TopicProduceData, code: ErrorCode, detail: str | None = 
 
 def _refused(index: int, code: ErrorCode, detail: str | None = None) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=detail or code.sentence)
+
+
+def _refused_at(log: PartitionLog, index: int, code: ErrorCode, detail: str) -> PartitionProduceResponse:
+    """Reject a batch with the start of the log, as Kafka does for some errors of producers."""
+    refused = _refused(index, code, detail)
+    refused.log_start_offset = log.start_offset
+    return refused
 
 
 def _refused_for(index: int, records: list[int], why: str) -> PartitionProduceResponse:

@@ -22,6 +22,7 @@ from tests.interop.conversation.scenes import (
     static_members,
     telemetry,
     topics,
+    transactions,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "static_members",
     "telemetry",
     "topics",
+    "transactions",
 ]
