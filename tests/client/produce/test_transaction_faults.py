@@ -284,6 +284,34 @@ async def test_closing_without_time_says_what_is_left_open(caplog: pytest.LogCap
         assert here.link.asked[END] == 0
 
 
+async def test_closing_waits_for_a_commit_that_the_application_gave_up() -> None:
+    async with faulty(max_block_ms=200) as here:
+        await here.producer.init_transactions()
+        here.link.held[END] = asyncio.Event()
+        here.producer.begin_transaction()
+        await here.producer.send("t", b"a")
+        with pytest.raises(TransactionTimeoutError):
+            await here.producer.commit_transaction()
+        closing = asyncio.create_task(here.producer.close(timeout=20.0))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        here.link.held.pop(END).set()
+        await closing
+        assert await here.values() == [b"a"]
+
+
+async def test_closing_says_that_a_commit_had_not_ended(caplog: pytest.LogCaptureFixture) -> None:
+    async with faulty(max_block_ms=100) as here:
+        await here.producer.init_transactions()
+        here.link.held[END] = asyncio.Event()
+        here.producer.begin_transaction()
+        with pytest.raises(TransactionTimeoutError):
+            await (await here.producer.send("t", b"a"))
+            await here.producer.commit_transaction()
+        await here.producer.close()
+        assert "closed while a transaction was open (commit_transaction had not ended)" in caplog.text
+
+
 async def test_a_lost_partition_aborts_the_transaction_that_has_its_records() -> None:
     async with faulty() as here:
         async with here.producer.transaction():

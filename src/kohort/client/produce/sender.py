@@ -146,7 +146,8 @@ class Sender:
                 later += self._when(queue)
                 continue
             if self.transactions is not None and not self.transactions.may_send(queue.partition):
-                later.append(queue.deadline_at)
+                if (until := queue.deadline_at) != math.inf:  # else a thread has just opened it, and wakes the loop
+                    later.append(until)
                 continue
             try:
                 ready[self._cluster.leader_of(queue.partition)].append(queue)

@@ -173,8 +173,15 @@ class Transactions:
         self._log_state("aborted")
 
     async def leave(self, timeout_s: float | None) -> None:
-        """Abort an open transaction before the producer closes, in up to `timeout_s` seconds."""
-        if self._machine.state not in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
+        """End the transaction before the producer closes, in up to `timeout_s` seconds.
+
+        One that commits or aborts gets the time to do so; one that is open is aborted.
+        """
+        state = self._machine.state
+        if state in (TransactionState.COMMITTING, TransactionState.ABORTING):
+            await self._ended(timeout_s)
+            return
+        if state not in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
             return
         why = "there was no time to abort it"
         if timeout_s != 0.0:
@@ -187,6 +194,20 @@ class Transactions:
                 pass
             except KohortError as problem:
                 why = str(problem)
+        self._warn_of_open(why)
+
+    async def _ended(self, timeout_s: float | None) -> None:
+        """Wait for the end of a call that the application no longer waits for."""
+        assert self._unfinished is not None
+        method, done = self._unfinished
+        limit_s = self._options.max_block_ms / 1000 if timeout_s is None else timeout_s
+        await asyncio.wait([done], timeout=limit_s)
+        if not done.done():
+            self._warn_of_open(f"{method} had not ended")
+        elif (problem := done.exception()) is not None:
+            _log.warning("%s failed while the producer closed: %s: %s", method, self._subject, problem)
+
+    def _warn_of_open(self, why: str) -> None:
         _log.warning(
             "closed while a transaction was open (%s): %s; the coordinator aborts it after %d ms, and until then"
             " read_committed consumers read no records after it",
