@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from kohort.client import Admin, KafkaError
+from kohort.client import Cluster, KafkaError
 from kohort.model import UUID, Millis
 from kohort.watch.changes import Change, CommitDeleted, Committed, TopicNamed
 from kohort.watch.live import Live
@@ -20,16 +20,21 @@ _POLL_S = 1.0
 _ASK_AGAIN_MS = 5_000
 """Time after which the name of an unknown topic is asked for again: a broker may learn of a new topic late."""
 
+NO_NAMES = (
+    "Partitions of some topics are left out, because the topics have no names: they are deleted, or need the ACL"
+    " Describe on the topic."
+)
+
 
 class LogFollower:
     """Reader of the groups' log. One task calls `step` in a loop; others wait in `reach`."""
 
-    def __init__(self, stream: LogStream, live: Live, admin: Admin) -> None:
+    def __init__(self, stream: LogStream, live: Live, cluster: Cluster) -> None:
         self.changed: set[str] | None = None
         """Groups of which the log told more than commits, while somebody wants to know; else None."""
         self._stream = stream
         self._live = live
-        self._admin = admin
+        self._cluster = cluster
         self._reader = LogReader()
         self._reader.counts = live.counts
         self._skimmer = Skimmer()
@@ -76,12 +81,15 @@ class LogFollower:
         if not wanted:
             return
         try:
-            known = await self._admin.describe_topics()
+            # Metadata of all topics may contain errors of some, such as one that may not be described.
+            known = (await self._cluster.metadata_of(None)).topics
         except KafkaError as problem:
             self._live.problem(f"The names of some topics cannot be read: {problem}", now)
             known = {}
         names = {topic.topic_id: topic.name for topic in known.values() if topic.topic_id in wanted}
         self._live.watcher.name_topics(names)
+        if known and any(topic_id in self._unknown for topic_id in wanted - names.keys()):
+            self._live.problem(NO_NAMES, now)  # a broker that learns of a new topic late knows it by now
         for topic_id in wanted:
             self._unknown.pop(topic_id, None)  # the dictionary stays in the order of its times
             if topic_id not in names:

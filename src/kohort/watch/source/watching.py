@@ -74,9 +74,9 @@ class Watching:
         self._permission_s = permission_ms / 1000
         self._admin = admin(options)
         self._stream = LogStream(log_topic, options, self._admin)
-        self._follower = LogFollower(self._stream, self.live, self._admin)
-        self._describer = Describer(self._admin, self.live, self._stream, self._follower)
         self._cluster = cluster(options)
+        self._follower = LogFollower(self._stream, self.live, self._cluster)
+        self._describer = Describer(self._admin, self.live, self._stream, self._follower)
         self._unread = FirstUnread(options)
         questions = OffsetQuestions(self._cluster, self.live)
         self._ends = EndsSampler(questions, LagDater(questions, self._unread, self.live), self.live)

@@ -1,0 +1,172 @@
+"""Logs and clusters in trouble: the watcher says what it cannot know, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartition
+from kohort.testing import Broker, Invariant, Workspace
+from kohort.watch import Live, SourceKind, Watching
+from kohort.wire.group_log import encode_key, encode_value
+from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from tests.interop.kohort import kohort as kohort_command
+from tests.interop.process import ServerProcess
+from tests.watch.source.test_watching import HOUR_MS, polling, told
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+def commit(offset: int, partition: int = 0, group: str = "g") -> Pair:
+    key = OffsetCommitKey(group=group, topic="orders", partition=partition)
+    return encode_key(key), encode_value(OffsetCommitValue(offset=offset, commit_timestamp=offset))
+
+
+async def written(servers: str, topic: str, *pairs: Pair) -> None:
+    async with Producer(bootstrap_servers=servers) as producer:
+        for key, value in pairs:
+            await (await producer.send(topic, value, key=key))
+
+
+async def until(live: Live, reached: Callable[[], bool]) -> None:
+    """Wait for events until the state is as wanted."""
+    news = asyncio.Event()
+    stop = live.subscribe(lambda event, now: news.set())
+    try:
+        async with asyncio.timeout(60):
+            while not reached():
+                news.clear()
+                await news.wait()
+    finally:
+        stop()
+
+
+def committed(live: Live, group: str = "g", partition: int = 0) -> int | None:
+    watched = live.groups.get(group)
+    commit = None if watched is None else watched.commits.get(TopicPartition("orders", partition))
+    return None if commit is None else commit.offset
+
+
+async def test_foreign_and_broken_records_are_counted_and_the_others_are_read(kohort: Workspace) -> None:
+    log, servers = kohort.topic("log"), kohort.bootstrap_servers
+    foreign, broken = (b"\x00\x63from a newer broker", b"x"), (commit(1)[0], b"\x00\x63")
+    await written(servers, log, commit(1), foreign, (None, b"no key"), (b"\x00", b"short"), broken, commit(2))
+    async with Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS, log_topic=log) as watching:
+        live = watching.live
+        await watching.caught_up()
+        assert committed(live) == 2
+        assert (live.counts.records, live.counts.foreign, live.counts.unreadable) == (6, 1, 3)
+        [problem] = live.problems
+        assert "partition 0, offset 2 of __consumer_offsets cannot be read" in problem
+        # So do those that arrive while it follows.
+        await written(servers, log, foreign, broken, commit(3))
+        await until(live, lambda: committed(live) == 3)
+        assert (live.counts.foreign, live.counts.unreadable) == (2, 4)
+        assert live.sources[SourceKind.LOG].state == "following"
+
+
+async def test_the_stream_goes_on_where_the_log_begins_if_its_start_passed_the_position(kohort: Workspace) -> None:
+    log, servers = kohort.topic("log"), kohort.bootstrap_servers
+    await written(servers, log, commit(1))
+    async with (
+        Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS, log_topic=log) as watching,
+        Admin(bootstrap_servers=servers) as admin,
+    ):
+        await watching.caught_up()
+        live = watching.live
+        assert committed(live) == 1
+        # Nothing is fetched while the records come and go again.
+        with kohort.fault(keys="Fetch", topic=log, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, count=-1):
+            await written(servers, log, commit(2), commit(7, partition=1), commit(3))
+            await admin.delete_records({TopicPartition(log, 0): 3})
+        await until(live, lambda: committed(live) == 3)
+        assert committed(live, partition=1) is None, "its record was deleted unread"
+        await written(servers, log, commit(4))
+        await until(live, lambda: committed(live) == 4)
+        assert live.counts.unreadable == live.counts.foreign == 0
+
+
+async def test_a_cluster_that_is_down_at_the_start_is_followed_when_it_is_up() -> None:
+    down = ServerProcess(kohort_command("broker", "--listen", "127.0.0.1:0", "--memory"))
+    servers = (await asyncio.to_thread(down.wait_for, r"^ready (\S+)$", 60.0))[1]
+    await asyncio.to_thread(down.stop)
+    options = {"bootstrap_servers": servers, "default_api_timeout_ms": 500}
+    async with Watching(options, history_ms=HOUR_MS) as watching:
+        live = watching.live
+        with pytest.raises(KafkaError):
+            await watching.caught_up()
+        assert live.sources[SourceKind.LOG].state == "failed"
+        assert servers in (live.sources[SourceKind.LOG].detail or "")
+        up = ServerProcess(kohort_command("broker", "--listen", servers, "--memory"))
+        try:
+            await until(live, lambda: live.sources[SourceKind.LOG].state == "following")
+            async with Consumer(bootstrap_servers=servers, group_id="g", enable_auto_commit=False) as consumer:
+                async with Producer(bootstrap_servers=servers) as producer:
+                    await (await producer.send("orders", b"x"))
+                consumer.assign([TopicPartition("orders", 0)])
+                await consumer.commit({TopicPartition("orders", 0): 1})
+            await until(live, lambda: committed(live) == 1)
+        finally:
+            await asyncio.to_thread(up.kill)
+
+
+async def test_a_topic_that_may_not_be_described_costs_no_other_its_name() -> None:
+    topics = {"orders": 2, "secret": 1}
+    with Broker(topics=topics) as broker:
+        servers = broker.bootstrap_servers
+        broker.fault(keys="Metadata", topic="secret", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, count=-1)
+        async with (
+            Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching,
+            polling(servers, "orders", "g", "a", "consumer"),
+        ):
+            async with asyncio.timeout(60):
+                await told(watching.live, "g", 1)
+            live = watching.live
+            await until(live, lambda: len(live.groups["g"].owners) == 2)
+            assert not any("names of some topics" in problem for problem in live.problems)
+
+
+COMPACTED_SOON = {
+    "log.cleaner.backoff.ms": "20",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.segment.bytes": "2000",
+}
+
+
+async def test_commits_that_compaction_removed_before_they_were_read_are_not_missed() -> None:
+    groups, times = [f"g{number}" for number in range(3)], 150
+    with Broker(topics={"orders": 1}, settings=COMPACTED_SOON) as broker, contextlib.ExitStack() as held:
+        servers, place = broker.bootstrap_servers, TopicPartition("orders", 0)
+        async with contextlib.AsyncExitStack() as opened:
+            admin = await opened.enter_async_context(Admin(bootstrap_servers=servers))
+            consumers = []
+            for group in groups:
+                broker.allow(Invariant.FETCHED_COMMITS, group)
+                consumer = Consumer(bootstrap_servers=servers, group_id=group, enable_auto_commit=False)
+                consumers.append(await opened.enter_async_context(consumer))
+                consumer.assign([place])
+                await consumer.commit({place: 0})
+            watching = Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS)
+            live = (await opened.enter_async_context(watching)).live
+            await watching.caught_up()
+            refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            held.enter_context(broker.fault(keys="Fetch", topic="__consumer_offsets", error=refused, count=-1))
+            for offset in range(1, times + 1):
+                await asyncio.gather(*(consumer.commit({place: offset}) for consumer in consumers))
+            async with asyncio.timeout(60):
+                while await size_of(admin, "__consumer_offsets") > 10_000:
+                    pass
+            held.close()
+            await until(live, lambda: all(committed(live, group) == times for group in groups))
+            assert live.counts.records < len(groups) * times // 2, "most were removed before they were read"
+            assert live.counts.unreadable == live.counts.foreign == 0
+            assert list(live.problems) == []
+
+
+async def size_of(admin: Admin, topic: str) -> int:
+    """Size of a topic's logs in bytes."""
+    directories = await admin.describe_log_dirs([topic])
+    return sum(size for directory in directories for size in directory.sizes.values())
