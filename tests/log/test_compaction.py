@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from kohort.log import Accepted, Duplicate, FileStore, LogStore, MemoryStore, PartitionLog
 from kohort.log.sidecar import decode_sidecar
-from kohort.wire.batches import Codec, Record, batches, decode_records, encode_batch, read_header
+from kohort.wire.batches import (
+    Codec,
+    Marker,
+    Record,
+    batches,
+    decode_records,
+    encode_batch,
+    encode_marker,
+    read_header,
+    read_marker,
+)
 from tests.log.logs import NOW, at, flush, records, topic_in
 
 DAY = 86_400_000
@@ -519,8 +529,77 @@ def test_records_of_a_compacted_log_decode_like_any_other(store: LogStore, log: 
     ]
 
 
-def test_nothing_from_a_transaction_on_is_touched(store: LogStore, log: PartitionLog) -> None:
-    # Whether it was aborted is not known here, so its records must replace nothing.
+def end(log: PartitionLog, *, commit: bool, producer_id: int = 1) -> None:
+    log.append(encode_marker(producer_id, 0, Marker(commit, 5), NOW), log.leader_epoch)
+
+
+def in_transaction(log: PartitionLog, *pairs: tuple[bytes, bytes | None], sequence: int = 0) -> None:
+    put(log, *pairs, transactional=True, producer_id=1, producer_epoch=0, base_sequence=sequence)
+
+
+def markers(log: PartitionLog) -> list[tuple[int, Marker | None]]:
+    found = []
+    for part in log.read(log.start_offset, 1 << 20):
+        for position, header in batches(part):
+            if header.is_control:
+                found.append((header.base_offset, read_marker(memoryview(part)[position:])))
+    return found
+
+
+def test_records_of_a_committed_transaction_are_compacted_like_any_other(store: LogStore, log: PartitionLog) -> None:
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    in_transaction(log, (b"a", b"2"), (b"c", b"2"))
+    end(log, commit=True)
+    put(log, (b"c", b"3"))
+    fill(store, log, [])
+    compact(store, log)
+    assert [(record.key, record.value) for record in records(log) if record.value in (b"1", b"2", b"3")] == [
+        (b"b", b"1"),
+        (b"a", b"2"),
+        (b"c", b"3"),
+    ]
+    assert markers(log) == [(4, Marker(True, 5))]
+
+
+def test_records_of_an_aborted_transaction_replace_nothing_and_are_removed(store: LogStore, log: PartitionLog) -> None:
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    in_transaction(log, (b"a", b"3"), (b"b", b"3"))
+    end(log, commit=False)
+    in_transaction(log, (b"c", b"4"), sequence=2)
+    end(log, commit=True)
+    fill(store, log, [])
+    compact(store, log)
+    assert [record.value for record in records(log) if record.value in (b"1", b"2", b"3", b"4")] == [b"2", b"4"]
+    # A reader that knows of the abort skips the records of the producer up to the marker, and no further.
+    assert markers(log) == [(4, Marker(False, 5)), (6, Marker(True, 5))]
+    assert [(one.first_offset, one.last_offset) for one in log.aborted(0, 10)] == [(2, 4)]
+    compact(store, log)
+    assert markers(log) == [(4, Marker(False, 5)), (6, Marker(True, 5))]
+
+
+def test_an_abort_counts_although_its_marker_is_not_compacted_yet(store: LogStore, log: PartitionLog) -> None:
+    put(log, (b"a", b"1"))
+    in_transaction(log, (b"a", b"2"))
+    fill(store, log, [(b"z", b"5")])
+    end(log, commit=False)
+    flush(store)
+    compact(store, log)
+    assert [record.value for record in records(log) if record.value in (b"1", b"2")] == [b"1"]
+
+
+def test_the_last_batch_of_a_producer_keeps_its_numbers_although_it_was_aborted(
+    store: LogStore, log: PartitionLog
+) -> None:
+    in_transaction(log, (b"a", b"2"), (b"b", b"2"))
+    end(log, commit=False)
+    fill(store, log, [])
+    compact(store, log)
+    first = read_header(log.read(log.start_offset, 1 << 20)[0])
+    assert (first.producer_id, first.last_sequence, first.record_count) == (1, 1, 0)
+
+
+def test_nothing_from_an_open_transaction_on_is_touched(store: LogStore, log: PartitionLog) -> None:
+    # Whether it will be aborted is not known, so its records must replace nothing.
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
     put(log, (b"a", b"3"), transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)

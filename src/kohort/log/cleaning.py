@@ -1,9 +1,11 @@
 """Compaction of one batch, by Kafka's rules (KIP-58, KIP-98, KIP-534). Pure."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kohort.log.newest import NewestOffsets
+from kohort.log.producers import AbortedTransaction
 from kohort.model import Millis
 from kohort.wire.batches import BatchHeader, Buffer
 from kohort.wire.batches.scanning import Scanned, decode_pairs, scan_records, with_records
@@ -23,11 +25,16 @@ class Cleaning:
     delete_retention_ms: Millis
     last_of_producer: Mapping[int, int]
     """Last offset of each producer's last batch. That batch must stay, because it holds the last sequence number."""
+    aborted: Mapping[int, Sequence[AbortedTransaction]] = field(default_factory=dict)
+    """Aborted transactions by producer ID, in the order of their offsets. None is open before `end`."""
 
     def clean(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
         """Return the batch unchanged or with fewer records, or None if it can be removed. Raises BatchError."""
-        if header.base_offset >= self.end:
+        if header.base_offset >= self.end or header.is_control:
+            # Without the marker of an abort, readers would skip what its producer writes later.
             return batch
+        if self.is_aborted(header):
+            return None if self.last_of_producer.get(header.producer_id) != header.last_offset else self._emptied(batch)
         if header.base_offset >= self.dirty_from:
             newest = len(self.newest.within(header.base_offset, header.last_offset))
         else:
@@ -47,6 +54,19 @@ class Cleaning:
         if len(kept) == total and horizon is None:
             return batch
         return with_records(header, data, kept, horizon)
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Return whether a batch is of an aborted transaction, so that its records replace nothing."""
+        found = self.aborted.get(header.producer_id) if header.is_transactional else None
+        if not found:
+            return False
+        at = bisect_right(found, header.base_offset, key=lambda one: one.first_offset) - 1
+        return at >= 0 and header.base_offset <= found[at].last_offset
+
+    @staticmethod
+    def _emptied(batch: Buffer) -> Buffer:
+        header, data, records = scan_records(batch)
+        return with_records(header, data, [], None) if records else batch
 
     def _all_are_kept(self, batch: Buffer, newest: int | None) -> bool:
         """Return whether keys and values alone show that every record stays: none is replaced, none is a tombstone."""

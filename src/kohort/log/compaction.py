@@ -19,7 +19,7 @@ from typing import Protocol
 from kohort.log.cleaning import Cleaning
 from kohort.log.config import LogConfig
 from kohort.log.newest import NewestOffsets
-from kohort.log.producers import Producer, ProducerStates
+from kohort.log.producers import AbortedTransaction, Producer, ProducerStates
 from kohort.log.segment import Segment
 from kohort.model import Millis
 from kohort.wire.batches import HEADER_SIZE, BatchHeader, Buffer, read_header
@@ -61,6 +61,11 @@ class CompactableLog(Protocol):
 
     @property
     def start_offset(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the oldest open transaction, or the end of what is on disk."""
+        ...
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -173,6 +178,11 @@ class Compaction:
             for number, producer in log.producers.snapshot().items()
             if producer.batches
         }
+        self._decided = log.last_stable_offset
+        """Offset below which every transaction has ended. Its records are not compacted before."""
+        self._aborted: dict[int, list[AbortedTransaction]] = {}
+        for each in sorted(each for segment in log.segments for each in segment.aborted):
+            self._aborted.setdefault(each.producer_id, []).append(each)
         self._cleaning: Cleaning | None = None
         self._ready: tuple[list[Segment], Segment] | None = None
 
@@ -214,18 +224,18 @@ class Compaction:
     def _learn(self) -> Generator[None, None, Cleaning]:
         """Find the last record of each key in the dirty part, as far as the memory limit allows."""
         first, end = None, self._found.dirty_from
+        clean = self._cleaning_to(None, end)
         for segment, after in self._todo:
             if after <= self._found.dirty_from:
                 continue
             for batch, header in self._batches(segment, segment.index.position_of(self._found.dirty_from)):
                 if header.next_offset <= self._found.dirty_from:
                     continue
-                if header.is_transactional or header.is_control or self._newest.full:
-                    # Aborted transactions are not known here, so records after the start of a
-                    # transaction are not compacted.
+                if header.base_offset >= self._decided or self._newest.full:
                     return self._cleaning_to(first, end)
                 first = header.base_offset if first is None else first
-                self._newest.add(*_keys(batch, header))
+                if not header.is_control and not clean.is_aborted(header):
+                    self._newest.add(*_keys(batch, header))
                 end = header.next_offset
                 yield
         return self._cleaning_to(first, self._found.end)
@@ -233,7 +243,7 @@ class Compaction:
     def _cleaning_to(self, first: int | None, end: int) -> Cleaning:
         retention = self._log.config.delete_retention_ms
         dirty_from = self._found.dirty_from if first is None else first
-        return Cleaning(self._newest, dirty_from, end, self._now, retention, self._last_of_producer)
+        return Cleaning(self._newest, dirty_from, end, self._now, retention, self._last_of_producer, self._aborted)
 
     def _rewrite(self, cleaning: Cleaning) -> Iterator[None]:
         """Write one new segment from as many old partition_ids as fit into it."""
