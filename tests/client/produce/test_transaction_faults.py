@@ -367,6 +367,39 @@ async def test_an_abort_returns_the_consumer_to_the_last_commit() -> None:
             assert await two() == [b"4", b"5"]
 
 
+async def test_an_abort_before_anything_was_sent_asks_for_nothing() -> None:
+    async with faulty(linger_ms=60_000) as here:
+        await here.producer.init_transactions()
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                async with here.producer.transaction():
+                    await here.producer.send("t", b"a")
+                    await asyncio.sleep(0.01)  # the sender looks at the batch, which lingers
+                    raise ZeroDivisionError
+        assert here.link.asked[END] == here.link.asked[PRODUCE] == 0
+        await here.producer.flush()
+
+
+async def test_only_offsets_that_have_changed_are_part_of_a_transaction() -> None:
+    async with faulty() as here:
+        here.broker.topics.create("u", 3)
+        sent: list[dict[str, list[int]]] = []
+        here.link.watch[OFFSETS] = lambda request: sent.append(
+            {topic.name: [at.partition_index for at in topic.partitions] for topic in request.topics}
+        )
+        async with here.producer.transaction():
+            await here.producer.send("u", b"x", partition=1)
+        options: dict[str, Any] = {"enable_auto_commit": False, "group_id": "g", "auto_offset_reset": "earliest"}
+        async with Consumer(bootstrap_servers=here.bootstrap, **options) as consumer:
+            consumer.assign([T0, *(TopicPartition("u", number) for number in range(3))])
+            while not await consumer.poll():
+                pass
+            for _ in range(2):
+                async with here.producer.transaction(consumer):
+                    pass
+        assert sent == [{"u": [1]}]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -113,6 +113,11 @@ class AssignedPartitions:
             if (state := self.fetcher.states.get(partition)) is not None and state.position is not None:
                 state.restart = committed.offset
 
+    def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions of the partitions with records that were handed out since the last commit."""
+        changed = self._uncommitted()
+        return {partition: at for partition, at in self.offsets_to_commit().items() if partition in changed}
+
     def restart(self) -> None:
         """Continue from the last commit, or where reading began."""
         self.released.clear()

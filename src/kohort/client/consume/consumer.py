@@ -327,14 +327,14 @@ class Consumer:
         )
 
     def transaction_offsets(self) -> tuple[dict[TopicPartition, OffsetAndMetadata], ConsumerGroupMetadata]:
-        """Return the positions of all assigned partitions, and `group_metadata`, for a producer's transaction.
+        """Return the positions that have changed since the last commit, and `group_metadata`, for a transaction.
 
         Raises NotAssignedError if partitions were lost whose records this consumer returned, because
         another member returns them, too. Raises ConfigError with automatic commits.
         """
         if self._options.enable_auto_commit:
             raise ConfigError("a consumer whose offsets a transaction commits needs enable_auto_commit=False.")
-        group, offsets = self.group_metadata(), self._partitions.offsets_to_commit()
+        group, offsets = self.group_metadata(), self._partitions.uncommitted()
         driver = self._group.driver
         lost = self._partitions.released | (set() if driver is None else offsets.keys() - driver.member.owned)
         if lost:

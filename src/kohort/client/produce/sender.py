@@ -136,7 +136,7 @@ class Sender:
         self.accumulator.time_batches()
         ready: dict[int, list[PartitionQueue]] = defaultdict(list)
         later: list[float] = []
-        if self.transactions is not None:
+        if self.transactions is not None and self.transactions.adds_partitions:
             self.transactions.add_partitions([queue.partition for queue in self.accumulator.queues])
         for queue in list(self.accumulator.queues):
             if queue.in_flight is not None:
@@ -145,7 +145,7 @@ class Sender:
             if not queue.ready(now, flushing=bool(self._flushing), batch_size=self._options.batch_size):
                 later += self._when(queue)
                 continue
-            if self.transactions is not None and not self.transactions.may_send(queue.partition):
+            if self.transactions is not None and not self._may_send(self.transactions, queue):
                 if (until := queue.deadline_at) != math.inf:  # else a thread has just opened it, and wakes the loop
                     later.append(until)
                 continue
@@ -164,6 +164,12 @@ class Sender:
                 self._send_to(node, queues)
         if later:
             self._drain_timer.by(min(later))
+
+    @staticmethod
+    def _may_send(transactions: Transactions, queue: PartitionQueue) -> bool:
+        if not transactions.adds_partitions:
+            transactions.add_partitions([queue.partition])
+        return transactions.may_send(queue.partition)
 
     def _when(self, queue: PartitionQueue) -> list[float]:
         """Return the time at which a queue that is not ready must be checked again; nothing if it is empty."""

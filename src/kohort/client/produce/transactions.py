@@ -105,6 +105,14 @@ class Transactions:
         """Whether no batch may be sent any more."""
         return self._machine.state is TransactionState.FATAL_ERROR
 
+    @property
+    def adds_partitions(self) -> bool:
+        """Whether partitions are added by a request, which may begin while their batches linger.
+
+        Otherwise a partition is in the transaction once a batch of it is sent.
+        """
+        return self._machine.version < 2
+
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions that have batches."""
         self._apply(self._machine.add_partitions(partitions, self._now()))
@@ -167,9 +175,12 @@ class Transactions:
 
     async def abort(self) -> None:
         """Discard the records that were not sent, and abort."""
-        with self._measured(self._metrics.txn_abort):
-            await self._end("abort_transaction", self._machine.abort, self._write_all)
-        self._forget()
+        try:
+            with self._measured(self._metrics.txn_abort):
+                await self._end("abort_transaction", self._machine.abort, self._write_all)
+        finally:
+            if self._machine.state is not TransactionState.ABORTING:
+                self._forget()  # the end of the transaction, or its error, tells of its records
         self._log_state("aborted")
 
     async def leave(self, timeout_s: float | None) -> None:
