@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -34,16 +35,19 @@ _PARTS: Mapping[int, Sequence[str]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: ("groups",),
 }
 """Names of the nested parts of a response that may have an error code."""
+_ONLY_PARTITIONS = frozenset({ApiKey.PRODUCE, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT})
+"""APIs in whose responses only partitions have error codes."""
 
 
 class ApiFigures:
     """Figures of one API since the start."""
 
-    __slots__ = ("abandoned", "errors", "name", "parts", "received_bytes", "seconds")
+    __slots__ = ("abandoned", "error_of", "errors", "name", "received_bytes", "seconds")
 
     def __init__(self, api_key: int) -> None:
         self.name = "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
-        self.parts = _PARTS.get(api_key, ())
+        self.error_of = _errors_of(api_key)
+        """Returns the first error code of a response; None if only the response itself has one."""
         self.abandoned = 0
         """Requests whose connection closed before the answer."""
         self.received_bytes = 0
@@ -51,6 +55,25 @@ class ApiFigures:
         """Number of answers by their first error code."""
         self.seconds = Histogram(SECONDS)
         """Time of each request until its answer; requests that need none count, too."""
+
+
+def _errors_of(api_key: int) -> Callable[[Any], int] | None:
+    parts = _PARTS.get(api_key)
+    if parts is None:
+        return None
+    if api_key not in _ONLY_PARTITIONS:
+        return lambda response: first_error(response, parts)
+    # Commits and requests of records are frequent, and have many partitions.
+    topics, partitions = map(attrgetter, parts)
+    code_of = attrgetter("error_code")
+
+    def first(response: Any) -> int:
+        for topic in topics(response):
+            for code in filter(None, map(code_of, partitions(topic))):
+                return int(code)
+        return 0
+
+    return first
 
 
 def first_error(response: Any, parts: Sequence[str]) -> int:
@@ -85,10 +108,14 @@ class MeasuredCall(Call):
             self.of.end_turn()  # this answer may replace the one that they got
         Call.reply(self, response)  # it may still change the response
         figures = self.of[self.route.api_key]
-        figures.seconds.observe(perf_counter() - self.started)
+        # As `Histogram.observe` does, without the call.
+        seconds, histogram = perf_counter() - self.started, figures.seconds
+        histogram.counts[bisect_left(SECONDS, seconds)] += 1
+        histogram.sum += seconds
         figures.received_bytes += self.size
-        code = getattr(response, "error_code", 0)
-        if code or (figures.parts and (code := first_error(response, figures.parts))):
+        error_of = figures.error_of
+        code = getattr(response, "error_code", 0) if error_of is None else error_of(response)
+        if code:
             figures.errors[code] = figures.errors.get(code, 0) + 1
 
     def complete_without_answer(self) -> None:
