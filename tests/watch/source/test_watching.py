@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from kohort import Admin, Consumer, ErrorCode, Producer, TopicPartition
+from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartition
 from kohort.recorder import JOURNAL_TOPIC, PartitionChange, RebalanceRecord
 from kohort.testing import Broker, Invariant, Workspace
-from kohort.watch import LagMethod, Live, Snapshot, SourceKind, Watching
+from kohort.watch import LagMethod, Live, LiveEvent, Snapshot, SourceChanged, SourceKind, Watching
 from kohort.watch.source import clock
 from tests.interop.kohort import kohort as kohort_command
 from tests.interop.process import ServerProcess
@@ -302,3 +302,40 @@ async def test_a_broker_that_does_not_list_groups_now_does_not_blind_the_watcher
                             sampled.clear()
                             await sampled.wait()
                         assert watching.live.sources[SourceKind.LOG].state == "following"
+
+
+async def test_a_cluster_that_fails_is_not_followed_because_of_an_earlier_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = asyncio.Queue[bool]()
+    ask = Watching._asked
+
+    async def counted(self: Watching) -> object:
+        ends = await ask(self)
+        asked.put_nowait(ends is not None)
+        return ends
+
+    monkeypatch.setattr(Watching, "_asked", counted)
+    states: list[str] = []
+
+    def see(event: LiveEvent, _now: int) -> None:
+        if isinstance(event, SourceChanged) and event.source.kind is SourceKind.LOG:
+            states.append(event.source.state)
+
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        async with asyncio.timeout(60), Producer(bootstrap_servers=servers) as producer:
+            await (await producer.send("orders", b"value"))
+            async with polling(servers, "orders", "g", "a", "classic") as member:
+                await member.commit()
+        async with asyncio.timeout(60), Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS) as watching:
+            await watching.caught_up()
+            while not asked.empty():
+                asked.get_nowait()
+            while not await asked.get():
+                pass
+            watching.live.subscribe(see)
+            # As a sample that finds no broker does, between the question and the look at its answer.
+            watching._failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, "no broker answers"))
+            assert await asked.get()
+            assert states == ["failed"]

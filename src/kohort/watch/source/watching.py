@@ -90,6 +90,7 @@ class Watching:
         self._ready = False
         self._described = False
         self._problem: KafkaError | None = None
+        self._failures = 0
         self._news = asyncio.Event()
         """Set when `caught_up` must look again."""
         self._task: asyncio.Task[None] | None = None
@@ -218,12 +219,13 @@ class Watching:
         """Ask for the log's ends now and then: an idle stream looks like one whose brokers do not answer."""
         await self._started.wait()
         while True:
+            failures = self._failures
             before, positions = await self._asked(), self._stream.positions()
             await asyncio.sleep(_CHECK_S)
             if before is not None and self._stream.behind(before) and self._stream.positions() == positions:
                 detail = f"{OFFSETS_TOPIC} has records that its brokers do not hand out. See their logs."
                 self.live.source(SourceKind.LOG, "failed", clock(), detail)
-            elif before is not None and self._ready:
+            elif before is not None and self._ready and self._failures == failures:
                 self.live.source(SourceKind.LOG, "following", clock())
 
     async def _asked(self) -> Ends | None:
@@ -290,6 +292,7 @@ class Watching:
     def _failed(self, problem: KafkaError, kind: SourceKind = SourceKind.LOG) -> None:
         self.live.source(kind, "failed", clock(), sentence(problem))
         self._problem = problem
+        self._failures += 1
         self._news.set()
 
 
