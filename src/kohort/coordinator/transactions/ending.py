@@ -70,6 +70,9 @@ def _with_epochs(current: Transaction, request: EndTxnRequest) -> ErrorCode | No
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     repeated = rotated or current.epoch == epoch + 1
     if current.state in ENDING:
+        if current.epoch == epoch:
+            # The end of the next transaction, which has to wait until this one has its markers.
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         valid = current.epoch == epoch + 1
     elif current.state in ENDED:
         valid = repeated or current.epoch == epoch
