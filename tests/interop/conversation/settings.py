@@ -33,7 +33,7 @@ _CONSUMER = {
 }
 
 SUPER_USER = "root"
-_USERS = (SUPER_USER, "alice", "bob", "carol", "dave", "erin", "frank")
+_USERS = (SUPER_USER, "alice", "bob", "carol", "dave", "erin", "frank", "grace")
 """Users of the listener with SASL; a user's password is the name."""
 _LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{SUPER_USER}"'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import zlib
 from collections.abc import Awaitable, Callable
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kohort.errors import ErrorCode
+from kohort.security import CLUSTER_NAME, Operation, ResourceType
 from kohort.wire.batches import Record, encode_batch
 from kohort.wire.codec import Message
 from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -34,6 +36,7 @@ from kohort.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.interop.conversation.scenes.permissions import grant
 from tests.interop.conversation.scenes.records import NOON
 from tests.interop.conversation.stage import Stage, scene
 
@@ -317,3 +320,80 @@ async def partitions_of_transactions(s: Stage) -> None:
     await s.admin.ask("markers of an older coordinator", markers(epoch=one.epoch, coordinator_epoch=6), 1)
     await s.admin.ask("markers of an older epoch", markers(epoch=one.epoch - 1, coordinator_epoch=7), 1)
     await s.admin.ask("no markers", WriteTxnMarkersRequest(), 1)
+
+
+ALLOWED: dict[str, list[tuple[ResourceType, Operation]]] = {
+    "nothing": [],
+    "write the ID": [(ResourceType.TRANSACTIONAL_ID, Operation.WRITE)],
+    "describe the ID": [(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE)],
+    "write the ID and the topic": [
+        (ResourceType.TRANSACTIONAL_ID, Operation.WRITE),
+        (ResourceType.TOPIC, Operation.WRITE),
+    ],
+    "write the ID and read the group": [
+        (ResourceType.TRANSACTIONAL_ID, Operation.WRITE),
+        (ResourceType.GROUP, Operation.READ),
+    ],
+    "write the ID, and read group and topic": [
+        (ResourceType.TRANSACTIONAL_ID, Operation.WRITE),
+        (ResourceType.GROUP, Operation.READ),
+        (ResourceType.TOPIC, Operation.READ),
+    ],
+    "act for the cluster": [(ResourceType.CLUSTER, Operation.CLUSTER_ACTION)],
+    "alter the cluster": [(ResourceType.CLUSTER, Operation.ALTER)],
+}
+PERMITTED = (
+    "init",
+    "add",
+    "add as a broker",
+    "verify",
+    "add offsets",
+    "abort v1",
+    "produce 12",
+    "offsets 3",
+    "offsets 5",
+)
+
+WITHOUT_VERIFICATION = {
+    ("write the ID and the topic", "produce 12"),
+    ("write the ID, and read group and topic", "offsets 3"),
+    ("write the ID, and read group and topic", "offsets 5"),
+}
+"""What would be handled. Kafka's broker of this part cannot ask itself whether the partition is in the transaction, nor
+write markers."""
+
+
+@functools.partial(scene, part="permissions")
+async def permissions_of_transactions(s: Stage) -> None:
+    """Each request, with each permission that it may need."""
+    topic = await s.topic("t", partitions=2)
+    user = "grace"
+    grace = s.client(user, user=user)
+    for name, rules in ALLOWED.items():
+        named = [(kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else s.scene, of) for kind, of in rules]
+        await grant(s, user, *named)
+        for request in PERMITTED:
+            if (name, request) in WITHOUT_VERIFICATION:
+                continue
+            one = await Producer(s, f"{s.scene}-{name}-{request}", topic).started()
+            message, version = REQUESTS[request](one)
+            await grace.ask(f"{name}: {request}", message, version)
+        one = await Producer(s, f"{s.scene}-{name}", topic).started()
+        await one.does(one.add(0), 3)
+        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[one.name])
+        await grace.ask(f"{name}: find", find, 4)
+        await grace.ask(f"{name}: a missing partition", one.add(0, 7), 3)
+        described = await grace.quietly(DescribeTransactionsRequest(transactional_ids=[one.name, "none"]), 0)
+        told = [
+            (found.error_code, found.transaction_state, len(found.topics)) for found in described.transaction_states
+        ]
+        s.write(f"{name}: describe", "describe", {"": sorted(told)})
+        listed = await grace.quietly(ListTransactionsRequest(), 0)
+        ids = {found.transactional_id for found in listed.transaction_states}
+        s.write(f"{name}: list", "list", {"error": listed.error_code, "seen": one.name in ids})
+        marker = WritableTxnMarker(
+            producer_id=one.producer_id,
+            producer_epoch=one.epoch + 1,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+        )
+        await grace.ask(f"{name}: markers", WriteTxnMarkersRequest(markers=[marker]), 1)
