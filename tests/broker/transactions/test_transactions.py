@@ -299,3 +299,36 @@ def test_a_transaction_goes_on_after_a_restart(version: int, tmp_path: Path) -> 
 
     producer = in_virtual_time(before, store=FileStore(tmp_path))
     in_virtual_time(after, store=FileStore(tmp_path))
+
+
+@BOTH
+def test_a_transaction_with_a_deleted_topic_still_ends(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        other = world.broker.topics.create("gone", 1)
+        await producer.write("orders", 0, b"a")
+        await producer.write("gone", 0, b"b")
+        world.broker.delete_topic(other)
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert await committed_values(peer, "orders") == [b"a"]
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_records_of_an_open_transaction_can_be_deleted(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        await producer.write("orders", 0, b"a")
+        await producer.write("orders", 0, b"b")
+        log = world.broker.partition("orders", 0)
+        assert log is not None
+        assert log.delete_before(1) == 1
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert log.last_stable_offset == log.end_offset == 3
+        producer_sees = await producer.send("orders", 0, b"c") if version == V2 else await producer.add("orders", 0)
+        assert producer_sees in (NONE, [NONE])
+
+    in_virtual_time(steps)
