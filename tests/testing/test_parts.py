@@ -57,7 +57,7 @@ def codes(value: Any) -> list[int]:
     if isinstance(value, Struct):
         for field in value.FIELDS:
             each = getattr(value, field.name)
-            found += [each] if field.name == "error_code" else codes(each)
+            found += [each] if field.name in ("error_code", "partition_error_code") else codes(each)
     elif isinstance(value, list):
         for each in value:
             found += codes(each)

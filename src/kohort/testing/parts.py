@@ -15,6 +15,8 @@ from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.api import APIS
 from kohort.wire.codec import ArrayOf, Message, Nested, Struct
+from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kohort.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from kohort.wire.messages.alter_configs import AlterConfigsRequest
 from kohort.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -35,8 +37,10 @@ from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kohort.wire.messages.describe_producers import DescribeProducersRequest
 from kohort.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest
 from kohort.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest
+from kohort.wire.messages.end_txn import EndTxnRequest
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -53,6 +57,8 @@ from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest
+from kohort.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kohort.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 _S = TypeVar("_S", bound=Struct)
 
@@ -366,7 +372,7 @@ def _identified(result: Struct, level: Level, entry: Any) -> Struct:
 
 def _fail(result: Struct, version: int, code: ErrorCode) -> Struct:
     """Set the error in a new result, with the values that Kafka's brokers give beside an error."""
-    values = {**_BESIDE_AN_ERROR, "error_code": code, "error_message": code.sentence}
+    values = {**_BESIDE_AN_ERROR, "error_code": code, "partition_error_code": code, "error_message": code.sentence}
     for each in result.FIELDS:
         if each.name in values and each.exists(version):
             setattr(result, each.name, copy.copy(values[each.name]))
@@ -426,8 +432,9 @@ def _list(items: str, results: str, item: str, result: str | None, about: str) -
 
 
 _MEMBER = {"group": "group_id", "member": "member_id", "instance_id": "group_instance_id"}
-_GROUPS_FROM, _TOPICS_FROM, _KEYS_FROM, _MEMBERS_FROM = 8, 6, 4, 3
-"""First versions of OffsetFetch, DeleteTopics, FindCoordinator and LeaveGroup with a list of these."""
+_GROUPS_FROM, _TOPICS_FROM, _KEYS_FROM, _MEMBERS_FROM, _TRANSACTIONS_FROM = 8, 6, 4, 3, 4
+"""First versions of OffsetFetch, DeleteTopics, FindCoordinator, LeaveGroup and AddPartitionsToTxn with a list of
+these."""
 _COMMITTED = ("topics", "topics", "partition_indexes", "partitions", "", "partition_index")
 _RESOURCES = (Id("resource_type", "resource_type"), Id("resource_name", "resource_name", ("resources",)))
 
@@ -463,6 +470,21 @@ _DESCRIPTIONS: Mapping[type[Message], _Description] = {
         levels=_partitions("topics", "topics", "partitions", "partitions", "partition_index")
     ),
     InitProducerIdRequest: _whole(txn_id="transactional_id"),
+    AddOffsetsToTxnRequest: _whole(txn_id="transactional_id", group="group_id"),
+    EndTxnRequest: _whole(txn_id="transactional_id"),
+    WriteTxnMarkersRequest: _Description(
+        levels=(
+            Level(("markers",), "markers", (Id("producer_id", "producer_id"),)),
+            *_partitions("topics", "topics", "partition_indexes", "partitions", "", "partition_index"),
+        )
+    ),
+    TxnOffsetCommitRequest: _Description(
+        {**_MEMBER, "txn_id": "transactional_id"},
+        _partitions("topics", "topics", "partitions", "partitions", "partition_index"),
+    ),
+    DescribeTransactionsRequest: _Description(
+        levels=_list("transactional_ids", "transaction_states", "", "transactional_id", "txn_id"), reads=True
+    ),
     OffsetForLeaderEpochRequest: _Description(
         levels=_partitions("topics", "topics", "partitions", "partitions", "partition", name="topic"), reads=True
     ),
@@ -539,6 +561,22 @@ def _described(request: Message, version: int) -> _Description:
         case OffsetFetchRequest():
             topics = _partitions(*_COMMITTED)
             return _Description({"group": "group_id"}, topics, whole_first=True, reads=True)
+        case AddPartitionsToTxnRequest() if version >= _TRANSACTIONS_FROM:
+            transaction = Level(
+                ("transactions",), "results_by_transaction", (Id("transactional_id", "transactional_id", ("txn_id",)),)
+            )
+            topics = _partitions("topics", "topic_results", "partitions", "results_by_partition", "", "partition_index")
+            return _Description(levels=(transaction, *topics))
+        case AddPartitionsToTxnRequest():
+            topics = _partitions(
+                "v3_and_below_topics",
+                "results_by_topic_v3_and_below",
+                "partitions",
+                "results_by_partition",
+                "",
+                "partition_index",
+            )
+            return _Description({"txn_id": "v3_and_below_transactional_id"}, topics)
         case DeleteTopicsRequest() if version >= _TOPICS_FROM:
             ids = Id("name", "name", ("topic",)), Id("topic_id", "topic_id", ("topic_id",))
             return _Description(levels=(Level(("topics",), "responses", ids),))

@@ -35,6 +35,11 @@ DELETE_TOPICS                   2.0:2 2.1:3 2.4:4 2.7:5 2.8:6
 DELETE_RECORDS                  2.0:1 2.6:2
 INIT_PRODUCER_ID                2.0:1 2.4:2 2.5:3 2.7:4 3.8:5
 OFFSET_FOR_LEADER_EPOCH         2.0:1 2.1:2 2.3:3 2.8:4
+ADD_PARTITIONS_TO_TXN           2.0:1 2.7:2 2.8:3 3.6:4 3.8:5
+ADD_OFFSETS_TO_TXN              2.0:1 2.7:2 2.8:3 3.8:4
+END_TXN                         2.0:1 2.7:2 2.8:3 3.8:4 4.0:5
+WRITE_TXN_MARKERS               2.0:0 2.8:1 4.2:2
+TXN_OFFSET_COMMIT               2.0:1 2.1:2 2.5:3 3.8:4 4.0:5
 DESCRIBE_ACLS                   2.0:1 2.5:2 3.3:3
 CREATE_ACLS                     2.0:1 2.5:2 3.3:3
 DELETE_ACLS                     2.0:1 2.5:2 3.3:3
@@ -55,6 +60,8 @@ DESCRIBE_USER_SCRAM_CREDENTIALS 2.7:0
 ALTER_USER_SCRAM_CREDENTIALS    2.7:0
 DESCRIBE_CLUSTER                2.8:0 3.7:1 4.0:2
 DESCRIBE_PRODUCERS              2.8:0
+DESCRIBE_TRANSACTIONS           3.0:0
+LIST_TRANSACTIONS               3.0:0 3.8:1 4.1:2
 CONSUMER_GROUP_HEARTBEAT        3.7:0 4.0:1
 CONSUMER_GROUP_DESCRIBE         3.8:0 4.0:1
 GET_TELEMETRY_SUBSCRIPTIONS     3.7:0
