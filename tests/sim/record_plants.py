@@ -73,7 +73,7 @@ def a_committed_offset_is_taken_for_that_of_the_last_record(patch: MonkeyPatch) 
 
 @plant("S16", hint=18)
 def a_repeated_batch_is_written_twice(patch: MonkeyPatch) -> None:
-    patch.setattr(ProducerStates, "check", lambda self, header: Accepted())  # KIP-98
+    patch.setattr(ProducerStates, "check", lambda self, header, **rules: Accepted())  # KIP-98
 
 
 @plant("S18", hint=0)
