@@ -1,6 +1,8 @@
-"""Members of a classic group, a gateway and a coordinator that holds nothing, in virtual time from one seed.
+"""Members of a classic group, gateways and a coordinator that holds nothing, in virtual time from one seed.
 
-Every message takes a random time, and each member has one connection, whose responses are in order.
+Every message takes a random time, and each member has one connection, whose responses are in order. A member uses one
+of the gateways, or none. A gateway can be replaced by one that knows nothing, which closes the connections of its
+members.
 """
 
 from collections.abc import Callable
@@ -36,12 +38,13 @@ FENCED = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.F
 
 
 class World:
-    """One group. `hold_ms` 0 leaves the gateway out."""
+    """One group. `hold_ms` 0 leaves the gateways out."""
 
-    def __init__(self, seed: int, assignor: str, hold_ms: Millis = 15_000) -> None:
+    def __init__(self, seed: int, assignor: str, hold_ms: Millis = 15_000, *, gateways: int = 1) -> None:
         self.random = Random(seed)
         self.assignor = assignor
-        self.mirror = GroupMirror(hold_ms) if hold_ms else None
+        self.hold_ms = hold_ms
+        self.gateways = [Gateway(self, hold_ms) for _ in range(gateways if hold_ms else 0)]
         self.upstream = Shell(GroupConfig(initial_rebalance_delay_ms=0))
         self.members: list[Member] = []
         self.fenced: list[tuple[Millis, str, ErrorCode]] = []
@@ -52,10 +55,14 @@ class World:
         """Heartbeats that the coordinator got."""
         self._order = count()
         self._events: list[tuple[Millis, int, Callable[[], None]]] = []
-        self._timers: dict[object, int] = {}
         self._waiting: dict[object, tuple[Link, Message, Any, bool]] = {}
         """Connection and request by token of the coordinator, and whether the gateway sent it itself."""
         self._tokens = count()
+
+    @property
+    def mirror(self) -> GroupMirror | None:
+        """The groups of the first gateway."""
+        return self.gateways[0].mirror if self.gateways else None
 
     @property
     def now(self) -> Millis:
@@ -85,6 +92,8 @@ class World:
             at = max(at, self.now)
             owned = [partition for member in self.live for partition in member.owned]
             assert len(owned) == len(set(owned)), f"two owners at {self.now}: {sorted(owned)}"
+            for gateway in self.gateways:
+                gateway.check_holds()
             if self.live:
                 self.dark_ms += (PARTITIONS - len(owned)) * (at - self.now)
             for effects in self.upstream.wait(at - self.now):
@@ -107,14 +116,41 @@ class World:
             link, request, token, is_probe = self._waiting.pop(number)
             link.answered(token, request, response, is_probe=is_probe)
 
-    # The gateway
+    def replace_gateway(self, number: int) -> None:
+        """End a gateway, and start another one in its place. Members connect again when they notice."""
+        old = self.gateways[number]
+        old.is_open = False
+        self.gateways[number] = Gateway(self, self.hold_ms)
+        for member in self.live:
+            if member.link.gateway is old:
+                member.reconnect(self.gateways[number])
+
+
+class Gateway:
+    """A gateway of some members."""
+
+    def __init__(self, world: World, hold_ms: Millis) -> None:
+        self.world = world
+        self.mirror = GroupMirror(hold_ms)
+        self.is_open = True
+        self._hold_ms = hold_ms
+        self._timers: dict[object, int] = {}
+        self._numbers = count()
+
+    def check_holds(self) -> None:
+        """No heartbeat may be held for longer than a third of its member's session."""
+        for held in self.mirror.all_held:
+            assert self.world.now - held.arrived_at <= min(self._hold_ms, 15_000) + 20, held
 
     def apply(self, outcome: Outcome) -> None:
         """Do what the mirror asks for."""
         for timer, at in (*outcome.effects.timers.items(), *outcome.timers.items()):
-            number = self._timers[timer] = next(self._tokens)
+            number = self._timers[timer] = next(self._numbers)
             if at is not None:
-                self.after(max(at - self.now, 0), lambda timer=timer, number=number: self._fire(timer, number))  # type: ignore[misc]
+                self.world.after(
+                    max(at - self.world.now, 0),
+                    lambda timer=timer, number=number: self._fire(timer, number),  # type: ignore[misc]
+                )
         for token, response in outcome.effects.replies.items():
             assert isinstance(token, Token)
             token.link.deliver(token.request, response, token)
@@ -124,9 +160,8 @@ class World:
             probe.token.link.to_coordinator(probe.request, probe, is_probe=True)
 
     def _fire(self, timer: Any, number: int) -> None:
-        if self._timers[timer] == number:
-            assert self.mirror is not None
-            self.apply(self.mirror.fire(timer, self.now))
+        if self.is_open and self._timers[timer] == number:
+            self.apply(self.mirror.fire(timer, self.world.now))
 
 
 @dataclass(eq=False)
@@ -138,10 +173,10 @@ class Token:
 
 
 class Link:
-    """The connection of one member through the gateway to the coordinator."""
+    """The connection of one member to the coordinator, through a gateway or not."""
 
-    def __init__(self, world: World, member: "Member") -> None:
-        self.world, self.member = world, member
+    def __init__(self, world: World, member: "Member", gateway: Gateway | None) -> None:
+        self.world, self.member, self.gateway = world, member, gateway
         self.is_open = True
         self.held: Any = None
         self._up_at = self._down_at = 0
@@ -160,14 +195,14 @@ class Link:
                 WaitingRequest.REQUEST if isinstance(request, SyncGroupRequest) else WaitingRequest.OWN_HEARTBEAT
             )
         self.to_coordinator(request, token, is_probe=False)
-        if world.mirror is not None:
-            world.apply(world.mirror.sent(request, self._context(token), world.now))
+        if self.gateway is not None:
+            self.gateway.apply(self.gateway.mirror.sent(request, self._context(token), world.now))
 
     def release(self, behind: WaitingRequest) -> None:
         """Answer what is held, because a request arrived behind it."""
-        assert self.world.mirror is not None
+        assert self.gateway is not None
         held, self.held = self.held, None
-        self.world.apply(self.world.mirror.release(held, held.request, behind, self.world.now))
+        self.gateway.apply(self.gateway.mirror.release(held, held.request, behind, self.world.now))
 
     def commit(self) -> None:
         """A commit arrives, which is answered by the coordinator at once."""
@@ -190,40 +225,44 @@ class Link:
         self._down_at = max(self._down_at, self.world.now + self.world.latency())
 
         def arrive() -> None:
+            gateway, now = self.gateway, self.world.now
             if not self.is_open:
-                if is_probe and self.world.mirror is not None:
-                    self.world.mirror.probe_lost(token)
+                if is_probe and gateway is not None:
+                    gateway.mirror.probe_lost(token)
                 return
-            if self.world.mirror is None:
+            if gateway is None:
                 self.deliver(request, response, token)
             elif is_probe:
-                self.world.apply(self.world.mirror.probed(token, response, self.world.now))
+                gateway.apply(gateway.mirror.probed(token, response, now))
             else:
                 self.held = token
-                self.world.apply(self.world.mirror.answered(request, response, self._context(token), self.world.now))
+                gateway.apply(gateway.mirror.answered(request, response, self._context(token), now))
 
         self.world.after(self._down_at - self.world.now, arrive)
 
     def deliver(self, request: Any, response: Any, token: Any) -> None:
         if self.held == token:
             self.held = None
-        self.world.after(self.world.latency(), lambda: self.member.received(request, response))
+        self.world.after(self.world.latency(), lambda: self.member.received(request, response, self))
 
     def close(self) -> None:
-        """The member's process has ended."""
+        """The member's process has ended, or its connection."""
         self.is_open = False
-        if self.held is not None and self.world.mirror is not None:
-            self.world.mirror.disconnected(self.held)
-            self.world.mirror.abandoned(self.held.request, self.held)
+        if self.held is not None and self.gateway is not None:
+            self.gateway.mirror.disconnected(self.held)
+            self.gateway.mirror.abandoned(self.held.request, self.held)
             self.held = None
 
 
 class Member:
     """A member that does what the clients do, and nothing else."""
 
-    def __init__(self, world: World, name: str, client: ClientKind = ClientKind.OTHER) -> None:
+    def __init__(
+        self, world: World, name: str, client: ClientKind = ClientKind.OTHER, *, through: int | None = 0
+    ) -> None:
+        """Let it use the gateway with that number, or none."""
         self.world, self.name, self.client = world, name, client
-        self.link = Link(world, self)
+        self.link = Link(world, self, world.gateways[through] if world.gateways and through is not None else None)
         self.session_timeout_ms: Millis = 45_000
         self.member_id, self.generation = "", -1
         self.owned: frozenset[int] = frozenset()
@@ -262,9 +301,19 @@ class Member:
         self.owned, self.is_gone = frozenset(), True
         self.link.close()
 
-    def received(self, request: Any, response: Any) -> None:
+    def reconnect(self, gateway: Gateway | None) -> None:
+        """Its connection is closed, and it opens another one. A client repeats its heartbeat or its join then."""
+        self.link.close()
+        self.link = Link(self.world, self, gateway)
+        self._beats = False
+        if self._joins:
+            self.world.after(100, self.join)
+        else:
+            self._beat_in(100)
+
+    def received(self, request: Any, response: Any, link: Link) -> None:
         """Take a response."""
-        if self.is_gone or isinstance(response, LeaveGroupResponse):
+        if self.is_gone or isinstance(response, LeaveGroupResponse) or link is not self.link:
             return
         code = ErrorCode(response.error_code)
         if isinstance(response, HeartbeatResponse):

@@ -7,11 +7,12 @@ answer. It also asks from time to time, because it does not see everything: sess
 partitions, members that do not use the gateway.
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from kohort.coordinator import (
     INFERRED_GRACE,
     Effects,
+    HeldHeartbeat,
     HeldHeartbeatsDue,
     HeldSyncsDue,
     NotificationDue,
@@ -52,6 +53,11 @@ class GroupMirror:
     def held(self) -> int:
         """Number of heartbeats that are held."""
         return len(self._prompt.held)
+
+    @property
+    def all_held(self) -> Collection[HeldHeartbeat]:
+        """The heartbeats that are held."""
+        return self._prompt.held
 
     # Facts for the prompt room
 
