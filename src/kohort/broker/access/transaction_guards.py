@@ -3,7 +3,7 @@
 from kohort.broker.access.request_access import RequestAccess
 from kohort.broker.groups import refusal as group_refusal
 from kohort.broker.logs import INTERNAL_TOPICS
-from kohort.broker.transactions import all_partitions, refusal
+from kohort.broker.transactions import OF_BROKERS_FROM, all_markers, all_partitions, refusal
 from kohort.errors import ErrorCode
 from kohort.security import Operation
 from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -22,23 +22,15 @@ from kohort.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kohort.wire.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from kohort.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 _DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-_OF_BROKERS_FROM = 4
-"""First version of AddPartitionsToTxn that brokers send; older ones are from clients."""
 
 
 def add_partitions(access: RequestAccess, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest | None:
     """Add partitions that the client may write to, or none; a broker may add any."""
     version = access.call.version
-    if version >= _OF_BROKERS_FROM:
+    if version >= OF_BROKERS_FROM:
         if access.cluster(Operation.CLUSTER_ACTION):
             return request
         access.refuse(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -84,27 +76,7 @@ def write_markers(access: RequestAccess, request: WriteTxnMarkersRequest) -> Wri
     """Write markers for an operator who may alter the cluster (KIP-664), or for another broker."""
     if access.cluster(Operation.ALTER) or access.cluster(Operation.CLUSTER_ACTION):
         return request
-    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    access.refuse(
-        WriteTxnMarkersResponse(
-            markers=[
-                WritableTxnMarkerResult(
-                    producer_id=marker.producer_id,
-                    topics=[
-                        WritableTxnMarkerTopicResult(
-                            name=topic.name,
-                            partitions=[
-                                WritableTxnMarkerPartitionResult(partition_index=number, error_code=code)
-                                for number in topic.partition_indexes
-                            ],
-                        )
-                        for topic in marker.topics
-                    ],
-                )
-                for marker in request.markers
-            ]
-        )
-    )
+    access.refuse(all_markers(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return None
 
 

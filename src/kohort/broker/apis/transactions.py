@@ -7,8 +7,10 @@ from kohort.broker.apis.gather import Gather
 from kohort.broker.logs import INTERNAL_TOPICS, Topics
 from kohort.broker.net import Call
 from kohort.broker.transactions import (
+    OF_BROKERS_FROM,
     MarkingParts,
     TransactionCoordinator,
+    all_markers,
     all_partitions,
     append_marker,
     refusal,
@@ -33,10 +35,7 @@ from kohort.wire.messages.list_transactions import ListTransactionsRequest, List
 from kohort.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
 )
 
 
@@ -49,10 +48,6 @@ class Dependencies(MarkingParts, Protocol):
     def new_transaction_shard(self) -> TransactionShard: ...
 
     def now(self) -> Millis: ...
-
-
-_OF_BROKERS_FROM = 4
-"""First version of AddPartitionsToTxn that brokers send; older ones are from clients."""
 
 
 def of_one(broker: Dependencies, call: Call, request: AddOffsetsToTxnRequest | EndTxnRequest) -> None:
@@ -69,7 +64,7 @@ def add_partitions(broker: Dependencies, call: Call, request: AddPartitionsToTxn
 
     All partitions must exist. Otherwise, those that do are not tried.
     """
-    if call.version >= _OF_BROKERS_FROM:
+    if call.version >= OF_BROKERS_FROM:
         _add_of_many(broker, call, request)
         return
     topics = request.v3_and_below_topics
@@ -195,7 +190,7 @@ def describe(broker: Dependencies, call: Call, request: DescribeTransactionsRequ
 
 def write_markers(broker: Dependencies, call: Call, request: WriteTxnMarkersRequest) -> None:
     """Write markers for a coordinator on another broker, or for an operator who ends a hanging transaction."""
-    response = WriteTxnMarkersResponse(markers=[_result(marker) for marker in request.markers])
+    response = all_markers(request, ErrorCode.NONE)
     left = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
     if not left:
         call.reply(response)
@@ -230,14 +225,3 @@ def _write(
         marker.transaction_version,
         lambda code: answered(result, code),
     )
-
-
-def _result(marker: WritableTxnMarker) -> WritableTxnMarkerResult:
-    topics = [
-        WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[WritableTxnMarkerPartitionResult(partition_index=number) for number in topic.partition_indexes],
-        )
-        for topic in marker.topics
-    ]
-    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)

@@ -17,6 +17,13 @@ from kohort.wire.messages.add_partitions_to_txn import (
 from kohort.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kohort.wire.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 TransactionRequest = (
     InitProducerIdRequest
@@ -27,8 +34,8 @@ TransactionRequest = (
     | describe_transactions.DescribeTransactionsRequest
 )
 
-_OF_BROKERS_FROM = 4
-"""First version of AddPartitionsToTxn that has several transactions."""
+OF_BROKERS_FROM = 4
+"""First version of AddPartitionsToTxn that brokers send, with several transactions; older ones are from clients."""
 
 
 def refusal(request: Message, version: int, code: ErrorCode) -> Message:
@@ -41,7 +48,7 @@ def _refusal(request: TransactionRequest, version: int, code: ErrorCode) -> Mess
         case InitProducerIdRequest():
             return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
         case AddPartitionsToTxnRequest():
-            if version < _OF_BROKERS_FROM:
+            if version < OF_BROKERS_FROM:
                 topics = all_partitions(request.v3_and_below_topics, code)
                 return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
             return AddPartitionsToTxnResponse(
@@ -81,3 +88,25 @@ def all_partitions(topics: list[AddPartitionsToTxnTopic], code: ErrorCode) -> li
         )
         for topic in topics
     ]
+
+
+def all_markers(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    """Return the same code for every partition of every marker."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=number, error_code=code)
+                            for number in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
