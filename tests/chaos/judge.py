@@ -20,6 +20,8 @@ from tests.chaos.rewrites import rewrites
 
 History = Sequence[Entry]
 _BEGINS_AGAIN = "kafkajs-"
+_COURSE = 6
+"""Number of entries that a sentence on a member's way through a partition lists."""
 _RECORD = re.compile(r"partition (\d+) has '\d+:(\d+)' at offset (\d+)")
 """What a member says of a record that it did not expect."""
 
@@ -93,7 +95,7 @@ def jumps(history: History) -> Iterable[str]:
     """
     logs = _logs(history)
     following: dict[tuple[str, int], int] = {}
-    for entry in history:
+    for index, entry in enumerate(history):
         match entry["kind"]:
             case "assigned" | "revoked" | "lost":
                 for partition in entry["partitions"]:
@@ -103,13 +105,25 @@ def jumps(history: History) -> Iterable[str]:
                     expected = following.get((entry["member"], partition), first)
                     who = entry["member"]
                     if first > expected or (first < expected and not who.startswith(_BEGINS_AGAIN)):
-                        yield f"{who} was given offset {first} of partition {partition} after {expected - 1}"
+                        before = _course(history[:index], who, partition)
+                        yield f"{who} was given offset {first} of partition {partition} after {expected - 1}{before}"
                     following[entry["member"], partition] = last + 1
             case "wrong":
                 named = _RECORD.fullmatch(entry["what"])
                 partition, value, offset = map(int, named.groups()) if named else (-1, -1, -1)
                 if logs.get(partition, [])[offset : offset + 1] != [value]:
                     yield f"{entry['member']}: {entry['what']}"
+
+
+def _course(history: History, member: str, partition: int) -> str:
+    """Return in words what that member said last of that partition: a failure elsewhere leaves nothing else behind."""
+    said = []
+    for entry in history:
+        if entry.get("member") == member:
+            spans = [f"{first} to {last}" for number, first, last in entry.get("spans", ()) if number == partition]
+            if spans or partition in entry.get("partitions", ()):
+                said.append(f"{' '.join((entry['kind'], *spans))} at {entry['at']}")
+    return f" ({', '.join(said[-_COURSE:])})" if said else ""
 
 
 def unread(history: History) -> Iterable[str]:

@@ -61,6 +61,8 @@ _PER_S = 40
 """Records of each producer."""
 _COMMITTERS = 4
 _QUIET_S = 3.0
+_LOGGED = 5
+"""Number of lines of a member's log that are shown with what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +298,16 @@ def run(
         storm.end()
     path = directory / "history.jsonl"
     entries = list(read_history(path))
-    return Outcome(site.failovers, judge(entries), remarks(entries), path)
+    problems = [problem + _logged(problem, directory) for problem in judge(entries)]
+    return Outcome(site.failovers, problems, remarks(entries), path)
+
+
+def _logged(problem: str, directory: Path) -> str:
+    """Return the end of the log of the member that the problem begins with, without lost connections."""
+    log = directory / f"{problem.partition(' ')[0]}.stderr"
+    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+    told = [line for line in lines if "|FAIL|" not in line]
+    return "".join(f"\n    it logged: {line}" for line in told[-_LOGGED:])
 
 
 def _kinds(groups: Sequence[Group], report: Callable[[str], None]) -> list[Kind]:

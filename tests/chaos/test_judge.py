@@ -81,7 +81,9 @@ def test_kafkajs_may_begin_again_where_its_group_committed_and_skips_nothing() -
         ]
 
     assert list(jumps(reading([9, 0, 3], [9, 2, 5]))) == []
-    assert list(jumps(reading([9, 0, 3], [9, 5, 5]))) == ["kafkajs-1 was given offset 5 of partition 9 after 3"]
+    history = reading([9, 0, 3], [9, 5, 5])
+    before = f"(assigned at {history[0]['at']}, read 0 to 3 at {history[1]['at']})"
+    assert list(jumps(history)) == [f"kafkajs-1 was given offset 5 of partition 9 after 3 {before}"]
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,9 @@ class SegmentedLog:
         self.compacted_to = compacted_to if compacted_to <= self._stable_offset else 0
         """Offset below which the log is compacted."""
         self._settled_in = self._segments[-1]
+        """Segment that contains the end of the settled bytes; later segments contain only pending appends."""
         self._open = self.producers.open_transactions()
         """First offsets of open transactions by producer ID, up to the stable offset; the oldest first."""
-        """Segment that contains the end of the settled bytes; later partition_ids contain only pending appends."""
         self._reader = Reader(name, self._segments)
 
     @property
@@ -127,7 +127,7 @@ class SegmentedLog:
 
     @property
     def settled_in(self) -> Segment:
-        """Segment that contains the end of the settled bytes; later partition_ids contain only pending appends."""
+        """Segment that contains the end of the settled bytes; later segments contain only pending appends."""
         return self._settled_in
 
     def settled_producers(self) -> dict[int, Producer]:

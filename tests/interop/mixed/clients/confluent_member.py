@@ -14,11 +14,14 @@ def run(place: Place, said: Said) -> None:
     owed = Owed()
     unsaid: list[tuple[Spot, int, bytes | None]] = []
 
-    def settle() -> None:
+    def say_read() -> None:
         if unsaid:
             said.read(unsaid)
             owed.add((spot, offset) for spot, offset, _ in unsaid)
             unsaid.clear()
+
+    def settle() -> None:
+        say_read()
         if owed.ends:
             offsets = [
                 confluent_kafka.TopicPartition(topic, number, end, metadata=place.choices.note)
@@ -33,6 +36,7 @@ def run(place: Place, said: Said) -> None:
                 said.committed(error)
 
     def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        say_read()  # of partitions that may be given back to it: they are read anew
         said.assigned(spots(partitions))
         if pause.begins():
             consumer.assign(partitions)
@@ -45,6 +49,7 @@ def run(place: Place, said: Said) -> None:
         said.revoked(spots(partitions))
 
     def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        say_read()  # of the polls before, as in `revoked`
         owed.forget(spots(partitions))
         said.lost(spots(partitions))
 
