@@ -1,0 +1,143 @@
+"""Batches whose partition is verified or added while its leader changes, or while its transaction ends (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kohort.broker.logs import SingleBroker
+from kohort.broker.transactions import TransactionPartition
+from kohort.errors import ErrorCode
+from kohort.log import PartitionLog
+from kohort.log.cluster import PartitionId
+from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.broker.peer import Peer, connected
+from tests.broker.transactions.producers import NONE, V1, V2, TransactionalProducer, committed_values
+from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
+
+BOTH = pytest.mark.parametrize("version", [V1, V2])
+
+
+class Questions:
+    """Questions to the coordinator about partitions, which wait from `hold` until `release`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting: list[Callable[[], None]] = []
+        self._monkeypatch = monkeypatch
+
+    def hold(self) -> None:
+        real = TransactionPartition.handle
+
+        def handle(shard: TransactionPartition, request: Any, *rest: Any) -> None:
+            if isinstance(request, AddPartitionsToTxnRequest):
+                self.waiting.append(partial(real, shard, request, *rest))
+            else:
+                real(shard, request, *rest)
+
+        self._monkeypatch.setattr(TransactionPartition, "handle", handle)
+
+    def release(self) -> None:
+        self._monkeypatch.undo()
+        for question in self.waiting:
+            question()
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
+    return Questions(monkeypatch)
+
+
+async def started(world: VirtualBroker, peer: Peer, version: int) -> TransactionalProducer:
+    world.broker.topics.create("orders", 2)
+    producer = TransactionalProducer(peer, version=version)
+    await producer.ready()
+    if version == V1:
+        assert await producer.add("orders", 0, 1) == [NONE, NONE]
+    return producer
+
+
+def log_of(world: VirtualBroker, partition: int) -> PartitionLog:
+    found = world.broker.partition("orders", partition)
+    assert found is not None
+    return found
+
+
+def send_to_both(producer: TransactionalProducer, value: bytes) -> None:
+    """Send one request with a batch for each partition."""
+    data = [
+        PartitionProduceData(index=number, records=producer.batch("orders", number, (value,))) for number in range(2)
+    ]
+    topics = [TopicProduceData(name="orders", partition_data=data)]
+    request = ProduceRequest(transactional_id=producer.transactional_id, acks=-1, topic_data=topics)
+    producer.peer.send(request, 12 if producer.version == V2 else 11)
+
+
+async def answers(peer: Peer) -> list[ErrorCode]:
+    [topic] = (await peer.answer(ProduceResponse)).responses
+    return [ErrorCode(one.error_code) for one in topic.partition_responses]
+
+
+@BOTH
+def test_a_broker_that_becomes_the_leader_while_it_asks_takes_no_batch_that_it_did_not_ask_about(
+    version: int, questions: Questions
+) -> None:
+    # The coordinator is asked about partition 1 only. With version 2, the transaction would not have partition 0, and
+    # its batch would end with the producer's next transaction.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        leadership = world.broker.leadership
+        assert isinstance(leadership, SingleBroker)
+        orders = world.broker.topics.named("orders")
+        assert orders is not None
+        leadership.unavailable.add(PartitionId(orders.topic_id, 0))
+        questions.hold()
+        send_to_both(producer, b"a")
+        await eventually(lambda: bool(questions.waiting))
+        leadership.unavailable.clear()
+        questions.release()
+        assert await answers(peer) == [ErrorCode.NOT_LEADER_OR_FOLLOWER, NONE]
+        assert log_of(world, 0).end_offset == 0
+
+        assert await producer.send("orders", 0, b"a") is NONE
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        for number in range(2):
+            assert await committed_values(peer, "orders", number) == [b"a"]
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_a_batch_is_refused_if_its_transaction_is_ended_while_the_broker_asks_about_another_partition(
+    version: int, questions: Questions
+) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        assert await producer.send("orders", 1, b"a") is NONE
+        questions.hold()
+        send_to_both(producer, b"b")
+        await eventually(lambda: bool(questions.waiting))
+        marker = WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            transaction_result=False,
+            coordinator_epoch=0,
+            topics=[WritableTxnMarkerTopic(name="orders", partition_indexes=[1])],
+        )
+        async with connected(f"127.0.0.1:{PORT}") as operator:
+            await operator.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
+        questions.release()
+        assert await answers(peer) == [NONE, ErrorCode.INVALID_TXN_STATE]
+        assert not log_of(world, 1).producers.open_transactions()
+
+    in_virtual_time(steps)
