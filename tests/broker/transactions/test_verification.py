@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from kohort.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tests.broker.peer import Peer, connected
-from tests.broker.transactions.producers import NONE, V1, V2, TransactionalProducer, committed_values
+from tests.broker.transactions.producers import NONE, V1, V2, TransactionalProducer, committed_values, fetched_offset
 from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
 
 BOTH = pytest.mark.parametrize("version", [V1, V2])
@@ -139,5 +140,34 @@ def test_a_batch_is_refused_if_its_transaction_is_ended_while_the_broker_asks_ab
         questions.release()
         assert await answers(peer) == [NONE, ErrorCode.INVALID_TXN_STATE]
         assert not log_of(world, 1).producers.open_transactions()
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_while_the_broker_asks(
+    version: int, questions: Questions
+) -> None:
+    # INVALID_TXN_STATE would be fatal, but the transaction may still be open.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        questions.hold()
+        async with asyncio.TaskGroup() as group:
+            commit = group.create_task(producer.commit_offset("g", "orders", 0, 8))
+            await eventually(lambda: bool(questions.waiting))
+            groups = world.broker.groups
+            shard = groups.shard("g")
+            groups.give_up([shard.partition])
+            groups.lead([shard.partition])
+            await eventually(lambda: shard.ready)
+            questions.release()
+        assert commit.result() is ErrorCode.NOT_COORDINATOR
+        assert await producer.commit_offset("g", "orders", 0, 8) is NONE
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (8, NONE)
 
     in_virtual_time(steps)

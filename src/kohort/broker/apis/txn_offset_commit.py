@@ -77,10 +77,11 @@ def _verify(broker: Dependencies, waiter: "_Waiter", request: TxnOffsetCommitReq
     shard, verification = broker.groups.shard(request.group_id), broker.transactions.verification
     producers = _producers(waiter.version)
     before: Producer | None = None
+    term = -1
 
     def remember() -> None:
-        nonlocal before
-        before = shard.producer(request.producer_id)
+        nonlocal before, term
+        before, term = shard.producer(request.producer_id), shard.term
 
     remember()
     verifies = producers is Producers.ADDING or broker.config.flag("transaction.partition.verification.enable")
@@ -92,7 +93,10 @@ def _verify(broker: Dependencies, waiter: "_Waiter", request: TxnOffsetCommitReq
 
     def done(verdicts: Verdicts) -> None:
         code = verdicts[partition]
-        if code is ErrorCode.NONE and shard.ready and shard.producer(request.producer_id) is not before:
+        if code is ErrorCode.NONE and shard.term != term:
+            # Another broker may have led it meanwhile and have written a marker. The producer sends the request again.
+            code = shard.unready or ErrorCode.NOT_COORDINATOR
+        elif code is ErrorCode.NONE and shard.producer(request.producer_id) is not before:
             code = ErrorCode.INVALID_TXN_STATE  # a marker was written after the coordinator was asked
         try:
             if code is ErrorCode.NONE:
