@@ -124,7 +124,7 @@ class BlockingCluster:
 
         The offset is None if no record is at or after the time.
         """
-        return self.ask(lambda: self._list_offsets(asked))
+        return self.ask(lambda: self._list_offsets(asked, read_committed=self.broker.read_committed))
 
     def starts(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
@@ -133,6 +133,12 @@ class BlockingCluster:
     def ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the end of each partition; with read_committed, the offset before the first open transaction."""
         return self.resolve(LATEST, tps)
+
+    def high_watermarks(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the end of each partition, open transactions included."""
+        asked = dict.fromkeys(tps, LATEST)
+        found = self.ask(lambda: self._list_offsets(asked, read_committed=False))
+        return {tp: offset or 0 for tp, offset in found.items()}
 
     def resolve(self, number: int, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return one of the two ends (EARLIEST or LATEST) of each partition."""
@@ -194,7 +200,9 @@ class BlockingCluster:
                     self._leaders.pop(tp, None)
         return counts
 
-    def _list_offsets(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def _list_offsets(
+        self, asked: Mapping[TopicPartition, int], *, read_committed: bool
+    ) -> dict[TopicPartition, int | None]:
         by_leader: dict[BlockingConnection, list[TopicPartition]] = {}
         unknown = {tp.topic for tp in asked if tp not in self._leaders}
         if unknown:
@@ -205,7 +213,7 @@ class BlockingCluster:
         for connection, tps in by_leader.items():
             request = list_offsets_request(
                 {tp: asked[tp] for tp in tps},
-                read_committed=self.broker.read_committed,
+                read_committed=read_committed,
                 timeout_ms=self.broker.request_timeout_ms,
             )
             found, refused = read_offsets(connection.call(request, ListOffsetsResponse))

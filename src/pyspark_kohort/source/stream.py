@@ -128,10 +128,23 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
 
     def _ends_of(self, begins: Positions) -> dict[TopicPartition, int]:
         """Return the ends that a batch may reach, and store the ends of the log."""
-        self._ends = ends = self._cluster.ends(begins)
+        ends = self._cluster.ends(begins)
+        self._ends = ends = ends | self._waiting_for_transactions(begins, ends)
         if self._target is None:
             return ends
         return {tp: min(end, self._target.get(tp, begins[tp])) for tp, end in ends.items()}
+
+    def _waiting_for_transactions(self, begins: Positions, ends: Positions) -> dict[TopicPartition, int]:
+        """Return the positions beyond a transaction that is still open, which are in the log.
+
+        A query, or a member of its group, that read uncommitted records has reached them. They are not
+        cut off: with read_committed the query waits there for the end of the transaction.
+        """
+        beyond = [tp for tp, begin in begins.items() if ends[tp] < begin]
+        if not beyond or not self._cluster.broker.read_committed:
+            return {}
+        written = self._cluster.high_watermarks(beyond)
+        return {tp: begins[tp] for tp in beyond if begins[tp] <= written[tp]}
 
     def _cut_off(self, begins: Positions, before: Offset) -> dict[TopicPartition, int]:
         """Return new positions for partitions that end before the position that the query has reached.
