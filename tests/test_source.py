@@ -230,6 +230,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.security.sasl",
         "kohort.sim",
         "kohort.sim.checks",
+        "kohort.sim.checks.transactions",
         "kohort.sim.environment",
         "kohort.sim.faults",
         "kohort.sim.model",

@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S22) and events that must eventually occur (L1 to L8), with their texts."""
+"""Invariants that must always hold (S1 to S27) and events that must eventually occur (L1 to L10), with their texts."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ INVARIANTS = {
     "S20": "A client without a right, or whose password or session is not valid, learns and changes nothing.",
     "S21": "Without faults, a client authenticates again before its session ends.",
     "S22": "A member that lives does not expire when a test kit skips time.",
+    "S23": "A read_committed reader gets each record of a committed transaction in order, and no other.",
+    "S24": "A transaction is visible in all its partitions and offsets, or in none, as its application decided.",
+    "S25": "Nothing of a transaction is visible in the next one.",
+    "S26": "A last stable offset never goes back, nor passes an open transaction.",
+    "S27": "A transactional copy has each record once.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",
@@ -33,6 +38,8 @@ INVARIANTS = {
     "L6": "Clients find the coordinator of each group.",
     "L7": "Every readable partition is read to its end.",
     "L8": "A held heartbeat is answered by its deadline.",
+    "L9": "A last stable offset does not stand still for longer than the transaction's timeout.",
+    "L10": "A transactional copy has every record at the end, and every commit is complete.",
 }
 """Texts by number, as in the design."""
 

@@ -15,13 +15,14 @@ from tests.sim import (
     plants,
     record_plants,
     security_plants,
+    transaction_plants,
 )
 from tests.sim.planting import PLANTS
 from tests.sim.worlds.test_worlds import SHORT
 
 SEEDS = 2_000
 assert plants and cluster_plants and consumer_plants and database_plants  # they fill PLANTS
-assert durability_plants and file_plants and member_plants and record_plants and security_plants
+assert durability_plants and file_plants and member_plants and record_plants and security_plants and transaction_plants
 
 
 @pytest.mark.parametrize("name", PLANTS)

@@ -17,6 +17,7 @@ from kohort.sim.checks.group_progress import GroupProgress
 from kohort.sim.checks.held_heartbeats import HoldChecks
 from kohort.sim.checks.observations import Observations
 from kohort.sim.checks.records import Reading, Records
+from kohort.sim.checks.transactions import CommittedReading, TransactionChecks, value_in
 from kohort.sim.checks.wire_checks import WireChecks
 
 __all__ = [
@@ -24,15 +25,18 @@ __all__ = [
     "AccessChecks",
     "Answers",
     "CheckedCoordinator",
+    "CommittedReading",
     "GroupProgress",
     "HoldChecks",
     "LostRight",
     "Observations",
     "Reading",
     "Records",
+    "TransactionChecks",
     "WireChecks",
     "coverage_lines",
     "in_words",
     "pairs_of",
     "unbalanced",
+    "value_in",
 ]

@@ -200,7 +200,7 @@ def codes_of(value: Any) -> Iterator[int]:
     """Yield every error code in a message, at any depth."""
     for field in value.FIELDS:
         part = getattr(value, field.name)
-        if field.name == "error_code":
+        if field.name.endswith("error_code"):  # AddPartitionsToTxn has `partition_error_code`
             yield part
         elif isinstance(part, Struct):
             yield from codes_of(part)

@@ -77,7 +77,7 @@ REASONS: Mapping[str, str] = {
     "OffsetFetch UNKNOWN_TOPIC_OR_PARTITION": "for a name that no topic has nothing is committed; an id is refused",
     "OffsetDelete NON_EMPTY_GROUP": "for members of another protocol type than consumers, which no world has",
     "ConsumerGroupHeartbeat INVALID_GROUP_ID": "an empty group id is an INVALID_REQUEST there, as in Kafka",
-    "UNSTABLE_OFFSET_COMMIT": "no commit waits for a transaction: transactions are not served",
+    "UNSTABLE_OFFSET_COMMIT": "few worlds have transactions, and the offsets of one are pending for milliseconds",
 }
 """Reasons why something cannot be reached, by the names that `unreached` returns."""
 

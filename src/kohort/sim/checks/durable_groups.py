@@ -14,7 +14,7 @@ from kohort.sim.checks.classic_groups import check_generation
 from kohort.sim.checks.durable_state import group_of
 from kohort.sim.checks.group_progress import GroupProgress, Place
 from kohort.sim.violation import Violation
-from kohort.wire.batches import batches, decode_records
+from kohort.wire.batches import batches, decode_records, read_marker
 from kohort.wire.group_log import decode_key, decode_value
 from kohort.wire.messages.group_records import (
     ConsumerGroupMetadataKey,
@@ -36,6 +36,8 @@ class DurableGroups:
         self._progress = progress
         self._most = most
         self._newest: dict[bytes, bytes | None] = {}
+        self._pending: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        """Keys and values of open transactions by producer id."""
 
     def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
         """Replay durable keys and values; return their records."""
@@ -47,6 +49,31 @@ class DurableGroups:
             self._take(record)
             records.append(record)
         return records
+
+    def written_batches(self, data: bytes) -> list[Record]:
+        """Replay durable batches; return the records that are not part of a transaction."""
+        records = []
+        buffer = bytearray(data)
+        for position, header in batches(buffer):
+            batch = bytes(buffer[position : position + header.size])
+            if header.is_control:
+                marker = read_marker(batch)
+                if marker is not None:
+                    self._end(header.producer_id, committed=marker.committed)
+            elif header.is_transactional:
+                pairs = list(pairs_of(batch))
+                self._pending.setdefault(header.producer_id, []).extend(pairs)
+                self.shard.replay_pending([_decoded(*pair) for pair in pairs], header.producer_id)
+            else:
+                records += self.written(pairs_of(batch))
+        return records
+
+    def _end(self, producer_id: int, *, committed: bool) -> None:
+        for key, value in self._pending.pop(producer_id, ()):
+            if committed:
+                self._newest.pop(key, None)
+                self._newest[key] = value
+        self.shard.replay_end(producer_id, committed=committed)
 
     def lost(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
         """Return the newest record of each key that is not among these: the disk has lost it.

@@ -6,11 +6,17 @@ from typing import Any
 
 from kohort.errors import ErrorCode as E
 from kohort.wire.codec import Message
+from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.end_txn import EndTxnRequest
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest
+from kohort.wire.messages.produce import ProduceRequest
+from kohort.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _SHELL = {E.NONE, E.INVALID_GROUP_ID, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR, E.COORDINATOR_LOAD_IN_PROGRESS}
 _MEMBER = _SHELL | {E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID}
@@ -51,6 +57,7 @@ ALLOWED: dict[str, set[E]] = {
     },
     "OffsetFetch": _SHELL
     | {
+        E.UNSTABLE_OFFSET_COMMIT,
         E.UNKNOWN_MEMBER_ID,
         E.STALE_MEMBER_EPOCH,
         E.ILLEGAL_GENERATION,
@@ -74,6 +81,17 @@ ALLOWED: dict[str, set[E]] = {
 }
 """Codes of requests to a group coordinator."""
 
+_OF_TRANSACTIONS = {
+    E.NONE,
+    E.COORDINATOR_NOT_AVAILABLE,
+    E.COORDINATOR_LOAD_IN_PROGRESS,
+    E.NOT_COORDINATOR,
+    E.CONCURRENT_TRANSACTIONS,
+    E.PRODUCER_FENCED,
+    E.INVALID_PRODUCER_EPOCH,
+}
+"""Codes of a transaction coordinator; older versions have the last one instead of PRODUCER_FENCED."""
+
 ELSEWHERE: dict[str, set[E]] = {
     "ApiVersions": {E.NONE, E.UNSUPPORTED_VERSION},
     "ConsumerGroupDescribe": _SHELL | {E.GROUP_ID_NOT_FOUND},
@@ -92,7 +110,35 @@ ELSEWHERE: dict[str, set[E]] = {
         E.FETCH_SESSION_TOPIC_ID_ERROR,
     },
     "FindCoordinator": {E.NONE, E.COORDINATOR_NOT_AVAILABLE, E.INVALID_REQUEST},
-    "InitProducerId": {E.NONE},
+    "InitProducerId": _OF_TRANSACTIONS | {E.INVALID_TRANSACTION_TIMEOUT},
+    "AddPartitionsToTxn": _OF_TRANSACTIONS
+    | {
+        E.INVALID_PRODUCER_ID_MAPPING,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.OPERATION_NOT_ATTEMPTED,
+        E.TRANSACTION_ABORTABLE,
+    },
+    "AddOffsetsToTxn": _OF_TRANSACTIONS | {E.INVALID_PRODUCER_ID_MAPPING},
+    "EndTxn": _OF_TRANSACTIONS | {E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_TXN_STATE},
+    "TxnOffsetCommit": _MEMBER
+    | {
+        E.ILLEGAL_GENERATION,
+        E.OFFSET_METADATA_TOO_LARGE,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.CONCURRENT_TRANSACTIONS,
+        E.INVALID_PRODUCER_EPOCH,
+        E.INVALID_PRODUCER_ID_MAPPING,
+        E.INVALID_TXN_STATE,
+        E.TRANSACTION_ABORTABLE,
+    },
+    "WriteTxnMarkers": {
+        E.NONE,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.KAFKA_STORAGE_ERROR,
+        E.INVALID_PRODUCER_EPOCH,
+        E.TRANSACTION_COORDINATOR_FENCED,
+    },
     "ListOffsets": {
         E.NONE,
         E.UNKNOWN_TOPIC_OR_PARTITION,
@@ -112,10 +158,29 @@ ELSEWHERE: dict[str, set[E]] = {
         E.OUT_OF_ORDER_SEQUENCE_NUMBER,
         E.INVALID_PRODUCER_EPOCH,
         E.UNKNOWN_PRODUCER_ID,
+        E.INVALID_PRODUCER_ID_MAPPING,
+        E.INVALID_TXN_STATE,
+        E.CONCURRENT_TRANSACTIONS,
+        E.TRANSACTION_ABORTABLE,
         E.NOT_ENOUGH_REPLICAS,
     },
 }
 """Codes of other requests that simulated clients send."""
+
+
+_FIRST_WITH_FENCED: dict[type[Message], int] = {
+    InitProducerIdRequest: 4,
+    AddPartitionsToTxnRequest: 2,
+    AddOffsetsToTxnRequest: 2,
+    EndTxnRequest: 2,
+}
+"""First version that has PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH."""
+_FIRST_WITH_ABORTABLE: dict[type[Message], int] = {
+    AddPartitionsToTxnRequest: 4,
+    ProduceRequest: 11,
+    TxnOffsetCommitRequest: 4,
+}
+"""First version that has TRANSACTION_ABORTABLE."""
 
 
 def is_allowed(request: str, code: E) -> bool:
@@ -148,10 +213,23 @@ def unfitting(request: Message, version: int, code: E) -> str:
             return "it joins or leaves"
         case E.UNSUPPORTED_ASSIGNOR, ConsumerGroupHeartbeatRequest() if request.server_assignor is None:
             return "it asks for no assignor"
+        case E.UNSTABLE_OFFSET_COMMIT, OffsetFetchRequest() if not request.require_stable:
+            return "it takes offsets that are not stable"
+        case ((E.PRODUCER_FENCED | E.INVALID_PRODUCER_EPOCH | E.TRANSACTION_ABORTABLE), _):
+            return _unfitting_of_producer(request, version, code)
         case E.INVALID_REGULAR_EXPRESSION, ConsumerGroupHeartbeatRequest() if not request.subscribed_topic_regex:
             return "it has no expression"
         case _:
             return ""
+
+
+def _unfitting_of_producer(request: Message, version: int, code: E) -> str:
+    kind = type(request)
+    if code is E.TRANSACTION_ABORTABLE:
+        return "" if version >= _FIRST_WITH_ABORTABLE.get(kind, 0) else "its version does not know this error"
+    if kind in _FIRST_WITH_FENCED and (version >= _FIRST_WITH_FENCED[kind]) != (code is E.PRODUCER_FENCED):
+        return "its version has the other error for a producer that is fenced"
+    return ""
 
 
 def _instance_ids(request: Any) -> list[str | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.broker.groups import group_partition
-from kohort.coordinator import GroupShard
+from kohort.coordinator import GroupShard, Record
 from kohort.coordinator.classic import ClassicGroup
 from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
@@ -131,10 +131,16 @@ class Observations:
         group = self.group(group_id)
         return group is not None and member_id in group.members
 
-    def written(self, partition: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Process durable keys and values of that partition of `__consumer_offsets`."""
+    def written(self, partition: int, data: bytes) -> None:
+        """Process durable batches of that partition of `__consumer_offsets`."""
+        self._compare(partition, self.durable_groups[partition].written_batches(data))
+
+    def pairs_written(self, partition: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Process durable keys and values of that partition that are not part of a transaction."""
+        self._compare(partition, self.durable_groups[partition].written(pairs))
+
+    def _compare(self, partition: int, records: list[Record]) -> None:
         durable = self.durable_groups[partition]
-        records = durable.written(pairs)
         live = self.live.get(partition)
         if live is None or not live.owns():
             return

@@ -142,7 +142,7 @@ class Model:
                 return  # the log has no record, so no response is sent
             pairs = encode_records(effects.records)
             self._log += pairs
-            self._observations.written(0, pairs)
+            self._observations.pairs_written(0, pairs)
         for token, response in effects.replies.items():
             if isinstance(token, tuple) and token in self._asked:
                 del self._asked[token]

@@ -5,10 +5,27 @@ that executes them shares with this one.
 """
 
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.copying import COPIES, SOURCE, Copying, copying_of
 from kohort.sim.plans.drawing import TOPICS, draw
 from kohort.sim.plans.faultless import is_faultless
 from kohort.sim.plans.message_fault_drawing import message_fault
 from kohort.sim.plans.plan import Plan, dump, load
 from kohort.sim.plans.record_drawing import VAULT
+from kohort.sim.plans.transaction_drawing import make_transactional
 
-__all__ = ["TOPICS", "VAULT", "ApplicationSettings", "Plan", "draw", "dump", "is_faultless", "load", "message_fault"]
+__all__ = [
+    "COPIES",
+    "SOURCE",
+    "TOPICS",
+    "VAULT",
+    "ApplicationSettings",
+    "Copying",
+    "Plan",
+    "copying_of",
+    "draw",
+    "dump",
+    "is_faultless",
+    "load",
+    "make_transactional",
+    "message_fault",
+]

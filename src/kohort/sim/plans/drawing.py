@@ -20,6 +20,7 @@ from kohort.sim.plans.message_fault_drawing import add_message_faults
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
 from kohort.sim.plans.security_drawing import add_security
+from kohort.sim.plans.transaction_drawing import add_transactions
 from kohort.sim.steps import (
     BrokerClockJump,
     BrokerDisconnectDatabase,
@@ -176,6 +177,8 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     add_security(plan, TOPICS, Random(f"security {seed}"))
     if seed % SKIPS_EVERY == SKIPS_EVERY - 1 and not (plan.is_calm or is_faultless(plan)):
         _add_skipped_time(plan, Random(f"skipped {seed}"))
+    if not is_faultless(plan):
+        add_transactions(plan, Random(f"transactions {seed}"))
     return plan
 
 

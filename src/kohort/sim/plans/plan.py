@@ -13,6 +13,8 @@ from kohort.model import Millis, TopicPartition
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.steps import Step, is_fault, parse
 
+_OF_TRANSACTIONS = ("copiers", "transactional_ids", "transaction_timeout")
+
 
 @dataclass(slots=True)
 class Plan:
@@ -43,6 +45,12 @@ class Plan:
     """Number of producers, if there are records."""
     readers: list[tuple[TopicPartition, ...]] = field(default_factory=list)
     """Partitions of each consumer without a group, if there are records; some may not exist."""
+    copiers: int = 0
+    """Number of processes that copy records in transactions; only with records."""
+    transactional_ids: int = 1
+    """Number of transactional ids; further copiers have the id of another one."""
+    transaction_timeout: Millis = 5_000
+    """Timeout of transactions in milliseconds."""
     metadata_age: Millis = 10_000
     """Maximum age of metadata in milliseconds, after which members detect new partitions."""
     secured: bool = False
@@ -68,6 +76,8 @@ def dump(plan: Plan) -> str:
     lines += ["cluster 1"] * plan.cluster
     lines += ["secured 1"] * plan.secured
     lines += [f"records 1\nwriters {plan.writers}"] * plan.records
+    if plan.copiers:
+        lines += [f"{name} {getattr(plan, name)}" for name in _OF_TRANSACTIONS]
     lines += [f"reader {' '.join(f'{name}-{number}' for name, number in partitions)}" for partitions in plan.readers]
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
@@ -92,7 +102,7 @@ def load(text: str) -> Plan:
 
 def _read(plan: Plan, word: str, rest: str) -> None:
     match word:
-        case "seed" | "brokers" | "metadata_age" | "writers":
+        case "seed" | "brokers" | "metadata_age" | "writers" | "copiers" | "transactional_ids" | "transaction_timeout":
             setattr(plan, word, int(rest))
         case "files" | "database" | "cluster" | "secured" | "records":
             setattr(plan, word, bool(int(rest)))

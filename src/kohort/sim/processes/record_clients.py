@@ -8,14 +8,16 @@ from random import Random
 from typing import Any, Protocol, assert_never
 
 from kohort.model import TopicPartition
-from kohort.sim.checks import GroupProgress, Records
+from kohort.sim.checks import GroupProgress, Records, TransactionChecks
 from kohort.sim.environment import Blocked, FilesDisk, Network, PartitionId, Process
-from kohort.sim.plans import ApplicationSettings, Plan
+from kohort.sim.plans import COPIES, SOURCE, ApplicationSettings, Plan, copying_of
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import Brokers
+from kohort.sim.processes.copier import CommittedReader, Copier
 from kohort.sim.processes.reader import LoneReader, Reader
 from kohort.sim.processes.writer import Writer
 from kohort.sim.steps import (
+    BrokerClockJump,
     BrokerForgetFetchSessions,
     ClientBlockIncoming,
     ClientBlockOutgoing,
@@ -29,7 +31,12 @@ from kohort.sim.steps import (
     TopicDelete,
 )  # fmt: skip
 
-Client = LoneReader | Writer
+Client = LoneReader | Writer | Copier | CommittedReader
+
+_READERS = 2
+"""Number of readers of transactional copies."""
+_HEALTHY_FOR = 20.0
+"""Time in seconds in which a broker detects a timeout and writes markers."""
 
 
 class RecordWorld(Protocol):
@@ -80,6 +87,12 @@ class RecordClients:
         self.records.errors.now = lambda: world.now
         names = [f"writer-{number}" for number in range(plan.writers)]
         names += [f"reader-{number}" for number in range(len(plan.readers))]
+        names += [f"copier-{number}" for number in range(plan.copiers)]
+        names += [f"auditor-{number}" for number in range(_READERS if plan.copiers else 0)]
+        self.checks = TransactionChecks(plan.transaction_timeout / 1000 + _HEALTHY_FOR) if plan.copiers else None
+        """Checks of transactions, if there are any."""
+        self._first_copier = plan.writers + len(plan.readers)
+        self._looked: tuple[object, ...] = ()
         self.processes = [world.new_process(name) for name in names]
         self._clients: list[Client | None] = [None] * len(names)
 
@@ -98,6 +111,12 @@ class RecordClients:
         client: Client
         if number < plan.writers:
             client = Writer(name, bootstrap, self.records, self._rng, login)
+        elif self.checks is not None and number >= self._first_copier + plan.copiers:
+            client = CommittedReader(name, bootstrap, self.records, self.checks, self._rng, plan.metadata_age)
+        elif self.checks is not None and number >= self._first_copier:
+            copies = copying_of(number - self._first_copier, plan.transactional_ids)
+            timeout = plan.transaction_timeout
+            client = Copier(name, copies, bootstrap, timeout, self.records, self.checks, self._rng)
         else:
             partitions = plan.readers[number - plan.writers]
             client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng, login)
@@ -191,16 +210,65 @@ class RecordClients:
 
     def written(self, partition: PartitionId, topic: str, data: bytes) -> None:
         """Record batches that became durable."""
+        if self.checks is not None and topic in COPIES:
+            self.checks.logs.written(partition, topic, data)
+            self._world.after(0.0, self._check_stable_offsets)  # the broker makes the records readable now
+            return
         end = self.records.written(partition, topic, data)
         self._world.progress.produced[partition[0], TopicPartition(topic, partition[1])] = end
+
+    def _check_stable_offsets(self) -> None:
+        """Check the last stable offsets of the broker that serves."""
+        broker = self._world.brokers.active
+        if self.checks is None or broker is None:
+            return
+        for topic in list(self._world.brokers.disk.topics.values()):
+            for number in range(topic.partitions if topic.name in COPIES else 0):
+                log = broker.topics.log(topic, number)
+                if log is not None:
+                    self.checks.stable_offsets.found((topic.topic_id, number), log.last_stable_offset)
+
+    def look(self) -> None:
+        """Check the last stable offsets, and that they do not stand still."""
+        brokers, plan, checks = self._world.brokers, self._world.plan, self.checks
+        if checks is None:
+            return
+        self._check_stable_offsets()
+        broker = brokers.active
+        # The start of a transaction is a time of a clock, which may be that of another broker.
+        jumps = any(isinstance(step, BrokerClockJump) for step in plan.steps)
+        state = brokers.takeovers, brokers.disk.failure, brokers.disk.slowness, broker is not None
+        is_healthy = not jumps and state == self._looked and brokers.disk.failure is None and broker is not None
+        self._looked = state
+        checks.stable_offsets.look(self._world.now, is_healthy=is_healthy)
 
     # The end
 
     def end_faults(self) -> None:
-        """End all faults: killed processes are restarted."""
+        """End all faults: killed processes are restarted, and only one process has each transactional id."""
+        plan = self._world.plan
         for number, process in enumerate(self.processes):
             process.resume()
+            if self._first_copier + plan.transactional_ids <= number < self._first_copier + plan.copiers:
+                process.kill()
+                self._clients[number] = None
+                continue
             self.start(number)
+            client = self._clients[number]
+            if isinstance(client, Copier):
+                client.calm = True
+
+    def uncopied(self) -> str:
+        """Return a description of a record that has no visible copy, or of a commit that is not complete, or ""."""
+        if self.checks is None:
+            return ""
+        ids = {place for place, name in self.records.names.items() if name == SOURCE}
+        values = [value for place, log in self.records.logs.items() if place[0] in ids for value in log]
+        return self.checks.copies.missing(COPIES, values) or self.checks.atomicity.incomplete()
+
+    def unstable(self) -> str:
+        """Return a description of a transaction that is still open, or ""."""
+        return "" if self.checks is None else self.checks.stable_offsets.open()
 
     def unread(self) -> str:
         """Return a description of a readable record that a reader has not read, or ""."""
@@ -216,7 +284,8 @@ class RecordClients:
                 end = self.records.end_of(partition)
                 if end is not None and positions.get(partition) != end:
                     return f"{name} has read {partition} up to {positions.get(partition)}, not to its end {end}"
-        return ""
+        audits = [client.reading.unread() for client in self._clients if isinstance(client, CommittedReader)]
+        return next(filter(None, audits), "")
 
     def leave(self) -> None:
         """End all clients."""

@@ -241,7 +241,9 @@ class WorldState:
         topic = disk.topics.get(partition[0])
         if topic is not None and topic.name == OFFSETS_TOPIC:
             self._note_sizes()
-            self.observations.written(partition[1], pairs_of(data))
+            self.observations.written(partition[1], data)
+            if self.record_clients is not None and self.record_clients.checks is not None:
+                self.record_clients.checks.logs.offsets_written(partition[1], data)
         elif self.record_clients is not None:
             # Another broker may have just deleted the topic; its leader serves it until it learns of that.
             name = self.record_clients.records.names.get(partition[0], "__") if topic is None else topic.name

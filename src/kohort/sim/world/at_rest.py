@@ -217,7 +217,10 @@ def _drains(world: WorldState) -> None:
         application.settings.batch = 1_000_000
     _until(world, bound, "L5", lambda: _lag(world))
     if world.record_clients is not None:
-        _until(world, _FAILOVER, "L7", world.record_clients.unread)
+        clients = world.record_clients
+        _until(world, _FAILOVER + 3 * world.plan.transaction_timeout / 1000, "L10", clients.uncopied)
+        _until(world, _FAILOVER, "L9", clients.unstable)
+        _until(world, _FAILOVER, "L7", clients.unread)
 
 
 def _uneven(world: WorldState, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:

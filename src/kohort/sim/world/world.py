@@ -96,6 +96,7 @@ class World(WorldState):
         self.brokers.supervise(self.now)
         if late := self._hold_checks.look(self._running_brokers()):
             self._failed("look", Violation("L8", late))
+        self._look_at_transactions()
         self._note_sizes()
         topics = {topic.topic_id: topic.partitions for topic in self.brokers.disk.topics.values()}
         if topics != self._topics:
@@ -112,6 +113,13 @@ class World(WorldState):
                 if application.over is not None and application.over.code in REFUSALS:
                     self.after(_REFUSED_AGAIN, partial(self.start_member, number, was_refused=True))
         self.after(5.0 if self.plan.is_calm else 1.0, self._supervise)
+
+    def _look_at_transactions(self) -> None:
+        if self.record_clients is not None:
+            try:
+                self.record_clients.look()
+            except Violation as problem:
+                self._failed("look", problem)
 
     def _running_brokers(self) -> list[SimulatedBroker]:
         """Return the brokers whose processes run."""

@@ -1,0 +1,67 @@
+"""Generation of the part of a plan that concerns transactions: processes that copy, and their records.
+
+It uses random numbers of its own, so worlds without transactions are unchanged.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from kohort.sim.plans.copying import COPIES, SOURCE, SOURCE_PARTITIONS
+from kohort.sim.plans.plan import Plan
+from kohort.sim.steps import (
+    BrokerKill,
+    ClientDisconnect,
+    ClientKill,
+    ClientResetConnections,
+    ClientSuspend,
+    DiskBitFlip,
+    DiskBitFlipInRecords,
+    Produce,
+    sort,
+)  # fmt: skip
+
+TRANSACTIONS_SHARE = 0.5
+"""Probability that a world with records has transactions, if it can have them."""
+_UNFIT = ("offsets.retention.minutes", "offsets.retention.check.interval.ms")
+"""Settings by which the offsets of a group without members expire: then it copies again, as in Kafka."""
+
+
+def add_transactions(plan: Plan, rng: Random) -> None:
+    """Add transactions to some plans with records."""
+    if plan.records and not (plan.cluster or plan.secured) and rng.random() < TRANSACTIONS_SHARE:
+        make_transactional(plan, rng)
+
+
+def make_transactional(plan: Plan, rng: Random) -> None:
+    """Add processes that copy in transactions, and their records and faults, to a plan with records."""
+    plan.transactional_ids = rng.choice([1, 2, 3])
+    plan.copiers = plan.transactional_ids + rng.choice([0, 1, 2])
+    plan.transaction_timeout = rng.choice([2_000, 5_000, 10_000])
+    plan.topics |= {SOURCE: SOURCE_PARTITIONS, **COPIES}
+    for name in _UNFIT:
+        plan.settings.pop(name, None)
+    plan.settings |= {
+        "transaction.version": rng.choice(["1", "2", "2"]),
+        "transaction.state.log.num.partitions": rng.choice(["1", "3"]),
+    }
+    # What a flipped bit destroys is not to be found again.
+    plan.steps = [step for step in plan.steps if not isinstance(step, DiskBitFlip | DiskBitFlipInRecords)]
+    for _ in range(rng.choice([10, 30])):
+        plan.steps.append(Produce(round(rng.uniform(0.0, plan.seconds), 3), SOURCE, rng.choice([1, 1, 5, 20])))
+    _add_faults(plan, rng)
+    sort(plan.steps)
+
+
+def _add_faults(plan: Plan, rng: Random) -> None:
+    first = plan.writers + len(plan.readers)
+    for _ in range(rng.choice([0, 2, 6])):
+        at, copier = round(rng.uniform(0.0, plan.seconds), 3), first + rng.randrange(plan.copiers)
+        seconds = rng.choice([0.05, 1.0, 2 * plan.transaction_timeout / 1000])
+        kind = rng.choice([ClientKill, ClientSuspend, ClientDisconnect, ClientResetConnections, BrokerKill])
+        if kind is ClientResetConnections:
+            plan.steps.append(ClientResetConnections(at, copier))
+        elif kind is BrokerKill:
+            plan.steps.append(BrokerKill(at, rng.randrange(plan.brokers), seconds))
+        else:
+            plan.steps.append(kind(at, copier, seconds))

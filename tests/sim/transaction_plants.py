@@ -1,0 +1,139 @@
+"""Bugs of transactions, which only worlds with transactions can find; see planting."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from kohort.broker.transactions import marking
+from kohort.client.consume.unpacking import PlainChunk
+from kohort.client.produce.transactions import Transactions as ProducersTransactions
+from kohort.coordinator import GroupShard
+from kohort.coordinator.pending_offsets import PendingOffsets
+from kohort.coordinator.transactions import ending
+from kohort.errors import ErrorCode
+from kohort.log.cluster import OFFSETS_TOPIC
+from kohort.log.partition import SegmentedLog
+from kohort.sim import Plan
+from kohort.sim.plans import ApplicationSettings, make_transactional
+from kohort.sim.steps import BrokerKill, MemberStart, sort
+from tests.sim.planting import plant
+
+
+def copies(seed: int = 0) -> Plan:
+    """Processes copy in transactions, some with one transactional id, while they and the broker are killed."""
+    member = ApplicationSettings(
+        "g", ("orders",), session=10_000, heartbeat=3_000, commit_every=5_000, poll_every=3_000
+    )
+    plan = Plan(
+        seed,
+        30.0,
+        brokers=1,
+        records=True,
+        settings={"group.initial.rebalance.delay.ms": "0", "log.message.timestamp.after.max.ms": str(2**63 - 1)},
+        topics={"orders": 1, "vault": 1},
+        members=[member],
+        rates=[1.0],
+        steps=[MemberStart(1.0, 0), BrokerKill(8.0, 0, 0.5), BrokerKill(17.0, 0, 0.5)],
+    )
+    make_transactional(plan, Random(f"copies {seed}"))
+    sort(plan.steps)
+    return plan
+
+
+def other_copies() -> Plan:
+    """The same, with other numbers of processes and other faults."""
+    return copies(1)
+
+
+@plant("S23", plan=copies)
+def aborted_transactions_are_not_listed(patch: MonkeyPatch) -> None:
+    patch.setattr(SegmentedLog, "aborted", lambda self, offset, end: [])
+
+
+@plant("S23", plan=copies)
+def a_consumer_returns_records_of_aborted_transactions(patch: MonkeyPatch) -> None:
+    patch.setattr(PlainChunk, "_hides", lambda self, header: header.is_control)
+
+
+@plant("S26", "S23", plan=copies)
+def the_last_stable_offset_is_that_of_all_records(patch: MonkeyPatch) -> None:
+    patch.setattr(SegmentedLog, "last_stable_offset", property(lambda self: self.stable_offset))
+
+
+@plant("S26", "S23", plan=other_copies)
+def a_marker_ends_the_transactions_of_all_producers(patch: MonkeyPatch) -> None:
+    real = SegmentedLog.settle
+
+    def settle(self: SegmentedLog, queued: Any) -> Any:
+        full = real(self, queued)
+        if any(header.is_control for append in queued for header in append.headers):
+            self._open.clear()
+        return full
+
+    patch.setattr(SegmentedLog, "settle", settle)
+
+
+@plant("S24", plan=other_copies)
+def an_abort_commits(patch: MonkeyPatch) -> None:
+    real = vars(ending)["decide"]
+
+    def decide(*given: Any, committed: bool, **rest: Any) -> Any:
+        return real(*given, committed=True, **rest)
+
+    patch.setitem(vars(ending), "decide", decide)
+
+
+@plant("L10", "S24", plan=other_copies)
+def a_commit_does_not_wait_for_its_records(patch: MonkeyPatch) -> None:
+    async def at_once(self: Any) -> None:
+        self._apply(self._machine.all_written(self._now()))
+
+    patch.setattr(ProducersTransactions, "_write_all", at_once)
+
+
+@plant("S25", "S24", plan=copies)
+def an_aborted_transaction_gets_no_marker(patch: MonkeyPatch) -> None:
+    real = marking.append_marker
+
+    def append(broker: Any, partition: Any, producer_id: int, epoch: int, marker: Any, version: int, done: Any) -> None:
+        if marker.committed or partition.topic == OFFSETS_TOPIC:
+            real(broker, partition, producer_id, epoch, marker, version, done)
+        else:
+            done(ErrorCode.NONE)
+
+    patch.setattr(marking, "append_marker", append)
+
+
+@plant("S27", plan=copies)
+def offsets_of_a_committed_transaction_are_dropped(patch: MonkeyPatch) -> None:
+    real = PendingOffsets.end
+    patch.setattr(
+        PendingOffsets, "end", lambda self, producer_id, *, committed: real(self, producer_id, committed=False)
+    )
+
+
+@plant("S10", plan=other_copies)
+def offsets_of_an_aborted_transaction_are_committed(patch: MonkeyPatch) -> None:
+    real = GroupShard.replay_end
+
+    def commit(self: GroupShard, producer_id: int, *, committed: bool) -> None:
+        real(self, producer_id, committed=True)
+
+    patch.setattr(GroupShard, "replay_end", commit)
+
+
+@plant("L9", "L10", plan=copies)
+def a_marker_is_written_to_one_partition_only(patch: MonkeyPatch) -> None:
+    real = marking.append_marker
+    first: dict[tuple[int, int], object] = {}
+
+    def append(broker: Any, partition: Any, producer_id: int, epoch: int, marker: Any, version: int, done: Any) -> None:
+        if partition.topic == OFFSETS_TOPIC or first.setdefault((producer_id, epoch), partition) == partition:
+            real(broker, partition, producer_id, epoch, marker, version, done)
+        else:
+            done(ErrorCode.NONE)
+
+    patch.setattr(marking, "append_marker", append)
