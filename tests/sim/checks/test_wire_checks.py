@@ -3,13 +3,17 @@
 import pytest
 
 from kohort.coordinator import Record
+from kohort.errors import ErrorCode
+from kohort.group_events import Cause
 from kohort.sim import World, draw
 from kohort.sim.checks import WireChecks
 from kohort.sim.violation import Violation
 from kohort.testing import AnswerSent, ConnectionOpened, Event, Observer, RecordsAppended, RequestReceived
+from kohort.testing.invariants import Invariant
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from tests.testing.invariants.stream import Stream
 
 
 def observed(*, owns: bool = True) -> tuple[Observer, WireChecks, list[BaseException]]:
@@ -60,6 +64,33 @@ def test_bad_clients_need_not_be_honest() -> None:
     for event in with_a_wrong_generation("stranger"):
         observe(event)
     assert checks.violation is None
+
+
+def test_a_member_may_fetch_while_the_network_holds_the_answer_that_removes_it() -> None:
+    stream = _OfWorld()
+    stream.describes(2)
+    member = stream.peer("member-1.0")
+    member.heartbeats("a", 0, 1, assigned=[0])
+    member.fetches(0, 10)
+    stream.gone("a", Cause.SESSION_EXPIRED)
+    member.heartbeats("a", 1, code=ErrorCode.UNKNOWN_MEMBER_ID)
+    stream.passes(120_000)
+    member.fetches(10, 10)
+    assert stream.broken() == [(Invariant.OWNED_FETCHES, "client")]
+    assert stream.of_world.violation is None
+
+
+class _OfWorld(Stream):
+    """Stream whose events a world observes, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_world = WireChecks(lambda name, problem: None, lambda: self.at / 1000, has_records=True)
+        self._observe = self.of_world.observer("broker-1", lambda: True)
+
+    def feed(self, event: Event) -> None:
+        super().feed(event)
+        self._observe(event)
 
 
 def test_an_error_of_the_checks_fails_the_world() -> None:

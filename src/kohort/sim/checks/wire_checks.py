@@ -50,6 +50,8 @@ class WireChecks:
         allowed = {
             # The network may hold the answer to a heartbeat, while another connection of the client works.
             Invariant.HEARTBEATS: ("*",),
+            # It may hold the answer that removes a member, too, for longer than the rebalance timeout.
+            Invariant.OWNED_FETCHES: ("*",),
             # A broker whose clock jumps ends sessions early; the world's own checks know its clock.
             Invariant.LIVING_MEMBERS: ("*",),
             # An application whose callback takes longer than the rebalance timeout joins late.
