@@ -19,7 +19,7 @@ from kohort.watch.live import Live
 from kohort.watch.otlp import TraceExport
 from kohort.watch.otlp import export as export_module
 from kohort.watch.otlp.sender import Sender
-from kohort.watch.traces import HURTS_MS, root_of
+from kohort.watch.traces import HURTS_MS, Earlier, Ended, root_of
 from tests.watch.web.site import generation as written
 
 LIMIT_S = 30
@@ -106,7 +106,7 @@ async def test_a_rebalance_arrives_as_one_trace(receiver: Receiver, ticks: None)
         "dark orders-3",
     ]
     root = spans["rebalance group \N{SNOWMAN}"]
-    trace_id, span_id = root_of("cluster", "group \N{SNOWMAN}", 7)
+    trace_id, span_id = root_of("cluster", "group \N{SNOWMAN}", Ended(7, now + 10))
     assert (int.from_bytes(root.trace_id), int.from_bytes(root.span_id)) == (trace_id, span_id)
     assert root.start_time_unix_nano == now * 1_000_000
     assert root.end_time_unix_nano == (now + 5 + HURTS_MS) * 1_000_000
@@ -130,10 +130,10 @@ async def test_the_end_of_the_watcher_sends_what_still_waits(receiver: Receiver)
 def test_a_rebalance_links_to_the_previous_one_of_the_group(receiver: Receiver) -> None:
     sender = Sender("cluster", receiver.url, print)
     sender.start()
-    sender.put((rebalance(100, 9), 7))
+    sender.put((rebalance(100, 9), Earlier(Ended(7, 50))))
     (link,) = receiver.spans()[0].links
     sender.close()
-    assert int.from_bytes(link.trace_id) == root_of("cluster", "group \N{SNOWMAN}", 7)[0]
+    assert int.from_bytes(link.trace_id) == root_of("cluster", "group \N{SNOWMAN}", Ended(7, 50))[0]
 
 
 async def test_the_export_finds_the_previous_rebalance_among_those_of_the_group(receiver: Receiver) -> None:
@@ -144,7 +144,7 @@ async def test_the_export_finds_the_previous_rebalance_among_those_of_the_group(
         live.apply([written("g", now + 2, 2, a=(0,), b=(1,))], now + 2)
     roots = [span for span in receiver.spans() if span.name == "rebalance g"]
     linked = [[int.from_bytes(link.trace_id) for link in root.links] for root in roots]
-    assert linked == [[], [root_of("cluster", "g", 1)[0]]]
+    assert linked == [[], [root_of("cluster", "g", Ended(1, now + 1))[0]]]
 
 
 def test_headers_of_the_environment_are_sent_and_never_reported(
@@ -157,7 +157,7 @@ def test_headers_of_the_environment_are_sent_and_never_reported(
     receiver.status = 401
     sender = Sender("cluster", receiver.url.replace("://", "://user:hunter2@") + "?token=hunter2", reports.put)
     sender.start()
-    sender.put((rebalance(100), None))
+    sender.put((rebalance(100), Earlier()))
     _, headers, request = receiver.next()
     report = reports.get(timeout=LIMIT_S)
     sender.close()
@@ -178,7 +178,7 @@ def test_a_failure_is_reported_once_and_so_is_its_end(
     reports: Queue[str] = Queue()
     sender = Sender("cluster", receiver.url, reports.put, again_s=0.01)
     sender.start()
-    sender.put((rebalance(100), None))
+    sender.put((rebalance(100), Earlier()))
     where = receiver.url.removesuffix("/v1/traces")
     assert (
         reports.get(timeout=LIMIT_S) == f"Rebalances are not exported to {where}: it answers 503 Service Unavailable."
@@ -201,7 +201,7 @@ def test_a_receiver_that_does_not_answer_loses_the_oldest_and_blocks_nobody(
     sender = Sender("cluster", receiver.url, reports.put)
     sender.start()
     for generation in range(1, 8):
-        sender.put((rebalance(100, generation), None))
+        sender.put((rebalance(100, generation), Earlier()))
     receiver.hold.set()
     seen: set[int] = set()
     while 7 not in seen:
@@ -219,10 +219,10 @@ def test_lost_rebalances_are_counted_once(receiver: Receiver, monkeypatch: pytes
     reports: Queue[str] = Queue()
     sender = Sender("cluster", receiver.url, reports.put, again_s=0.01)
     sender.start()
-    sender.put((rebalance(100, 1), None))
+    sender.put((rebalance(100, 1), Earlier()))
     assert "it answers 503" in reports.get(timeout=LIMIT_S)
     for generation_id in (2, 3, 4):
-        sender.put((rebalance(100, generation_id), None))
+        sender.put((rebalance(100, generation_id), Earlier()))
     receiver.status = 200
     assert reports.get(timeout=LIMIT_S).endswith("again; 2 were lost.")
     sender.close()
@@ -236,6 +236,6 @@ def test_a_receiver_that_is_not_there_is_named_with_the_reason(monkeypatch: pyte
         url = f"http://127.0.0.1:{server.server_port}"
     sender = Sender("cluster", f"{url}/secret/v1/traces", reports.put)
     sender.start()
-    sender.put((rebalance(100), None))
+    sender.put((rebalance(100), Earlier()))
     assert reports.get(timeout=LIMIT_S) == f"Rebalances are not exported to {url}: Connection refused."
     sender.close()

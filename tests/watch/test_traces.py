@@ -14,16 +14,23 @@ from kohort.watch.traces import (
     HURTS_MS,
     MOST_DARK,
     MOST_MEMBERS,
+    Earlier,
+    Ended,
     FinalRecords,
     SpanValue,
+    earlier_ones,
+    ended,
     rebalance_spans,
     root_of,
 )
 from tests.recorder.stories import a_day
 
 
-def spans_of(record: RebalanceRecord, previous: int | None = None) -> list[SpanValue]:
-    return rebalance_spans(record, cluster_id="c1", previous=previous)
+NOTHING = Earlier()
+
+
+def spans_of(record: RebalanceRecord, earlier: Earlier = NOTHING) -> list[SpanValue]:
+    return rebalance_spans(record, cluster_id="c1", earlier=earlier)
 
 
 def tree(spans: list[SpanValue]) -> list[str]:
@@ -68,7 +75,7 @@ def test_the_tree_has_members_with_their_steps_and_dark_partitions() -> None:
 
 
 def test_the_root_says_why_and_what_it_cost() -> None:
-    root = spans_of(joined(), previous=1)[0]
+    root = spans_of(joined(), Earlier(previous=Ended(1, 50)))[0]
     assert dict(root.attributes) == {
         "messaging.system": "kafka",
         "messaging.kafka.cluster.id": "c1",
@@ -91,7 +98,7 @@ def test_the_root_says_why_and_what_it_cost() -> None:
     (event,) = root.events
     assert (event.name, event.at) == ("member joined", root.start)
     assert str(event.attributes["kohort.member.id"]).startswith("b-")
-    assert root.links == ((root_of("c1", "delays", 1), "previous rebalance"),)
+    assert root.links == ((root_of("c1", "delays", Ended(1, 50)), "previous rebalance"),)
     assert root.error is None
 
 
@@ -103,19 +110,31 @@ def test_a_member_that_waited_says_for_whom() -> None:
 def test_ids_follow_from_the_rebalance_alone() -> None:
     record = joined()
     later = replace(record, partitions=record.partitions[:2], after=())
-    ids = {span.id for span in spans_of(record)}
+    ids, end = {span.id for span in spans_of(record)}, ended(record)
     assert len(ids) == len(spans_of(record))
     assert {span.id for span in spans_of(later)} <= ids
-    assert spans_of(later)[0].id == root_of("c1", "delays", 2)
-    others = [root_of("c2", "delays", 2), root_of("c1", "delay", 2), root_of("c1", "delays", 3), root_of("c1", "d", 22)]
-    assert len({trace for trace, _ in [*others, *ids]}) == 5
+    assert spans_of(later)[0].id == root_of("c1", "delays", end)
+    others = [root_of(*names, end) for names in (("c2", "delays"), ("c1", "delay"), ("c", "1delays"))]
+    others.append(root_of("c1", "delays", end._replace(generation=3)))
+    others.append(root_of("c1", "delays", end._replace(at=end.at + 1)))  # the group was deleted and made again
+    assert len({trace for trace, _ in [*others, *ids]}) == 6
     assert all(0 < trace < 1 << 128 and 0 < span < 1 << 64 for trace, span in ids)
 
 
 def test_a_follow_up_links_to_the_rebalance_that_made_it_necessary() -> None:
-    record = next(each for each in a_day("cooperative-sticky") if each.follow_up_of is not None)
-    links = dict(spans_of(record, previous=record.follow_up_of)[0].links)
-    assert links == {root_of("c1", "delays", record.generation - 1): "made this rebalance necessary"}
+    day = a_day("cooperative-sticky")
+    place = next(place for place, each in enumerate(day) if each.follow_up_of is not None)
+    links = dict(spans_of(day[place], earlier_ones(day[place], day))[0].links)
+    assert links == {root_of("c1", "delays", ended(day[place - 1])): "made this rebalance necessary"}
+
+
+def test_a_rebalance_links_to_the_one_before_it_although_generations_repeat() -> None:
+    first, second, again = read(None, 1, 100), read(None, 2, 200), read(None, 1, 300)
+    assert earlier_ones(second, [first, second, again]) == Earlier(Ended(1, 100))
+    assert earlier_ones(again, [first, second, again]) == Earlier(Ended(2, 200))
+    assert earlier_ones(first, [first, second, again]) == Earlier()
+    follow_up = replace(again, generation=3, follow_up_of=1)
+    assert earlier_ones(follow_up, [first, second]) == Earlier(Ended(2, 200), Ended(1, 100))
 
 
 def test_it_is_an_error_if_a_partition_was_dark_for_long() -> None:
@@ -190,6 +209,22 @@ def test_a_record_is_final_when_all_its_partitions_are_read() -> None:
     assert final.due(120) == [read(120)]
     final.add(read(130), 130)
     assert final.due(5000) == []  # it is exported already
+
+
+def test_a_group_that_is_made_again_repeats_generations() -> None:
+    final = FinalRecords(0)
+    for end in (100, 200):
+        final.add(read(end + 20, ended_at=end), end)
+    assert [record.ended_at for record in final.due(300)] == [100, 200]
+
+
+def test_the_journal_and_the_log_tell_of_the_same_rebalance() -> None:
+    final = FinalRecords(0)
+    alone = replace(read(120, ended_at=95), source="journal")
+    final.add(alone, 100)
+    assert final.due(100) == [alone]
+    final.add(read(120), 110)  # by the log, with another end
+    assert final.due(5000) == []
 
 
 def test_a_record_waits_for_reads_for_a_bounded_time() -> None:

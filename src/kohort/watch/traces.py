@@ -1,12 +1,14 @@
 """A rebalance as a trace: the root is the rebalance, below it a span for each member and for each of its steps. Pure.
 
-All IDs follow from the cluster, the group and the generation. So a rebalance that is exported again,
-by this process or by another one, is the same trace.
+All IDs follow from the cluster, the group, the generation and the end of the rebalance by the log.
+So a rebalance that is exported again, by this process or by another one, is the same trace. A group
+that is deleted and made again repeats its generations, at other times.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 
 from kohort.group_events import Cause
 from kohort.model import Millis
@@ -55,18 +57,48 @@ class SpanValue:
     """What hurt, as a sentence."""
 
 
-def root_of(cluster_id: str, group_id: str, generation: int) -> SpanId:
+class Ended(NamedTuple):
+    """What tells a rebalance from the others of its group."""
+
+    generation: int
+    at: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Rebalances of the group to which the trace of a later one links."""
+
+    previous: Ended | None = None
+    cause: Ended | None = None
+    """The one that made it necessary."""
+
+
+def ended(record: RebalanceRecord) -> Ended:
+    """Return what tells this rebalance from the others of its group."""
+    return Ended(record.generation, record.ended_at)
+
+
+def earlier_ones(record: RebalanceRecord, of_group: Iterable[RebalanceRecord]) -> Earlier:
+    """Return the rebalances to link to, of those that the group has had."""
+    before = sorted(
+        (each.ended_at, each.generation)
+        for each in of_group
+        if each.is_rebalance and (each.ended_at, each.generation) < (record.ended_at, record.generation)
+    )
+    known = [Ended(generation, at) for at, generation in before]
+    causes = [each for each in known if each.generation == record.follow_up_of]
+    return Earlier(known[-1] if known else None, causes[-1] if causes else None)
+
+
+def root_of(cluster_id: str, group_id: str, rebalance: Ended) -> SpanId:
     """Return the IDs of the root span of a rebalance."""
-    name = f"{len(cluster_id)}:{cluster_id}{len(group_id)}:{group_id}{generation}"
+    name = f"{len(cluster_id)}:{cluster_id}{len(group_id)}:{group_id}{rebalance.generation}@{rebalance.at}"
     return _hash(name, 16), _hash(f"{name}/", 8)
 
 
-def rebalance_spans(record: RebalanceRecord, *, cluster_id: str, previous: int | None) -> list[SpanValue]:
-    """Return the spans of a rebalance, the root first.
-
-    `previous` is the generation of the group's previous rebalance, to link to.
-    """
-    root = root_of(cluster_id, record.group_id, record.generation)
+def rebalance_spans(record: RebalanceRecord, *, cluster_id: str, earlier: Earlier) -> list[SpanValue]:
+    """Return the spans of a rebalance, the root first."""
+    root = root_of(cluster_id, record.group_id, ended(record))
     members = [member for member in waterfall(record) if member.first_time is not None]
     shown = sorted(members, key=lambda member: _start(member) - _end(member))[:MOST_MEMBERS]
     dark = sorted((change for change in record.partitions if _is_dark(record, change)), key=_shortness)
@@ -89,7 +121,7 @@ def rebalance_spans(record: RebalanceRecord, *, cluster_id: str, previous: int |
             max([record.ended_at, *(child.end for child in children)]),
             attributes,
             tuple(_triggers(record, start)),
-            tuple(_links(record, cluster_id, previous)),
+            tuple(_links(record.group_id, cluster_id, earlier)),
             f"{'; '.join(hurt)}." if hurt else None,
         ),
         *children,
@@ -146,11 +178,11 @@ def _triggers(record: RebalanceRecord, start: Millis) -> Iterator[SpanEvent]:
         yield SpanEvent(_text(trigger.cause), start, attributes)
 
 
-def _links(record: RebalanceRecord, cluster_id: str, previous: int | None) -> Iterator[tuple[SpanId, str]]:
-    if record.follow_up_of is not None:
-        yield root_of(cluster_id, record.group_id, record.follow_up_of), "made this rebalance necessary"
-    if previous is not None and previous != record.follow_up_of:
-        yield root_of(cluster_id, record.group_id, previous), "previous rebalance"
+def _links(group_id: str, cluster_id: str, earlier: Earlier) -> Iterator[tuple[SpanId, str]]:
+    if earlier.cause is not None:
+        yield root_of(cluster_id, group_id, earlier.cause), "made this rebalance necessary"
+    if earlier.previous is not None and earlier.previous != earlier.cause:
+        yield root_of(cluster_id, group_id, earlier.previous), "previous rebalance"
 
 
 def _of_members(root: SpanId, members: Iterable[MemberSteps]) -> Iterator[SpanValue]:
@@ -224,6 +256,11 @@ def _text(text: str) -> str:
     return valid if len(valid) <= _MOST_CHARACTERS else f"{valid[: _MOST_CHARACTERS - 1]}…"
 
 
+_Key = tuple[str, Ended]
+_SAME_MS: Millis = 30_000
+"""Largest difference between two ends of the same rebalance, by different observers."""
+
+
 class FinalRecords:
     """Records that wait until more is known about their rebalance: first reads come after the record.
 
@@ -239,16 +276,29 @@ class FinalRecords:
         self._since = since
         self._wait_ms = wait_ms
         self._most = most
-        self._waiting: dict[tuple[str, int], tuple[Millis, RebalanceRecord]] = {}
-        self._returned: dict[tuple[str, int], None] = {}
+        self._waiting: dict[_Key, tuple[Millis, RebalanceRecord]] = {}
+        self._returned: dict[_Key, None] = {}
+        self._last: dict[tuple[str, int], tuple[Ended, str | None, bool]] = {}
+        """Newest rebalance of each group with a generation, and who observed it."""
 
     def add(self, record: RebalanceRecord, now: Millis) -> None:
         """Take a record, or a later one of the same rebalance."""
-        key = record.group_id, record.generation
-        if not record.is_rebalance or record.ended_at < self._since or key in self._returned:
+        if not record.is_rebalance or record.ended_at < self._since:
+            return
+        key = self._key(record)
+        if key in self._returned:
             return
         due, _ = self._waiting.get(key, (now + self._wait_ms, record))
         self._waiting[key] = due, record
+
+    def _key(self, record: RebalanceRecord) -> _Key:
+        """Return the key of the rebalance. The journal and the log may tell different ends of the same one."""
+        end, of = ended(record), (record.group_id, record.generation)
+        last = self._last.get(of)
+        if last is not None and last[1:] != (record.source, record.polled) and abs(last[0].at - end.at) <= _SAME_MS:
+            end = last[0]
+        self._last[of] = end, record.source, record.polled
+        return record.group_id, end
 
     def due(self, now: Millis) -> list[RebalanceRecord]:
         """Return the records that are final, in the order of their rebalances."""
@@ -264,7 +314,7 @@ class FinalRecords:
         """Return all records as they are."""
         return self._return(list(self._waiting))
 
-    def _return(self, keys: Iterable[tuple[str, int]]) -> list[RebalanceRecord]:
+    def _return(self, keys: Iterable[_Key]) -> list[RebalanceRecord]:
         records = []
         for key in keys:
             _, record = self._waiting.pop(key)
@@ -272,6 +322,9 @@ class FinalRecords:
             self._returned[key] = None
         for old in list(self._returned)[: max(0, len(self._returned) - self._most)]:
             del self._returned[old]
+            group_id, end = old
+            if self._last.get((group_id, end.generation), (None,))[0] == end:
+                del self._last[group_id, end.generation]
         return sorted(records, key=lambda record: record.ended_at)
 
 

@@ -11,7 +11,7 @@ from kohort.model import Millis
 from kohort.recorder import RebalanceRecord
 from kohort.watch.live import Live, LiveEvent, Rebalanced
 from kohort.watch.otlp.sender import Sender
-from kohort.watch.traces import FinalRecords
+from kohort.watch.traces import FinalRecords, earlier_ones
 
 _log = logging.getLogger(__name__)
 
@@ -77,14 +77,8 @@ class TraceExport:
 
     def _queue(self, records: Sequence[RebalanceRecord]) -> None:
         for record in records:
-            self._sender.put((record, self._previous(record)))
-
-    def _previous(self, record: RebalanceRecord) -> int | None:
-        group = self._live.groups.get(record.group_id)
-        if group is None:
-            return None
-        earlier = (each.generation for each in group.rebalances if each.is_rebalance)
-        return max((generation for generation in earlier if generation < record.generation), default=None)
+            group = self._live.groups.get(record.group_id)
+            self._sender.put((record, earlier_ones(record, () if group is None else group.rebalances)))
 
 
 def _now() -> Millis:

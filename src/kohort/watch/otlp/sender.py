@@ -16,7 +16,7 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlag
 from requests import PreparedRequest, RequestException, Response, Session
 
 from kohort.recorder import RebalanceRecord
-from kohort.watch.traces import SpanId, SpanValue, rebalance_spans
+from kohort.watch.traces import Earlier, SpanId, SpanValue, rebalance_spans
 
 _BATCH = 50
 """Number of rebalances in one request."""
@@ -30,8 +30,8 @@ _LOGGERS = (
     "urllib3.connectionpool",
 )
 
-Queued = tuple[RebalanceRecord, int | None]
-"""A record, and the generation of the group's previous rebalance."""
+Queued = tuple[RebalanceRecord, Earlier]
+"""A record, and the rebalances to which it links."""
 
 
 class Sender:
@@ -120,8 +120,8 @@ class Sender:
         """Send the spans, and return why it failed."""
         spans = [
             self._span(value)
-            for record, previous in batch
-            for value in rebalance_spans(record, cluster_id=self._cluster_id, previous=previous)
+            for record, earlier in batch
+            for value in rebalance_spans(record, cluster_id=self._cluster_id, earlier=earlier)
         ]
         if self._exporter.export(spans) is SpanExportResult.SUCCESS:
             return None
