@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from kohort import Admin
@@ -49,7 +50,12 @@ from kohort.watch import Live, LiveEvent, Rebalanced, Watching
 CLIENTS = ("java", "librdkafka", "kohort")
 SMALL = ("bounce", "scale-out", "crash", "partitions")
 POLL_S = 15.0
-LOG = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info"
+_LOGGER = "-Dorg.slf4j.simpleLogger"
+LOG = (
+    f"{_LOGGER}.log.org.apache.kafka.coordinator.group=info",
+    f"{_LOGGER}.showDateTime=true",
+    f"{_LOGGER}.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+)
 _SESSION_MS, _HEARTBEAT_MS = 6_000, 1_000
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
@@ -72,6 +78,8 @@ class Step:
     """Generation or group epoch."""
     causes: frozenset[str]
     """Values of Cause that fit the reasons in the log."""
+    at: Millis | None = None
+    """Time of its line in the log, if the line has one."""
 
 
 _GONE, _JOINED = {Cause.MEMBER_GONE.value}, {Cause.MEMBER_JOINED.value, Cause.FIRST_MEMBER.value}
@@ -110,9 +118,27 @@ def steps_of(lines: Iterable[str], group: str) -> list[Step]:
         number = int(next(each for each in found.groups() if each))
         if bumped and not causes:
             causes = {Cause.TOPICS_CHANGED.value}
-        steps[number] = Step(number, frozenset(causes))
+        steps[number] = Step(number, frozenset(causes), time_of(line))
         causes = set()
     return list(steps.values())
+
+
+def time_of(line: str) -> Millis | None:
+    """Return the time of a line of the broker's log, if the line has one."""
+    try:
+        return round(1000 * datetime.fromisoformat(line.split(" ", 1)[0]).timestamp())
+    except ValueError:
+        return None
+
+
+def without_rebalance(dark: Dark, steps: Iterable[Step], clock: int) -> bool:
+    """Return whether a member stopped and went on although the group did not rebalance.
+
+    A follower that joins a stable group again with the same subscription gets the present generation
+    back. An eager member stops for it, and the coordinator writes and logs nothing.
+    """
+    begin, end = ((at + clock) / 1e6 for at in (dark.begin, dark.end))
+    return dark.before == dark.after and not any(step.at is None or begin <= step.at <= end for step in steps)
 
 
 def dark_times(outcome: Outcome) -> list[Dark]:
@@ -244,7 +270,9 @@ class Row:
     partitions: int = 0
     movers: int = 0
     dark: int = 0
-    """Dark times in the truth."""
+    """Dark times in the truth, those of rebalances."""
+    unwritten: int = 0
+    """Dark times of members that joined again while nothing was rebalanced."""
     errors_ms: list[float] = field(default_factory=list)
     """Errors of the dark times that were found."""
     details: list[str] = field(default_factory=list)
@@ -272,8 +300,11 @@ class Row:
             if change.dark_ms is not None and not record.was_empty
         ]
         for dark in dark_times(outcome):
-            self.dark += 1
-            self._compare_dark(where, dark, known, names, clock)
+            if without_rebalance(dark, steps, clock):
+                self.unwritten += 1
+            else:
+                self.dark += 1
+                self._compare_dark(where, dark, known, names, clock)
 
     def _compare_steps(self, where: str, steps: Sequence[Step], records: Sequence[RebalanceRecord]) -> None:
         last = 0
@@ -312,7 +343,10 @@ class Row:
             and (change.first_read_at or 0) >= begin
         ]
         if not same:
-            self.wrong.append(f"{where}: dark time of {dark.partition} ({dark.before} to {dark.after}) is unknown")
+            self.wrong.append(
+                f"{where}: dark time of {dark.partition} ({dark.before} to {dark.after}) is unknown:"
+                f" {end - begin:.0f} ms"
+            )
             return
         change = min(same, key=lambda change: abs((change.first_read_at or 0) - end))
         error = (change.dark_ms or 0) - (end - begin)
@@ -337,6 +371,7 @@ class Row:
             f"{self.causes}/{self.explained}",
             f"{self.movers}/{self.partitions}",
             f"{len(errors)}/{self.dark}",
+            str(self.unwritten),
             f"{statistics.median(errors):.0f}" if errors else "-",
             f"{errors[-1]:.0f}" if errors else "-",
             str(self.beyond),
@@ -351,6 +386,7 @@ HEAD = [
     "causes",
     "movers",
     "dark times",
+    "unwritten",
     "median",
     "worst",
     "beyond",
@@ -458,7 +494,7 @@ def main() -> int:
     given = parser.parse_args()
     options = Options(given.members, given.partitions, given.commit_ms, dump=given.dump)
     rows = []
-    with running_kafka(SETTINGS, jvm=(*QUICK_START, LOG)) as kafka:
+    with running_kafka(SETTINGS, jvm=(*QUICK_START, *LOG)) as kafka:
         for client in given.clients.split(","):
             for protocol in given.protocols.split(","):
                 row = run_case(kafka, client, protocol, given.scenarios.split(","), options)

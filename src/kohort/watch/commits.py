@@ -90,7 +90,11 @@ def stopped(
 
 
 def first_read(usual: Millis | None, *, assigned: Millis, rebalanced: Millis, committed: Millis) -> Millis:
-    """Return the estimated first read of a new owner: the middle of the time that its commits leave open.
+    """Return the estimated first read of a new owner.
+
+    Nearly every owner reads some milliseconds after its assignment, long before its first commit. So
+    the time between both is no evidence of a late read, and half of it, added up over all partitions
+    of many rebalances, would be the larger part of the sum.
 
     - `usual`: Usual time between two commits of the group.
     - `assigned`: Time at which the owner received the partition.
@@ -98,11 +102,9 @@ def first_read(usual: Millis | None, *, assigned: Millis, rebalanced: Millis, co
       classic group; else 0.
     - `committed`: Time of the owner's first commit.
     """
-    able = max(assigned, rebalanced)
-    if usual is not None and committed - _LATE * usual > able:
+    if usual is not None and committed - _LATE * usual > max(assigned, rebalanced):
         return committed - usual // 2  # had it read before, it would have committed before
-    # Time in which it was not able to commit is no evidence of a late read: most owners read at once.
-    return assigned + max(0, committed - able) // 2
+    return assigned
 
 
 def proves_reading(before: Commit, usual: Millis | None, ends: EndOffsets | None, assigned: Millis) -> bool:
