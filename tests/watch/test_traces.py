@@ -25,7 +25,6 @@ from kohort.watch.traces import (
 )
 from tests.recorder.stories import a_day
 
-
 NOTHING = Earlier()
 
 
