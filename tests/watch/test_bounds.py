@@ -208,6 +208,21 @@ def test_very_many_problems_are_counted() -> None:
     assert len(live.problems) == 201
 
 
+def test_problems_that_are_solved_are_no_longer_listed_or_counted() -> None:
+    live = Live()
+    for number in range(203):
+        live.problem(f"Group {number} cannot be described.", 1, about=f"group {number}")
+    live.problem("Group 0 cannot be described: its coordinator does not answer.", 2, about="group 0")
+    assert "Group 0 cannot be described." not in live.problems
+    for number in (200, 201, 202):
+        live.solved(f"group {number}", 3)
+    assert not any("left out" in problem for problem in live.problems)
+    for number in range(200):
+        live.solved(f"group {number}", 4)
+    assert not live.problems
+    assert not live.unsolved
+
+
 def test_events_after_the_end_of_a_group_are_not_remembered() -> None:
     live = Live()
     live.apply([generation("g", 1, 1)], 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
 from kohort.telemetry import ClientTelemetry
 from kohort.watch.changes import Change, TopicNamed
@@ -93,7 +93,14 @@ class ProblemFound:
     text: str
 
 
-LiveEvent = Rebalanced | GroupsChanged | EndsSampled | SourceChanged | ProblemFound
+@dataclass(frozen=True, slots=True)
+class ProblemSolved:
+    """A problem that is over."""
+
+    text: str
+
+
+LiveEvent = Rebalanced | GroupsChanged | EndsSampled | SourceChanged | ProblemFound | ProblemSolved
 Sink = Callable[[LiveEvent, Millis], None]
 """Takes an event and its time. It must not raise and not block."""
 
@@ -113,11 +120,13 @@ class Live:
     """Time from which rebalances are known; None if they are known only from now on."""
     sources: dict[SourceKind, SourceState] = field(default_factory=dict)
     problems: dict[str, None] = field(default_factory=dict)
-    """What could not be read or known, in the order of its discovery."""
+    """What cannot be read or known, in the order of its discovery."""
     reports: ClientReports = field(default_factory=ClientReports)
     _journal: Journalled = field(default_factory=Journalled)
     _left_out: set[int] = field(default_factory=set)
     """Hashes of the problems that are not listed, to count each once."""
+    _about: dict[str, str] = field(default_factory=dict)
+    """Problems by what they are about, such as a topic."""
     _sinks: list[Sink] = field(default_factory=list)
     _reported: dict[str, deque[tuple[int, Millis]]] = field(default_factory=dict)
     """Generations and ends of the rebalances that were reported last, by group."""
@@ -243,6 +252,15 @@ class Live:
                 group.rebalances.remove(record)
         return kept
 
+    def named_late(self, names: Mapping[UUID, str], now: Millis) -> None:
+        """Take names of topics that were unknown when members received their partitions."""
+        if not names:
+            return
+        self.watcher.name_topics(names)
+        changed = [group.group_id for group in self.groups.values() if group.own_named(self.watcher.topic_names)]
+        if changed:
+            self._report(GroupsChanged(frozenset(changed)), now)
+
     def found(self, group: GroupFound, now: Millis) -> None:
         """Take the state of a group that an admin API described."""
         self.watcher.found(group, now)
@@ -292,11 +310,18 @@ class Live:
             self.sources[kind] = SourceState(kind, state, since, detail)
             self._report(SourceChanged(self.sources[kind]), now)
 
-    def problem(self, text: str, now: Millis) -> None:
-        """Report a problem, unless it was reported before."""
+    def problem(self, text: str, now: Millis, *, about: str | None = None) -> None:
+        """Report a problem, unless it was reported before.
+
+        - `about`: What cannot be read or known, for `solved`. It has one problem at a time.
+        """
         text = text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}…"
+        if about is not None and self._about.get(about, text) != text:
+            self.solved(about, now)
         if text in self.problems:
             return
+        if about is not None and len(self._about) < _MOST_COUNTED:
+            self._about[about] = text
         if len(self.problems) - bool(self._left_out) < _MOST_PROBLEMS:
             self.problems[text] = None
             self._report(ProblemFound(text), now)
@@ -304,6 +329,25 @@ class Live:
             self.problems.pop(_left_out(len(self._left_out)), None)
             self._left_out.add(hash(text))
             self.problems[_left_out(len(self._left_out))] = None
+
+    def solved(self, about: str, now: Millis) -> None:
+        """Withdraw the problem with this, if there is one."""
+        text = self._about.pop(about, None)
+        if text is None:
+            return
+        if text in self.problems:
+            del self.problems[text]
+            self._report(ProblemSolved(text), now)
+        elif hash(text) in self._left_out:
+            self.problems.pop(_left_out(len(self._left_out)), None)
+            self._left_out.remove(hash(text))
+            if self._left_out:
+                self.problems[_left_out(len(self._left_out))] = None
+
+    @property
+    def unsolved(self) -> Set[str]:
+        """What the problems are about that may be solved."""
+        return self._about.keys()
 
     def snapshot(self, now: Millis) -> Snapshot:
         """Return the present state as a document."""

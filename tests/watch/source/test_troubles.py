@@ -10,7 +10,9 @@ import pytest
 
 from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartition
 from kohort.testing import Broker, Invariant, Workspace
-from kohort.watch import Live, SourceKind, Watching
+from kohort.watch import Live, ProblemSolved, SourceKind, Watching
+from kohort.watch.source import offsets
+from kohort.watch.source.following import _UNNAMED, NO_NAMES
 from kohort.wire.group_log import encode_key, encode_value
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from tests.interop.kohort import kohort as kohort_command
@@ -170,3 +172,53 @@ async def size_of(admin: Admin, topic: str) -> int:
     """Size of a topic's logs in bytes."""
     directories = await admin.describe_log_dirs([topic])
     return sum(size for directory in directories for size in directory.sizes.values())
+
+
+async def test_problems_are_withdrawn_when_the_permission_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "_REFUSED_MS", 200)
+    place = TopicPartition("secret", 0)
+    with Broker(topics={"secret": 1}) as broker:
+        servers = broker.bootstrap_servers
+        async with Consumer(bootstrap_servers=servers, group_id="g", enable_auto_commit=False) as consumer:
+            consumer.assign([place])
+            await consumer.commit({place: 0})
+        denied = [
+            broker.fault(keys="DescribeGroups", group="g", error=ErrorCode.GROUP_AUTHORIZATION_FAILED, count=-1),
+            broker.fault(keys="ListOffsets", topic="secret", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, count=-1),
+        ]
+        options = {"bootstrap_servers": servers}
+        async with Watching(options, history_ms=HOUR_MS, sampling_ms=100, permission_ms=100) as watching:
+            await watching.caught_up()
+            live = watching.live
+            solved: list[str] = []
+            live.subscribe(lambda event, now: solved.append(event.text) if isinstance(event, ProblemSolved) else None)
+            problems = list(live.problems)
+            assert len(problems) == 2, problems
+            for fault in denied:
+                fault.remove()
+            await until(live, lambda: not live.problems)
+            assert sorted(solved) == sorted(problems)
+            await until(live, lambda: place in live.ends)
+
+
+async def test_partitions_get_their_owners_when_their_topic_may_be_described() -> None:
+    with Broker(topics={"secret": 2}) as broker:
+        servers = broker.bootstrap_servers
+        async with (
+            polling(servers, "secret", "g", "a", "consumer") as first,
+            Watching({"bootstrap_servers": servers}, history_ms=HOUR_MS, permission_ms=100) as watching,
+        ):
+            await watching.caught_up()
+            live = watching.live
+            group = live.groups["g"]
+            names = dict(live.watcher.topic_names)
+            (topic_id,) = (topic_id for topic_id, name in names.items() if name == "secret")
+            # As if the topic had been hidden so far. A broker hides it from all users or from none in this test.
+            live.watcher._names.clear()
+            (member,) = group.members.values()
+            member.owned = frozenset()
+            follower = watching._follower
+            follower._unknown[topic_id] = 0
+            live.problem(NO_NAMES, 1, about=_UNNAMED)
+            await until(live, lambda: not live.problems)
+            assert member.owned == first.assignment

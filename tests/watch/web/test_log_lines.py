@@ -47,6 +47,16 @@ def test_a_problem_is_logged_once(live: Live, caplog: pytest.LogCaptureFixture) 
     assert caplog.records[0].levelname == "WARNING"
 
 
+def test_a_problem_that_is_over_is_logged(live: Live, caplog: pytest.LogCaptureFixture) -> None:
+    live.problem("Group g cannot be described.", 1, about="group g")
+    live.solved("group g", 2)
+    live.solved("group g", 3)
+    assert [(line.levelname, line.getMessage()) for line in caplog.records] == [
+        ("WARNING", "Group g cannot be described."),
+        ("INFO", "Solved: Group g cannot be described."),
+    ]
+
+
 def test_what_works_is_not_logged(live: Live, caplog: pytest.LogCaptureFixture) -> None:
     for kind in SourceKind:
         live.source(kind, "loading", 1)

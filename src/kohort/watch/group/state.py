@@ -148,6 +148,15 @@ class GroupState:
             for dated in self.darkness.dated(_without_unknown(record, self.type), self.commits)
         ]
 
+    def own_named(self, names: Mapping[UUID, str]) -> bool:
+        """Let members own what they hold in topics that have a name only now. Returns whether any does."""
+        changed = False
+        for member in self.members.values():
+            owned = member.owned if member.held is None else member.owned | named(member.held, names)
+            if owned != member.owned:
+                member.owned, changed = owned, True
+        return changed
+
     def seed(self, event: GroupEvent, at: Millis) -> None:
         """Hand an event to the recorder that makes no record: the state before the history."""
         self.journal.observe(event, at)

@@ -136,9 +136,7 @@ def add_watcher(text: Exposition, live: Live, cluster: str, now: Millis, *, grou
         if (source := live.sources.get(kind)) is not None:
             following.add(f'{ours},source="{kind.value}"', int(source.state == "following"))
     text.gauge("kohort_watch_groups", "Groups of this scrape.").add(ours, groups)
-    text.gauge("kohort_watch_problems", "Things that could not be read or known since the start.").add(
-        ours, len(live.problems)
-    )
+    text.gauge("kohort_watch_problems", "Things that cannot be read or known at present.").add(ours, len(live.problems))
     text.gauge("kohort_watch_partitions_left_out", "1 if there are too many partitions for series of each.").add(
         ours, int(limited)
     )

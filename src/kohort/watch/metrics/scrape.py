@@ -18,6 +18,7 @@ MOST_PARTITIONS = 50_000
 MOST_GROUPS = 20_000
 """Number of groups that a scrape shows. Groups cost about 20 series each."""
 
+_MANY_GROUPS, _MANY_PARTITIONS = "groups in the metrics", "partitions in the metrics"
 _SLICE = 500
 """Number of partitions after which a scrape lets others run; a group counts as ten more."""
 
@@ -116,8 +117,12 @@ class GroupMetrics:
         most = self._options.most_groups
         if len(groups) > most:
             self._live.problem(
-                f"There are more than {most} groups, so the metrics leave some out: select groups by their IDs.", now
+                f"There are more than {most} groups, so the metrics leave some out: select groups by their IDs.",
+                now,
+                about=_MANY_GROUPS,
             )
+        else:
+            self._live.solved(_MANY_GROUPS, now)
         return sorted(groups, key=lambda group: group.group_id)[:most]
 
     def _limited(self, groups: Iterable[WatchedGroup], now: Millis) -> bool:
@@ -131,7 +136,10 @@ class GroupMetrics:
                 f"The groups have more than {most} partitions, so the metrics have no series of single partitions: "
                 "select groups by their IDs, or raise the limit.",
                 now,
+                about=_MANY_PARTITIONS,
             )
+        else:
+            self._live.solved(_MANY_PARTITIONS, now)
         return total > most
 
     def _of(self, group_id: str) -> _Known:

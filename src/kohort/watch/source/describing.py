@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
 
 from kohort.client import Admin, ErrorCode, GroupDescription, KafkaError
 from kohort.group_events import MemberFacts
@@ -27,6 +29,8 @@ class Describer:
         self._live = live
         self._stream = stream
         self._follower = follower
+        self._denied: set[str] = set()
+        """Groups that could not be described."""
 
     async def describe_all(self) -> None:
         """Describe all classic and consumer groups. Raises KafkaError if the groups cannot be listed.
@@ -36,7 +40,16 @@ class Describer:
         next rebalance would be taken for one that is known already.
         """
         listed = await self._admin.list_groups()
-        wanted = {group.group_id for group in listed if group.type in (None, "classic", "consumer")}
+        await self._describe_now({group.group_id for group in listed if group.type in (None, "classic", "consumer")})
+
+    async def describe_denied(self) -> None:
+        """Describe again the groups that could not be described: only a few, until one of them can."""
+        some = set(islice(self._denied, _AT_ONCE))
+        await self._describe_now(some)
+        if self._denied and not some <= self._denied:
+            await self._describe_now(set(self._denied))
+
+    async def _describe_now(self, wanted: set[str]) -> None:
         for pause in (*_PAUSES_S, None):
             self._follower.changed = set()
             found = await self._describe(wanted)
@@ -59,17 +72,7 @@ class Describer:
         if known is None:
             return group
         commits = {partition: offset for partition, offset in group.commits.items() if partition not in known.commits}
-        return GroupFound(
-            group.group_id,
-            group.type,
-            group.state,
-            group.epoch,
-            group.target_epoch,
-            group.protocol,
-            group.protocol_type,
-            group.members,
-            commits,
-        )
+        return replace(group, commits=commits)
 
     async def _describe(self, group_ids: Iterable[str]) -> list[GroupFound]:
         turn = asyncio.Semaphore(_AT_ONCE)
@@ -86,12 +89,26 @@ class Describer:
             described = (await self._admin.describe_groups([group_id]))[group_id]
             offsets = await self._admin.group_offsets(group_id)
         except KafkaError as problem:
-            self._live.problem(cannot_describe(group_id, problem), clock())
+            if problem.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                self._describable(group_id)
+                return None
+            self._denied.add(group_id)
+            self._live.problem(cannot_describe(group_id, problem), clock(), about=about(group_id))
             return None
+        self._describable(group_id)
         if described.state == "Dead":
             return None
         commits = {partition: position.offset for partition, position in offsets.items() if position is not None}
         return found_group(described, commits)
+
+    def _describable(self, group_id: str) -> None:
+        self._denied.discard(group_id)
+        self._live.solved(about(group_id), clock())
+
+
+def about(group_id: str) -> str:
+    """Return what a group's problem is about."""
+    return f"group {group_id}"
 
 
 def cannot_describe(group_id: str, problem: KafkaError) -> str:

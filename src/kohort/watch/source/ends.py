@@ -148,6 +148,9 @@ class EndsSampler:
         self._remember_unanswered(due, refused)
         self._last_round = now
         self._questions.refuse(refused)
+        if self._live.unsolved:
+            asked_for = {topic.name for _, request in self._plan for topic in request.topics}
+            self._questions.answered(asked_for - {partition.topic for partition in refused})
         self._live.sampled(changed, now)
 
     async def _make_plan(self, due: list[TopicPartition]) -> None:

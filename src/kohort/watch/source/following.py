@@ -17,6 +17,7 @@ _MOST_ROWS = 200_000
 _MANY = 10_000
 """Number of records in one batch from which it is history: superseded commits are left out."""
 _POLL_S = 1.0
+_NAMES, _UNNAMED = "names of topics", "topics without a name"
 _ASK_AGAIN_MS = 5_000
 """Time after which the name of an unknown topic is asked for again: a broker may learn of a new topic late."""
 
@@ -84,18 +85,45 @@ class LogFollower:
             # Metadata of all topics may contain errors of some, such as one that may not be described.
             known = (await self._cluster.metadata_of(None)).topics
         except KafkaError as problem:
-            self._live.problem(f"The names of some topics cannot be read: {problem}", now)
+            self._live.problem(f"The names of some topics cannot be read: {problem}", now, about=_NAMES)
             known = {}
+        else:
+            self._live.solved(_NAMES, now)
         names = {topic.topic_id: topic.name for topic in known.values() if topic.topic_id in wanted}
         self._live.watcher.name_topics(names)
         if known and any(topic_id in self._unknown for topic_id in wanted - names.keys()):
-            self._live.problem(NO_NAMES, now)  # a broker that learns of a new topic late knows it by now
+            self._live.problem(
+                NO_NAMES, now, about=_UNNAMED
+            )  # a broker that learns of a new topic late knows it by now
         for topic_id in wanted:
             self._unknown.pop(topic_id, None)  # the dictionary stays in the order of its times
             if topic_id not in names:
                 self._unknown[topic_id] = now
         while len(self._unknown) > _MOST_RECORDS:
             del self._unknown[next(iter(self._unknown))]
+
+    async def name_again(self) -> None:
+        """Ask again for the names of topics that have none, and forget those that no member needs any more.
+
+        Raises KafkaError.
+        """
+        now = clock()
+        if _UNNAMED not in self._live.unsolved:
+            return
+        known = (await self._cluster.metadata_of(None)).topics
+        names = {topic.topic_id: topic.name for topic in known.values() if topic.topic_id in self._unknown}
+        for topic_id in names:
+            del self._unknown[topic_id]
+        self._live.named_late(names, now)
+        self._live.solved(_NAMES, now)
+        needed = {
+            topic_id
+            for group in self._live.groups.values()
+            for member in group.members.values()
+            for topic_id, _ in member.held or ()
+        }
+        if not needed & self._unknown.keys():
+            self._live.solved(_UNNAMED, now)
 
 
 def _rebalancing(changes: Iterable[Change]) -> set[str]:

@@ -29,6 +29,11 @@ class JournalSource:
         """End reading."""
         await self._topic.close()
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the journal is read, or cannot be read at present."""
+        return self._topic.is_caught_up
+
     async def caught_up(self) -> None:
         """Wait until the journal is read, or until that is impossible at present."""
         await self._topic.caught_up()

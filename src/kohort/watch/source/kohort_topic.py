@@ -52,6 +52,11 @@ class KohortTopic:
         """End reading."""
         await self._stream.close()
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether everything is read that existed at the start, or that was impossible."""
+        return self._caught_up.is_set()
+
     async def caught_up(self) -> None:
         """Wait until everything is read that existed at the start, or until that is impossible at present."""
         await self._caught_up.wait()

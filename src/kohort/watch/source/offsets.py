@@ -38,7 +38,9 @@ class OffsetQuestions:
 
     def keep(self, topics: Set[str]) -> None:
         """Keep the leaders of these topics up to date, and forget all others."""
-        self._refused = {topic: at for topic, at in self._refused.items() if topic in topics}
+        for topic in self._refused.keys() - topics:
+            del self._refused[topic]
+            self._live.solved(_about(topic), clock())  # no group needs it any more
         self._cluster.keep_metadata(_OWNER, topics)
 
     def refused(self, now: Millis) -> set[str]:
@@ -59,6 +61,7 @@ class OffsetQuestions:
         for response in await asyncio.gather(*requests):
             if not isinstance(response, KafkaError):
                 found, refused = read_offsets(response)
+                self.answered({partition.topic for partition in found})
                 for partition, offset in found.items():
                     answers[partition] = None if offset is None else EndPoint(offset.timestamp or 0, offset.offset)
                 self.refuse({partition: problem.code for partition, problem in refused.items()})
@@ -115,4 +118,16 @@ class OffsetQuestions:
         self._refused[topic] = now
         if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             need = f"The ends of topic {topic} cannot be read: they need the ACL Describe on the topic."
-            self._live.problem(need, now)
+            self._live.problem(need, now, about=_about(topic))
+        else:
+            self._live.solved(_about(topic), now)  # it is deleted
+
+    def answered(self, topics: Iterable[str]) -> None:
+        """Take that leaders told offsets of these topics."""
+        if self._live.unsolved:
+            for topic in topics:
+                self._live.solved(_about(topic), clock())
+
+
+def _about(topic: str) -> str:
+    return f"topic {topic}"

@@ -8,7 +8,7 @@ from kohort.watch.group import GroupFound
 from kohort.watch.live import Live
 from kohort.watch.source.clients import clock
 from kohort.watch.source.coordinators import describe_groups
-from kohort.watch.source.describing import needs_describe
+from kohort.watch.source.describing import about, needs_describe
 from kohort.watch.source.differences import deletion, differences, is_whole
 
 
@@ -21,6 +21,8 @@ class Poller:
         self._known: dict[str, GroupFound] = {}
         self._rebalancing: set[str] = set()
         """Groups that were seen in a rebalance since their last whole description."""
+        self._denied: set[str] = set()
+        """Groups that may not be described."""
         self._first = True
 
     async def poll(self) -> None:
@@ -28,7 +30,10 @@ class Poller:
         described = await describe_groups(self._cluster)
         now = clock()
         for group_id in described.denied:
-            self._live.problem(needs_describe(group_id), now)
+            self._live.problem(needs_describe(group_id), now, about=about(group_id))
+        for group_id in self._denied - described.denied if described.whole else ():
+            self._live.solved(about(group_id), now)
+        self._denied = described.denied if described.whole else self._denied | described.denied
         for group_id, group in described.groups.items():
             if group_id in described.failed:
                 continue

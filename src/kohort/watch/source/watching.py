@@ -33,6 +33,8 @@ _MOST_PAUSE_S = 30.0
 _READ_WITHIN_MS: Millis = 5_000
 """Time within which a record of the log is read while the source follows it, for differences of clocks as well."""
 
+_JOURNAL = "the journal"
+
 NO_LOG = (
     f"Rebalances and times of commits need the ACLs Read and Describe on the topic {OFFSETS_TOPIC}, which are denied."
 )
@@ -89,6 +91,7 @@ class Watching:
         self._started = asyncio.Event()
         self._ready = False
         self._described = False
+        self._asked_again_at = 0.0
         self._problem: KafkaError | None = None
         self._failures = 0
         self._news = asyncio.Event()
@@ -196,10 +199,12 @@ class Watching:
         if not self._described:
             await self._describer.describe_all()
             self._described = True
+            self._asked_again_at = asyncio.get_running_loop().time()
         began = clock()
         await self._ends.sample()
         await self._states.look()
         self.live.poll_ms = clock() - began
+        await self._ask_again()
         if not self._ready:
             await self._read_known_journal()
             self._caught_up()
@@ -213,7 +218,19 @@ class Watching:
             async with asyncio.timeout(_JOURNAL_S):
                 await self._journal.caught_up()
         except TimeoutError:
-            self.live.problem("The journal of rebalances is still being read, so causes may be missing.", clock())
+            late = "The journal of rebalances is still being read, so causes may be missing."
+            self.live.problem(late, clock(), about=_JOURNAL)
+
+    async def _ask_again(self) -> None:
+        """Ask again for what could not be read or described: a permission may be granted meanwhile."""
+        if _JOURNAL in self.live.unsolved and self._journal.is_caught_up:
+            self.live.solved(_JOURNAL, clock())
+        now = asyncio.get_running_loop().time()
+        if now - self._asked_again_at < self._permission_s:
+            return
+        self._asked_again_at = now
+        await self._follower.name_again()
+        await self._describer.describe_denied()
 
     async def _check(self) -> None:
         """Ask for the log's ends now and then: an idle stream looks like one whose brokers do not answer."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 
 from kohort.model import Millis
-from kohort.watch import Live, LiveEvent, ProblemFound, Rebalanced, SourceChanged
+from kohort.watch import Live, LiveEvent, ProblemFound, ProblemSolved, Rebalanced, SourceChanged
 from kohort.watch.web.documents import Documents, NotFound, as_json, slices, source_json
 
 log = logging.getLogger("kohort.watch")
@@ -160,6 +160,8 @@ class Feed:
                 self._messages.append(event("source", as_json(source_json(source))))
             case ProblemFound(text):
                 self._messages.append(event("problem", as_json({"text": text})))
+            case ProblemSolved(text):
+                self._messages.append(event("solved", as_json({"text": text})))
             case _:
                 return
         self._news.set()

@@ -3,7 +3,7 @@
 import logging
 
 from kohort.model import Millis
-from kohort.watch import LiveEvent, ProblemFound, SourceChanged, SourceKind, SourceState
+from kohort.watch import LiveEvent, ProblemFound, ProblemSolved, SourceChanged, SourceKind, SourceState
 
 _log = logging.getLogger("kohort.watch")
 
@@ -24,7 +24,7 @@ _POLLS = " Meanwhile the groups are described every few seconds, and rebalances 
 
 
 class LogLines:
-    """Sink that logs each change of a source and each problem once."""
+    """Sink that logs each change of a source, and each problem once as it appears and once as it is solved."""
 
     def __init__(self) -> None:
         self._bad: set[SourceKind] = set()
@@ -36,6 +36,8 @@ class LogLines:
                 self._changed(source)
             case ProblemFound(text):
                 _log.warning("%s", text)
+            case ProblemSolved(text):
+                _log.info("Solved: %s", text)
 
     def _changed(self, source: SourceState) -> None:
         kind = source.kind

@@ -104,7 +104,7 @@ export class Feed extends EventTarget {
       this.#timer = setTimeout(() => this.#connect(), this.#delay);
       this.#delay = Math.min(this.#delay * 2, 15_000);
     });
-    for (const name of ["hello", "groups", "group", "rebalance", "source", "problem"]) {
+    for (const name of ["hello", "groups", "group", "rebalance", "source", "problem", "solved"]) {
       this.#source.addEventListener(name, (event) => this.dispatchEvent(new CustomEvent(name, { detail: JSON.parse(event.data) })));
     }
   }

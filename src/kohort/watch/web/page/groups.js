@@ -190,6 +190,7 @@ export function groupsView(page, feed) {
   });
   feed.addEventListener("source", load);
   feed.addEventListener("problem", load);
+  feed.addEventListener("solved", load);
 
   page.setTitle("Groups");
   return {
