@@ -71,6 +71,38 @@ async def test_the_search_the_sorting_and_the_choice_are_in_the_url(open_tab: Op
     await expect(tab.page).to_have_url(re.compile("show=empty"))
 
 
+async def test_groups_are_sorted_by_name_with_the_keyboard(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(server.url)
+    links = tab.page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("link")
+    await expect(links.first).to_have_text("checkout-enricher")
+    attention = tab.page.get_by_role("button", name="By attention")
+    await expect(attention).to_have_attribute("aria-pressed", "true")
+    heading = tab.page.get_by_role("columnheader", name="Group")
+    await heading.get_by_role("button").focus()
+    for sort, order in (("name", "ascending"), ("-name", "descending")):
+        await tab.page.keyboard.press("Enter")
+        await expect(heading).to_have_attribute("aria-sort", order)
+        await expect(tab.page).to_have_url(f"{server.url}/?sort={sort}")
+        names = sorted(server.cluster.groups, reverse=order == "descending")
+        await expect(links).to_have_text(names)
+    await tab.page.reload()
+    await expect(links).to_have_text(names)
+    await expect(attention).to_have_attribute("aria-pressed", "false")
+    await attention.click()
+    await expect(links.first).to_have_text("checkout-enricher")
+    await expect(heading).not_to_have_attribute("aria-sort", "descending")
+    await expect(tab.page).to_have_url(f"{server.url}/")
+
+
+async def test_groups_are_sorted_by_name_on_a_phone(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(server.url, "phone")
+    links = tab.page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("link")
+    await tab.page.get_by_label("Sort by").select_option("Group")
+    await expect(links.first).to_have_text(min(server.cluster.groups))
+    await tab.page.get_by_label("Sort by").select_option("Attention")
+    await expect(links.first).to_have_text("checkout-enricher")
+
+
 async def test_an_event_changes_a_row_and_the_counts(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(server.url)
     row = tab.page.get_by_role("row", name=re.compile("audit-archive"))

@@ -10,6 +10,7 @@ import { parseSorting, sortingText, VirtualTable } from "./table.js";
 
 const BEHIND_SECONDS = 60;
 const SETTLED = new Set(["Stable", "Empty", "Dead"]);
+const ORDERS = [{ key: "attention", label: "Attention", first: -1, sort: attention }];
 const DEFAULT = { key: "attention", direction: -1 };
 
 /** The figures above the table: each counts groups, and shows only these when it is pressed. */
@@ -44,8 +45,7 @@ export function groupsView(page, feed) {
 
   const columns = [
     {
-      key: "attention", label: "Group", sortLabel: "attention", rowHeader: true, first: -1, sort: attention,
-      hint: "Sorted by attention: groups that hurt, then those with dark partitions, then those that rebalance",
+      key: "name", label: "Group", rowHeader: true, natural: true, sort: (group) => group.group,
       signature: (group) => JSON.stringify([group.group, group.hurts, group.hurts_because, group.type]), cell: nameCell,
     },
     { key: "state", label: "State", sort: (group) => group.state, cell: (group) => stateBadge(group.state), signature: (group) => group.state },
@@ -95,12 +95,16 @@ export function groupsView(page, feed) {
     },
   });
   const found = h("span", { class: "found", role: "status" });
+  const byAttention = h("button", {
+    type: "button", class: "button by-attention", "aria-pressed": "true", on: { click: () => change({ sorting: DEFAULT }) },
+    title: "Groups that hurt first, then those with dark partitions, then those that rebalance",
+  }, "By attention");
   const place = h("div", { class: "table-loading" }, h("p", { class: "nothing" }, "Loading the groups …"));
   const knowledge = h("div");
   const element = h("section", { class: "groups-view" },
     h("div", { class: "title-line" }, h("h1", { tabindex: "-1" }, "Consumer groups"), h("span", { class: "since" })),
     h("div", { class: "tiles", role: "group", "aria-label": "Show groups" }, figures.map((each) => each.button)),
-    h("div", { class: "search", role: "search" }, h("label", { for: "search", class: "unseen" }, "Search groups by name, state, type or cause"), search, h("kbd", { "aria-hidden": "true" }, "/"), found),
+    h("div", { class: "search", role: "search" }, h("label", { for: "search", class: "unseen" }, "Search groups by name, state, type or cause"), search, h("kbd", { "aria-hidden": "true" }, "/"), found, byAttention),
     place, knowledge);
 
   function change(changes) {
@@ -116,7 +120,7 @@ export function groupsView(page, feed) {
     query = {
       filter: parameters.get("filter") ?? "",
       show: SHOWN.some(([known]) => known === show) ? show : "",
-      sorting: parseSorting(parameters.get("sort"), columns) ?? DEFAULT,
+      sorting: parseSorting(parameters.get("sort"), [...ORDERS, ...columns]) ?? DEFAULT,
     };
     search.value = query.filter;
     table?.sortBy(query.sorting);
@@ -146,6 +150,7 @@ export function groupsView(page, feed) {
       const still = new Set(chosen.map((group) => group.group));
       order = [...order.filter((id) => still.delete(id)), ...still];
     }
+    byAttention.setAttribute("aria-pressed", String(query.sorting.key === DEFAULT.key));
     table.empty = all.length ? "No group matches." : "The cluster has no groups, as far as the sources tell.";
     table.show(order.map((id) => groups.get(id)));
     setText(found, chosen.length === all.length ? "" : `${count(chosen.length)} of ${plural(all.length, "group")}`);
@@ -166,7 +171,7 @@ export function groupsView(page, feed) {
       failed = false;
       table?.close();
       table = new VirtualTable({
-        name: "groups", label: "Consumer groups", columns, key: (group) => group.group, heights: [52, 146], sorting: query.sorting,
+        name: "groups", label: "Consumer groups", columns, orders: ORDERS, key: (group) => group.group, heights: [52, 146], sorting: query.sorting,
         onSort: (sorting) => change({ sorting }), empty: "No group matches.",
       });
       set(place, table.element);

@@ -13,12 +13,14 @@ const NATURAL = new Intl.Collator("en", { numeric: true }); // orders-2 before o
 /**
  * A column: `key`, `label`, `cell(row)` (text or nodes), `signature(row)` (changes if the cell does; default: the
  * cell's text), `sort(row)` (number or string; null is last in either direction), `first` (1 or -1: direction of the
- * first click), `number` (aligned right), `hint` (title of the heading), `sortLabel` (its name where headings are hidden).
+ * first click), `number` (aligned right), `hint` (title of the heading), `natural` (sort texts as people count).
+ * An order without a column has `key`, `label` and `sort`.
  */
 export class VirtualTable {
   rows = [];
   element;
   #columns;
+  #orders;
   #key;
   #body;
   #heads = new Map();
@@ -32,8 +34,9 @@ export class VirtualTable {
   #listeners = new AbortController();
 
   /** `heights`: of a row in pixels, [wide, narrow]. `sorting`: {key, direction}. */
-  constructor({ name, label, columns, key, heights, sorting, onSort = null, empty = "Nothing to show." }) {
+  constructor({ name, label, columns, orders = [], key, heights, sorting, onSort = null, empty = "Nothing to show." }) {
     this.#columns = columns;
+    this.#orders = [...orders, ...columns.filter((column) => column.sort)];
     this.#key = key;
     this.#heights = heights;
     this.#sorting = sorting;
@@ -79,13 +82,15 @@ export class VirtualTable {
 
   /** Sort rows by the present column; equal ones by their key. */
   sorted(rows) {
-    const column = this.#columns.find((each) => each.key === this.#sorting.key) ?? this.#columns[0];
+    const order = this.#orders.find((each) => each.key === this.#sorting.key) ?? this.#orders[0];
     const direction = this.#sorting.direction;
-    const made = rows.map((row) => [column.sort(row), this.#key(row), row]);
+    const made = rows.map((row) => [order.sort(row), this.#key(row), row]);
     made.sort(([a, aKey], [b, bKey]) => {
       if (a !== b) {
         if (a === null) return 1;
         if (b === null) return -1;
+        const natural = order.natural ? NATURAL.compare(a, b) : 0;
+        if (natural) return direction * natural;
         if (a < b) return -direction;
         if (a > b) return direction;
       }
@@ -204,8 +209,8 @@ export class VirtualTable {
 
   /** On a narrow screen the headings are hidden; this choice sorts there. */
   #choice() {
-    const options = this.#columns.filter((column) => column.sort).map((column) => h("option", { value: column.key }, column.sortLabel ?? column.label));
-    this.select = h("select", { on: { change: () => this.#clicked(this.#columns.find((column) => column.key === this.select.value)) } }, options);
+    const options = this.#orders.map((order) => h("option", { value: order.key }, order.label));
+    this.select = h("select", { on: { change: () => this.#clicked(this.#orders.find((order) => order.key === this.select.value)) } }, options);
     this.direction = h("button", { type: "button", class: "button", on: { click: () => this.#onSort({ ...this.#sorting, direction: -this.#sorting.direction }) } });
     return h("div", { class: "sort-choice" }, h("label", {}, "Sort by ", this.select), this.direction);
   }
