@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kohort.log import FileStore, PartitionLog
+from kohort.log import FileStore, PartitionLog, disk
+from kohort.log.sync_choice import SyncChoice
 from kohort.wire.batches import Record, batches
 from tests.log.logs import NOW, append, flush, records, topic_in, values
 
@@ -103,6 +104,27 @@ def test_sound_batches_behind_a_damaged_one_are_set_aside(crash: Path, three_bat
             assert not aside.exists()
         else:
             assert aside.read_bytes() == damaged[place:]
+
+
+def test_a_broker_that_dies_before_it_makes_the_first_file_leaves_a_partition_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(tmp_path)
+    topic_in(store)
+    store.abandon()
+    (tmp_path / LOG).parent.mkdir(exist_ok=True)
+    synced: list[Path] = []
+    monkeypatch.setattr(disk, "sync_directory", synced.append)
+    monkeypatch.setattr(SyncChoice, "prefers_syncfs", lambda *_: False)
+    store = FileStore(tmp_path)
+    assert (the_log(store).start_offset, the_log(store).end_offset, store.recovered) == (0, 0, [])
+    assert append(the_log(store), b"first") == 0
+    flush(store)
+    assert synced == [tmp_path, (tmp_path / LOG).parent]  # nobody has made the directory's own name durable
+    store.abandon()
+    store = FileStore(tmp_path)
+    assert values(the_log(store)) == [b"first"]
+    store.close()
 
 
 def test_a_start_behind_what_is_left_is_where_new_offsets_begin(tmp_path: Path) -> None:

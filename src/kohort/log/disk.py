@@ -128,12 +128,11 @@ class Disk:
         if file.exists:
             return self._descriptors.get(file)
         directory = file.path.parent
-        if not directory.exists():
-            directory.mkdir()
-            self._new_names.add(self._root)
+        directory.mkdir(exist_ok=True)
         # If an old file of that name exists, O_TRUNC ensures that none of its content is visible.
         descriptor = self._descriptors.get(file, os.O_CREAT | os.O_TRUNC)
-        self._new_names.add(directory)
+        # Whoever made the directory may have been killed before its own name was durable.
+        self._new_names.update((self._root, directory))
         file.exists = True
         return descriptor
 

@@ -2,7 +2,7 @@
 
 Only the last segment can be torn, because a full segment is synced before the next one is written.
 Data that a sidecar describes was synced before, and is checked when it is first read. Recovery
-reads the data that follows: all bytes of the last segment, the headers of older partition_ids. Damage in an
+reads the data that follows: all bytes of the last segment, the headers of older ones. Damage in an
 older segment is skipped and not cut, because the records after it were acknowledged.
 """
 
@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 from kohort.log.api import TornTail
@@ -58,7 +59,8 @@ def recover(
     bases = _segment_bases(directory)
     while len(bases) > 1 and bases[1] <= found.start_offset:
         _remove_segment(directory, bases.pop(0))  # its removal was interrupted
-    for base_offset, following in zip(bases, [*bases[1:], None], strict=True):
+    # There is no segment if the broker was killed after it had made the directory and before it made the file.
+    for base_offset, following in zip_longest(bases, bases[1:]):
         path = segment_path(directory, base_offset)
         segment = Segment(base_offset, new_medium(base_offset))
         found.segments.append(segment)
