@@ -130,7 +130,7 @@ class PartitionLog(Protocol):
     def read(self, offset: int, max_bytes: int) -> Sequence[Buffer]:
         """Return complete batches below `stable_offset`, from the batch that contains `offset`.
 
-        Returns at least one batch, further partition_ids up to `max_bytes` in total, and nothing at the end
+        Returns at least one batch, further ones up to `max_bytes` in total, and nothing at the end
         of the log. Raises OffsetOutOfRange below `start_offset` or above `stable_offset`, and
         CorruptBatch if the first batch is damaged.
         """

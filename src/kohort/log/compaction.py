@@ -246,7 +246,7 @@ class Compaction:
         return Cleaning(self._newest, dirty_from, end, self._now, retention, self._last_of_producer, self._aborted)
 
     def _rewrite(self, cleaning: Cleaning) -> Iterator[None]:
-        """Write one new segment from as many old partition_ids as fit into it."""
+        """Write one new segment from as many old ones as fit into it."""
         old: list[Segment] = []
         new = self._files.begin(self._todo[0][0].base_offset)
         changed, end = False, 0

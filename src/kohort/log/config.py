@@ -35,7 +35,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "LogConfig":
-        """Parse a topic's configs; missing partition_ids have their defaults. Raises ConfigError."""
+        """Parse a topic's configs; missing ones have their defaults. Raises ConfigError."""
         defaults = cls()
         ratio = _fraction(configs, "min.cleanable.dirty.ratio", defaults.min_cleanable_ratio)
         policies = [policy.strip() for policy in configs.get("cleanup.policy", "delete").split(",")]

@@ -5,7 +5,7 @@ The directory contains:
     <base>.log             raw batches; the name is the first offset
     <base>.index           its sidecar
     <base>.log.deleted     removed, its bytes not freed yet
-    <base>.log.cleaned     new segment that compaction writes from several old partition_ids
+    <base>.log.cleaned     new segment that compaction writes from several old ones
     <base>-<end>.swap      the new segment is complete: it replaces every segment from base to end
     start-offset           start offset that DeleteRecords set
     compacted-to           offset below which the log is compacted

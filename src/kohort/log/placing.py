@@ -1,4 +1,4 @@
-"""Set the base offsets and leader epochs of batches, without a copy of large partition_ids."""
+"""Set the base offsets and leader epochs of batches, without a copy of large ones."""
 
 from kohort.wire.batches import BatchHeader, Buffer, batches, place, read_header
 

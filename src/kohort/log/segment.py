@@ -58,7 +58,7 @@ class Medium(Protocol):
 class Segment:
     """Batches from `base_offset` to `end_offset`.
 
-    `size` is the number of settled bytes; `planned` includes queued partition_ids.
+    `size` is the number of settled bytes; `planned` includes queued ones.
     """
 
     __slots__ = (
@@ -200,7 +200,7 @@ class Segment:
         return self.medium.slice(position, end - position)
 
     def drop_from(self, position: int) -> None:
-        """Remove the batches from `position` on, and recompute the timestamps from the remaining partition_ids."""
+        """Remove the batches from `position` on, and recompute the timestamps from the remaining ones."""
         kept = [header for at, header in self.headers() if at < position]
         self.index = SparseIndex()
         self.size = 0

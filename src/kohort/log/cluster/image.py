@@ -71,7 +71,7 @@ class ClusterImage:
     """Leader epoch of partitions that had no leader before."""
     nodes: Mapping[int, Node] = field(default_factory=dict)
     registered: frozenset[int] = frozenset()
-    """All brokers that have ever joined. As in Kafka, dead partition_ids count for replication factors."""
+    """All brokers that have ever joined. As in Kafka, dead ones count for replication factors."""
     topics: Mapping[UUID, Topic] = field(default_factory=dict)
     leaders: Mapping[UUID, tuple[Leader, ...]] = field(default_factory=dict)
     """Leaders by topic and partition."""

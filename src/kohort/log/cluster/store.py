@@ -84,7 +84,7 @@ class SharedStore(PartitionFiles):
         )
 
     def stop_leading(self, partition_ids: Collection[PartitionId]) -> None:
-        """Reject new appends to these partitions; call `close_stopped` once the queued partition_ids are settled."""
+        """Reject new appends to these partitions; call `close_stopped` once the queued ones are settled."""
         self._giving.update(partition_ids)
 
     def compacts(self, partition_id: PartitionId) -> bool:
@@ -118,7 +118,7 @@ class SharedStore(PartitionFiles):
     def given_up(self, partition_ids: Collection[PartitionId], image: ClusterImage) -> None:
         """Forget given-up partitions that have other leaders in that image.
 
-        The remaining partition_ids are `kept`, or will be given to another broker.
+        The remaining ones are `kept`, or will be given to another broker.
         """
         if image.version > self.image.version:
             self.follow(image)

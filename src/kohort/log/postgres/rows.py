@@ -148,7 +148,7 @@ def replace_rows(
     end_offset: int,
     rows: Sequence[Row],
 ) -> bool:
-    """Replace all rows from `base_offset` up to `end_offset` by compacted partition_ids, in one transaction.
+    """Replace all rows from `base_offset` up to `end_offset` by compacted ones, in one transaction.
 
     Returns False if another broker leads the partition now.
     """
