@@ -12,8 +12,6 @@ EXPECTED: dict[str, dict[str, str]] = {
         "test_alter_replica_log_dirs": _NO_REPLICAS,
         "test_describe_metadata_quorum": "not announced: there is no KRaft quorum",
         "test_kafka_consumer_offsets_for_time_old": "for brokers older than 0.10.1",
-        "test_transactional_producer_messages": _NO_TRANSACTIONS,
-        "test_transactional_producer_offsets": f"{_NO_TRANSACTIONS}; does not end against Apache Kafka 4.3.1",
     },
     "librdkafka": {
         "0028": "librdkafka itself marks it as not working",
