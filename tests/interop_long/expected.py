@@ -39,8 +39,5 @@ EXPECTED: dict[str, dict[str, str]] = {
         "producer: should produce a message with an empty payload and empty key"
         " (https:"
         "//github.com/Blizzard/node-rdkafka/issues/117)": "expects an empty key where the client gives none",
-        "producer-transaction: should init transactions": _NO_TRANSACTIONS,
-        "producer-transaction: should complete transaction": _NO_TRANSACTIONS,
-        "producer-transaction: the before all hook": _NO_TRANSACTIONS,
     },
 }
