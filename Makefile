@@ -15,7 +15,7 @@ WORKERS ?= 4
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -71,6 +71,9 @@ interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka'
 chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over files, or STORE=postgres; GATEWAY=1 puts one in front and kills it, too), then kill -9 a broker KILLS=200 times; a judge compares all that was promised with what is read
 	$(BIN)/python -m tests.chaos.storm --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE)) $(if $(GATEWAY),--gateway)
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),200)
+
+copies: $(VENV)/.develop ## Java's TransactionalMessageCopier while the broker is killed by kill -9 KILLS=1000 times: each record is copied once, in order; 45 minutes
+	$(BIN)/python -m tests.chaos.copies --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
 
 fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),5)
