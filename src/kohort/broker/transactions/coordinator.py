@@ -42,9 +42,8 @@ class TransactionCoordinator:
 
     def shard(self, transactional_id: str) -> TransactionPartition | None:
         """Return the shard that coordinates the ID; None while there is no topic of them."""
-        if not self._shards:
-            return None
-        return self._shards[group_partition(transactional_id, len(self._shards))]
+        shards = self._all()
+        return shards[group_partition(transactional_id, len(shards))] if shards else None
 
     def coordinator(self, transactional_id: str) -> Node | None:
         """Return the broker that leads the ID's partition, or None if there is none at the moment.
@@ -66,14 +65,11 @@ class TransactionCoordinator:
 
     def lead(self, partitions: Iterable[int] | None = None) -> None:
         """Begin to load these shards, by default all; while they load, requests get COORDINATOR_LOAD_IN_PROGRESS."""
-        topic = self._broker.topics.named(TRANSACTIONS_TOPIC)
+        shards, topic = self._all(), self._broker.topics.named(TRANSACTIONS_TOPIC)
         if topic is None:
             return
-        if not self._shards:
-            write = self.marking.write
-            self._shards = [TransactionPartition(self._broker, number, write) for number in range(topic.partitions)]
         for number in range(topic.partitions) if partitions is None else partitions:
-            log, shard = self._broker.topics.log(topic, number), self._shards[number]
+            log, shard = self._broker.topics.log(topic, number), shards[number]
             if log is None or (shard.leads and shard.epoch == log.leader_epoch):
                 continue
             if shard.leads:
@@ -94,6 +90,14 @@ class TransactionCoordinator:
     async def close(self) -> None:
         """Stop waiting for other brokers."""
         await self._others.close()
+
+    def _all(self) -> list[TransactionPartition]:
+        """Return the shards of all partitions. A broker that leads none of them asks other brokers by them."""
+        topic = self._broker.topics.named(TRANSACTIONS_TOPIC)
+        if not self._shards and topic is not None:
+            write = self.marking.write
+            self._shards = [TransactionPartition(self._broker, number, write) for number in range(topic.partitions)]
+        return self._shards
 
     def _create(self) -> None:
         config = self._broker.config
