@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kohort.broker.logs import SingleBroker
-from kohort.broker.transactions import TransactionPartition
+from kohort.broker.transactions import Question, TransactionPartition, Verdicts
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
 from kohort.log.cluster import PartitionId
@@ -169,5 +169,22 @@ def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_whil
         assert await producer.end(commit=True) is NONE
         assert await producer.completed() == "CompleteCommit"
         assert await fetched_offset(peer, "g", "orders", stable=True) == (8, NONE)
+
+    in_virtual_time(steps)
+
+
+def test_offsets_are_committed_again_if_the_coordinator_of_the_transaction_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V2)
+
+        def silent(self: object, question: Question, done: Callable[[Verdicts], None]) -> None:
+            done(dict.fromkeys(question.partitions, ErrorCode.NETWORK_EXCEPTION))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(world.broker.transactions.verification), "ask", silent)
+            assert await producer.commit_offset("g", "orders", 0, 7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
 
     in_virtual_time(steps)

@@ -93,6 +93,9 @@ def _verify(broker: Dependencies, waiter: "_Waiter", request: TxnOffsetCommitReq
 
     def done(verdicts: Verdicts) -> None:
         code = verdicts[partition]
+        if code is ErrorCode.NETWORK_EXCEPTION:
+            # As in Kafka: clients repeat the request with this error, and look for no other coordinator.
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if code is ErrorCode.NONE and shard.term != term:
             # Another broker may have led it meanwhile and have written a marker. The producer sends the request again.
             code = shard.unready or ErrorCode.NOT_COORDINATOR
