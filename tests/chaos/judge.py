@@ -11,7 +11,8 @@ import itertools
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.history import Entry, read_history
@@ -20,6 +21,7 @@ from tests.chaos.rewrites import rewrites
 
 History = Sequence[Entry]
 _BEGINS_AGAIN = "kafkajs-"
+_BEGINS_TWICE = "librdkafka-"
 _COURSE = 6
 """Number of entries that a sentence on a member's way through a partition lists."""
 _RECORD = re.compile(r"partition (\d+) has '\d+:(\d+)' at offset (\d+)")
@@ -37,7 +39,7 @@ def remarks(history: History) -> list[str]:
         f"partition {rewrite.partition} has {len(rewrite.offsets)} records twice "
         f"from offset {rewrite.offsets.start} on, by librdkafka's own new epoch: {rewrite.why}"
         for rewrite in rewrites(history)
-    ]
+    ] + [f"{jump.what}: its client does so by itself" for jump in _jumps(history) if jump.is_its_own]
 
 
 def lost_writes(history: History) -> Iterable[str]:
@@ -90,29 +92,61 @@ def jumps(history: History) -> Iterable[str]:
     """From when a member is assigned a partition until it gives it up it is given offset after offset.
 
     It expects to find each value at the offset of its number. Where the log has another one there, it was given the
-    right one: what is wrong with the log is for other checks. kafkajs joins its group again when the leader of a
-    partition changes, tells its application nothing of it, and begins where the group committed; it skips nothing.
+    right one: what is wrong with the log is for other checks.
     """
     logs = _logs(history)
+    yield from (jump.what for jump in _jumps(history) if not jump.is_its_own)
+    for entry in _of(history, "wrong"):
+        named = _RECORD.fullmatch(entry["what"])
+        partition, value, offset = map(int, named.groups()) if named else (-1, -1, -1)
+        if logs.get(partition, [])[offset : offset + 1] != [value]:
+            yield f"{entry['member']}: {entry['what']}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    """A member was given another offset than the next one."""
+
+    what: str
+    is_its_own: bool
+    """Whether its client is known to go back so by itself; none may skip anything."""
+
+
+def _jumps(history: History) -> Iterator[_Jump]:
+    """Find those that a client makes by itself, too.
+
+    kafkajs joins its group again when the leader of a partition changes, tells its application nothing of it, and
+    begins where the group committed.
+
+    librdkafka (2.16.0) asks again for the first offset of a partition that it has given up, if the answer to an
+    earlier ListOffsets is outdated ("outdated offset response: (re)starting offset query timer" with debug=topic). If
+    the partition is assigned to it meanwhile, it is fetched from two places one after the other: from the first
+    offset, and from where the group committed.
+    """
+    commits = {(entry["group"], entry["partition"]): entry["values"] for entry in _of(history, "commits")}
     following: dict[tuple[str, int], int] = {}
+    begun_again: set[tuple[str, int]] = set()
     for index, entry in enumerate(history):
         match entry["kind"]:
             case "assigned" | "revoked" | "lost":
                 for partition in entry["partitions"]:
                     following.pop((entry["member"], partition), None)
+                    begun_again.discard((entry["member"], partition))
             case "read":
                 for partition, first, last in entry["spans"]:
-                    expected = following.get((entry["member"], partition), first)
                     who = entry["member"]
-                    if first > expected or (first < expected and not who.startswith(_BEGINS_AGAIN)):
+                    place = who, partition
+                    expected = following.get(place, first)
+                    if first != expected:
                         before = _course(history[:index], who, partition)
-                        yield f"{who} was given offset {first} of partition {partition} after {expected - 1}{before}"
-                    following[entry["member"], partition] = last + 1
-            case "wrong":
-                named = _RECORD.fullmatch(entry["what"])
-                partition, value, offset = map(int, named.groups()) if named else (-1, -1, -1)
-                if logs.get(partition, [])[offset : offset + 1] != [value]:
-                    yield f"{entry['member']}: {entry['what']}"
+                        begins = (0, *commits.get((entry["group"], partition), ()))
+                        twice = who.startswith(_BEGINS_TWICE) and first in begins and place not in begun_again
+                        yield _Jump(
+                            f"{who} was given offset {first} of partition {partition} after {expected - 1}{before}",
+                            first < expected and (who.startswith(_BEGINS_AGAIN) or twice),
+                        )
+                        begun_again.add(place)
+                    following[place] = last + 1
 
 
 def _course(history: History, member: str, partition: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,26 @@ def test_kafkajs_may_begin_again_where_its_group_committed_and_skips_nothing() -
     history = reading([9, 0, 3], [9, 5, 5])
     before = f"(assigned at {history[0]['at']}, read 0 to 3 at {history[1]['at']})"
     assert list(jumps(history)) == [f"kafkajs-1 was given offset 5 of partition 9 after 3 {before}"]
+
+
+def test_librdkafka_may_begin_once_more_at_the_start_or_a_commit_after_each_assignment() -> None:
+    def reading(*spans: list[int], again: Sequence[Entry] = ()) -> list[Entry]:
+        return [
+            entry("assigned", group="g", member="librdkafka-1", partitions=[9]),
+            *(entry("read", group="g", member="librdkafka-1", spans=[span]) for span in spans),
+            *again,
+            entry("commits", group="g", partition=9, values=[2]),
+        ]
+
+    for first in (0, 2):
+        history = reading([9, 0, 3], [9, first, 5])
+        assert list(jumps(history)) == []
+        [remark] = remarks(history)
+        assert f"librdkafka-1 was given offset {first} of partition 9 after 3" in remark
+        assert list(jumps(reading([9, 0, 3], [9, first, 5], again=reading([9, 3, 4], [9, first, 5])))) == []
+    for spans in ([9, 1, 5],), ([9, 5, 5],), ([9, 0, 3], [9, 0, 5]):
+        [problem] = jumps(reading([9, 0, 3], *spans))
+        assert problem.startswith("librdkafka-1 was given offset")
 
 
 @pytest.mark.parametrize(
