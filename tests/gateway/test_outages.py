@@ -36,8 +36,9 @@ def address(text: str) -> Address:
 
 
 @asynccontextmanager
-async def gateway_to(*upstream: str) -> AsyncIterator[str]:
-    options = GatewayOptions([address(one) for one in upstream], Address("127.0.0.1", 0))
+async def gateway_to(*upstream: str, groups_only: bool = False) -> AsyncIterator[str]:
+    where = [address(one) for one in upstream]
+    options = GatewayOptions(where, Address("127.0.0.1", 0), groups_only=groups_only)
     async with Gateway(options) as gateway:
         yield str(gateway.address)
 
@@ -87,9 +88,14 @@ async def test_members_go_on_when_the_gateway_is_cut_off_for_a_while(protocol: s
 
 @pytest.mark.long("brokers start and end for half a minute")
 @PROTOCOLS
-async def test_members_go_on_when_brokers_fail(protocol: str, start_cluster: StartCluster) -> None:
+@pytest.mark.parametrize("groups_only", [False, True])
+async def test_members_go_on_when_brokers_fail(protocol: str, groups_only: bool, start_cluster: StartCluster) -> None:
     with start_cluster("--restart") as cluster:
-        async with gateway_to(*cluster.bootstrap.split(",")) as gateway, busy_group(gateway, protocol) as group:
+        where = cluster.bootstrap.split(",")
+        async with (
+            gateway_to(*where, groups_only=groups_only) as gateway,
+            busy_group(gateway, protocol) as group,
+        ):
             for node_id in (1, 2, 3):  # one of them is the coordinator of the group
                 before = cluster.process_id(node_id)
                 cluster.signal(node_id, signal.SIGKILL)

@@ -67,6 +67,15 @@ def gateway(
             show_default=False,
         ),
     ] = None,
+    groups_only: Annotated[
+        bool,
+        typer.Option(
+            "--groups-only",
+            help="Name the gateway as the coordinator of groups, and the brokers for all else, so that no record passes"
+            " through it. For Java's and Kohort's clients that can connect to the brokers, too. The records of other"
+            " clients pass through it. A client that looks for its coordinator again leaves the gateway.",
+        ),
+    ] = False,
     end_sasl: Annotated[
         bool,
         typer.Option(
@@ -123,6 +132,8 @@ def gateway(
     of a client: -X security.protocol=SSL. Clients log in with SASL at the cluster, through the gateway, unless
     --end-sasl is given.
 
+    With --groups-only, Java's and Kohort's clients use the gateway for the requests of group members only.
+
     With --web, a further line says when the page answers, such as 'ready http://127.0.0.1:9464'.
     """
     from kohort.client import AdminOptions
@@ -142,6 +153,7 @@ def gateway(
         upstream_options=client_options(AdminOptions),
         advertised_host=advertised_host,
         sni_domain=sni,
+        groups_only=groups_only,
         node_ids=() if node_ids is None else _node_ids(node_ids),
         ends_sasl=end_sasl,
         users=users,

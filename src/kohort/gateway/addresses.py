@@ -78,6 +78,17 @@ class Addresses:
                         address = self._learn(broker.broker_id, broker.host, broker.port)
                         broker.host, broker.port = address.host, address.port
 
+    def learn(self, response: Message) -> None:
+        """Remember the addresses in a response that is left as it is."""
+        match response:
+            case MetadataResponse():
+                for broker in response.brokers:
+                    self.brokers.learn(broker.node_id, Address(broker.host, broker.port))
+            case DescribeClusterResponse():
+                if response.endpoint_type == _BROKERS:
+                    for described in response.brokers:
+                        self.brokers.learn(described.broker_id, Address(described.host, described.port))
+
     def replaced(self, node_id: int, host: str, port: int) -> tuple[str, int]:
         """Return host and port in place of a broker's."""
         if node_id < 0 or not host:

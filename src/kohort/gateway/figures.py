@@ -60,6 +60,8 @@ class Sources(Protocol):
     def unreachable_brokers(self) -> int: ...
     @property
     def rebalances(self) -> int | None: ...
+    @property
+    def gone_members(self) -> int | None: ...
 
 
 class GatewayMetrics:
@@ -108,6 +110,10 @@ class GatewayMetrics:
         )
         if gateway.rebalances is not None:
             text.counter("kohort_gateway_rebalances", "Rebalances in the journal.").add("", gateway.rebalances)
+        if gateway.gone_members is not None:
+            text.counter("kohort_gateway_gone_members", "Members that did not come back to the gateway.").add(
+                "", gateway.gone_members
+            )
         add_process(text)
         return text
 

@@ -10,6 +10,7 @@ from kohort.coordinator import ClientKind, RequestContext, Timer, WaitingRequest
 from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
 from kohort.gateway.lost_members import LostMembers, MembersLink
 from kohort.gateway.observed import TopicNames
+from kohort.gateway.past_gateway import GoneMembers
 from kohort.model import Millis
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -93,12 +94,18 @@ class Journal(Protocol):
 class GroupRequests:
     """All members whose connections pass through one gateway."""
 
-    def __init__(self, hold_ms: Millis, grace_ms: Millis = 0, journal: Journal | None = None) -> None:
-        """Hold heartbeats for at most `hold_ms`. `grace_ms` is a value of group.disconnect.grace.ms."""
+    def __init__(
+        self, hold_ms: Millis, grace_ms: Millis = 0, journal: Journal | None = None, *, groups_only: bool = False
+    ) -> None:
+        """Hold heartbeats for at most `hold_ms`. `grace_ms` is a value of group.disconnect.grace.ms.
+
+        With `groups_only`, members may go on without the gateway, so it removes none.
+        """
         self._loop = asyncio.get_running_loop()
         self.journal = journal
         self._mirror = GroupMirror(hold_ms)
-        self._lost = LostMembers(self._mirror, grace_ms, self._leaves)
+        self._gone = GoneMembers(self._mirror) if groups_only else None
+        self._lost = LostMembers(self._mirror, grace_ms, self._leaves) if self._gone is None else self._gone
         self._timers: dict[Timer | ProbeDue, tuple[Millis, asyncio.TimerHandle]] = {}
 
     def _now(self) -> Millis:
@@ -118,6 +125,11 @@ class GroupRequests:
     def lost_members(self) -> int:
         """Number of members whose client's connection is closed, and whose upstream connection is open."""
         return len(self._lost)
+
+    @property
+    def gone_members(self) -> int | None:
+        """Number of members that did not come back after their connections closed; None unless `groups_only`."""
+        return None if self._gone is None else self._gone.count
 
     def keep_members(self) -> None:
         """Leave no group in place of members whose connections close, because the gateway stops."""

@@ -18,6 +18,7 @@ from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
 from kohort.gateway.groups import LeaveRequest, Probe
 from kohort.gateway.login import SASL_REQUESTS, ClientLogin, UpstreamLogin
 from kohort.gateway.own_requests import OwnRequests, RequestStops
+from kohort.gateway.past_gateway import PastGateway
 from kohort.gateway.side import SLOW, Side
 from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request, request_frame, response_frame
 from kohort.wire.api import RequestHeader
@@ -25,6 +26,7 @@ from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -61,6 +63,8 @@ class Dependencies(Protocol):
     max_login_frame: int
     groups: GroupRequests
     max_frame: int
+    past_gateway: PastGateway | None
+    """With --groups-only: which clients get the brokers' addresses."""
 
     def opened(self, link: "Link") -> bool:
         """Return whether the connection is admitted; if not, it is closed."""
@@ -342,7 +346,11 @@ class Link:
         header, request = read_request(frame)
         if isinstance(request, ApiVersionsRequest):
             self._software = ClientKind.of(request.client_software_name, request.client_software_version)
-        elif isinstance(request, ConsumerGroupHeartbeatRequest):
+            past = self._gateway.past_gateway
+            self._traffic.groups_only = past is not None and past.admits(self._software, request.client_software_name)
+        elif isinstance(request, FindCoordinatorRequest):
+            self._traffic.expect_coordinators(header.correlation_id, request)
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
             held = self._held
             if held is not None:
                 self._release(_behind(held.request, request))

@@ -62,6 +62,8 @@ class GatewayOptions:
     """Whether clients log in at the gateway, which then uses its own login for all of them upstream."""
     users: Path | None = None
     """File with the users that log in at the gateway; None for those of PLAIN in the settings."""
+    groups_only: bool = False
+    """Whether clients that can get the brokers' addresses for all but the coordinators of groups."""
     advertised_host: str | None = None
     """Host in the addresses that clients receive; None for the host on which the gateway listens."""
     sni_domain: str | None = None
@@ -99,6 +101,8 @@ def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
         )
         config = parse_config(settings)
     listeners = read_listeners(config, host, port)
+    if options.groups_only:
+        _check_groups_only(options)
     if options.ends_sasl:
         _check_logins(listeners)
     elif options.users is not None:
@@ -116,10 +120,25 @@ def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
 def grace_ms(options: GatewayOptions, config: BrokerConfig) -> int:
     """Return group.disconnect.grace.ms; 0, which removes no member, if clients use another address and it is not set.
 
-    Behind that address may be another gateway, and the members that come back to that one are not seen here.
+    Behind that address may be another gateway, and the members that come back to that one are not seen here. With
+    `groups_only`, members that come back to a broker are not seen.
     """
+    if options.groups_only:
+        return 0
     is_known = not (options.advertised_host or config.names("advertised.listeners"))
     return config.number("group.disconnect.grace.ms") if is_known or _GRACE in options.settings else 0
+
+
+def _check_groups_only(options: GatewayOptions) -> None:
+    if options.ends_sasl:
+        raise ConfigError(
+            "With --groups-only, clients log in at the brokers, too, and a client has one login: leave out --end-sasl."
+        )
+    if options.settings.get(_GRACE, "0") != "0":
+        raise ConfigError(
+            f"With --groups-only, the gateway does not see members that come back to a broker, so it removes none:"
+            f" leave out {_GRACE}."
+        )
 
 
 def _check_logins(listeners: Sequence[Listener]) -> None:

@@ -20,6 +20,7 @@ from kohort.gateway.link import Link
 from kohort.gateway.listening import Doors
 from kohort.gateway.login import ClientLogin, UpstreamLogin
 from kohort.gateway.options import GatewayOptions, grace_ms, read_config
+from kohort.gateway.past_gateway import PastGateway
 from kohort.gateway.upstream import Upstream
 from kohort.gateway.users import ScramUsers, read_users
 
@@ -38,6 +39,7 @@ class Gateway:
         self._options = options
         config, self._listeners = read_config(options)
         self.ends_sasl = options.ends_sasl
+        self.past_gateway = PastGateway() if options.groups_only else None
         self.max_login_frame = config.number("sasl.server.max.receive.size")
         self._failed_delay_s = config.number("connection.failed.authentication.delay.ms") / 1000
         self._users = None if options.users is None else read_users(options.users)
@@ -93,6 +95,11 @@ class Gateway:
         return self._upstream.unreachable
 
     @property
+    def gone_members(self) -> int | None:
+        """Number of members that did not come back after their connections closed; None without --groups-only."""
+        return self.groups.gone_members
+
+    @property
     def rebalances(self) -> int | None:
         """Number of rebalances in the journal; None without a journal."""
         return None if self.journal is None else self.journal.written
@@ -109,7 +116,8 @@ class Gateway:
         loop, options = asyncio.get_running_loop(), self._options
         self._upstream = Upstream(options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s)
         self.journal = self._new_journal()
-        self.groups = GroupRequests(options.hold_ms, self._grace_ms, self.journal)
+        self._check_protocols()
+        self.groups = GroupRequests(options.hold_ms, self._grace_ms, self.journal, groups_only=options.groups_only)
         self.newcomers = Newcomers(loop.time)
         try:
             for listener in self._listeners:
@@ -152,6 +160,17 @@ class Gateway:
             failed_delay_s=self._failed_delay_s,
             passwords=self._users,
         )
+
+    def _check_protocols(self) -> None:
+        """Raise ConfigError if clients that connect to a listener cannot connect to the brokers."""
+        for listener in self._listeners:
+            if self.past_gateway is not None and listener.protocol.tls != self._upstream.has_tls:
+                ours, theirs = ("TLS", "none") if listener.protocol.tls else ("no TLS", "TLS")
+                raise ConfigError(
+                    f"The listener {listener.name} has {ours} and the connections to the cluster have {theirs}. With"
+                    " --groups-only, clients connect to both with the same settings: set security.protocol with -X, or"
+                    " choose the protocol of --listen."
+                )
 
     def _new_journal(self) -> GatewayJournal | None:
         options = self._options

@@ -21,6 +21,7 @@ from kohort.wire.api import (
 from kohort.wire.codec import DecodeError, Message, decoder, encode, read_varint, skip_tags
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsResponse
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataResponse
 
 _HEAD = Struct(">hhih")
@@ -40,6 +41,8 @@ READ_REQUESTS = frozenset(
 )
 """Requests that are handed over: those of group members, and the one that names the client's software."""
 _WITH_ADDRESSES = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER, ApiKey.API_VERSIONS})
+_TRANSACTION = 1
+"""Key type of a request for the coordinators of transactions."""
 _PRODUCE_WITH_ADDRESSES = 10
 """First version of Produce whose response may name addresses of brokers (KIP-951)."""
 _NO_THROTTLE_NO_TAGS = bytes(5)
@@ -58,7 +61,7 @@ _LONGEST_HEAD = 70_000
 class Traffic:
     """Reader of one client connection."""
 
-    __slots__ = ("_addresses", "_ends_sasl", "_names", "_pending")
+    __slots__ = ("_addresses", "_ends_sasl", "_names", "_of_transactions", "_pending", "groups_only")
 
     def __init__(self, addresses: Addresses, names: TopicNames | None = None, *, ends_sasl: bool = False) -> None:
         """Create a reader. `names` learns the names of topics, if they are of use."""
@@ -67,6 +70,10 @@ class Traffic:
         self._names = names
         self._pending: dict[int, tuple[int, int]] = {}
         """API key and version of each request whose response is read, by correlation ID."""
+        self._of_transactions: set[int] = set()
+        """Correlation IDs of requests for coordinators of transactions."""
+        self.groups_only = False
+        """Whether the client gets the brokers' addresses for all but the coordinators of groups."""
 
     def decide_request(self, head: memoryview, size: int) -> Fate:
         """Return the fate of a request, and remember it if its response must be read. Raises BadStream."""
@@ -79,13 +86,22 @@ class Traffic:
             raise BadStream(
                 f"SaslHandshake {version} cannot pass a gateway, the client must support version 1 (KIP-152)"
             )
+        if self.groups_only and (key == ApiKey.PRODUCE or key in WALKED):
+            return Fate.PASS
         if key == ApiKey.PRODUCE:
             return self._decide_produce(head, size, version, correlation)
         if key in WALKED and version >= WALKED[key][0]:
             self._expect_walk(correlation, key, version)
         elif key in _WITH_ADDRESSES:
             self.expect(correlation, key, version)
+            if key == ApiKey.FIND_COORDINATOR and self.groups_only and size <= _LARGEST_READ:
+                return Fate.COLLECT
         return Fate.COLLECT if key in READ_REQUESTS and size <= _LARGEST_READ else Fate.PASS
+
+    def expect_coordinators(self, correlation: int, request: FindCoordinatorRequest) -> None:
+        """Note what a request for coordinators asks for, with `groups_only`."""
+        if request.key_type == _TRANSACTION:
+            self._of_transactions.add(correlation)
 
     def _decide_produce(self, head: memoryview, size: int, version: int, correlation: int) -> Fate:
         if version < _PRODUCE_WITH_ADDRESSES:
@@ -160,8 +176,21 @@ class Traffic:
         else:
             if self._names is not None and isinstance(message, MetadataResponse):
                 self._names.learn(message)
+            if self._is_of_broker(correlation, message):
+                self._addresses.learn(message)
+                return _SIZE.pack(len(frame)) + frame
             self._addresses.rewrite(message)
         return response_frame(key, version, correlation, message)
+
+    def _is_of_broker(self, correlation: int, response: Message) -> bool:
+        """Return whether the client gets the brokers' addresses in a response."""
+        if not self.groups_only:
+            return False
+        if not isinstance(response, FindCoordinatorResponse):
+            return True
+        is_of_transactions = correlation in self._of_transactions
+        self._of_transactions.discard(correlation)
+        return is_of_transactions
 
     def read(self, frame: bytes) -> Message:
         """Return a response that was collected. Raises BadStream."""

@@ -56,6 +56,11 @@ class Upstream:
         self._cannot_look_up = False
 
     @property
+    def has_tls(self) -> bool:
+        """Whether connections to brokers have TLS."""
+        return self._tls is not None
+
+    @property
     def own_certificate(self) -> bool:
         """Whether the gateway presents a certificate to brokers."""
         return self._read.ssl_certfile is not None or self._read.ssl_certdata is not None
