@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kohort.broker.logs import SingleBroker
-from kohort.broker.transactions import Question, TransactionPartition, Verdicts
+from kohort.broker.transactions import Question, TransactionPartition, Verdicts, marking
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
 from kohort.log.cluster import PartitionId
@@ -186,5 +186,29 @@ def test_offsets_are_committed_again_if_the_coordinator_of_the_transaction_does_
             patch.setattr(type(world.broker.transactions.verification), "ask", silent)
             assert await producer.commit_offset("g", "orders", 0, 7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+
+    in_virtual_time(steps)
+
+
+def test_a_partition_is_added_as_soon_as_the_last_transaction_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Attempts at intervals of add.partitions.to.txn.retry.backoff.ms, 20 ms, would cost most of a short transaction.
+    markers: list[Callable[[], None]] = []
+    real = marking.append_marker
+    monkeypatch.setattr(marking, "append_marker", lambda *given: markers.append(partial(real, *given)))
+
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        loop = asyncio.get_running_loop()
+        producer = await started(world, peer, V2)
+        await producer.write("orders", 0, b"a")
+        assert await producer.end(commit=True) is NONE
+        await eventually(lambda: bool(markers))
+        async with asyncio.TaskGroup() as group:
+            sent = group.create_task(producer.send("orders", 0, b"b"))
+            await asyncio.sleep(0.025)  # the coordinator has answered that the last transaction is not completed
+            assert not sent.done()
+            began = loop.time()
+            markers.pop()()
+        assert sent.result() is NONE
+        assert loop.time() - began < 0.01
 
     in_virtual_time(steps)

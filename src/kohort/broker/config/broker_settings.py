@@ -289,7 +289,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             INT32,
         ),
         "add.partitions.to.txn.retry.backoff.ms": Setting(
-            20, "Time between two of these attempts, in milliseconds.", 1, INT32
+            20, "Longest time between two of these attempts if another broker completes it, in milliseconds.", 1, INT32
         ),
         "transaction.max.timeout.ms": Setting(
             900_000, "Longest transaction timeout that a producer may ask for, in milliseconds.", 1, INT32

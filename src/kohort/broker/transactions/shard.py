@@ -5,6 +5,7 @@ once the append is on disk. Were a marker written earlier, a coordinator that lo
 the opposite.
 """
 
+import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Protocol, cast
@@ -57,6 +58,8 @@ class TransactionPartition(LogShard):
         super().__init__(broker, partition)
         self._broker = broker
         self._write_markers = write_markers
+        self._when_over: dict[str, dict[Callable[[], None], None]] = {}
+        """Calls that wait for the end of a transaction, by transactional ID."""
 
     @property
     def epoch(self) -> int:
@@ -81,13 +84,34 @@ class TransactionPartition(LogShard):
             now = self._broker.now()
             done = self._machine.marked(markers.transactional_id, markers.producer_id, markers.epoch, partitions, now)
             self._apply(done, now)
+            if not self._is_busy(markers.transactional_id):
+                self._over(markers.transactional_id)
+
+    def when_over(self, transactional_id: str, call: Callable[[], None]) -> Callable[[], object]:
+        """Call `call` later: once no markers of a transaction are missing, or this shard no longer waits for them.
+
+        Return a function that withdraws the call.
+        """
+        calls = self._when_over.setdefault(transactional_id, {})
+        calls[call] = None
+        if not self._is_busy(transactional_id):
+            self._over(transactional_id)
+        return partial(calls.pop, call, None)
+
+    def _is_busy(self, transactional_id: str) -> bool:
+        found = self.transaction(transactional_id)
+        return found is not None and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    def _over(self, transactional_id: str) -> None:
+        for call in self._when_over.pop(transactional_id, ()):
+            asyncio.get_running_loop().call_soon(call)
 
     def is_ending(self, markers: Markers) -> bool:
         """Return whether the transaction of these markers still waits for some of them."""
         found = self.transaction(markers.transactional_id)
         return (
             found is not None
-            and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+            and self._is_busy(markers.transactional_id)
             and (found.producer_id, found.epoch) == (markers.producer_id, markers.epoch)
         )
 
@@ -121,6 +145,8 @@ class TransactionPartition(LogShard):
     def _end(self) -> None:
         for timer in self._machine.resign().timers:
             self._broker.timers.set((TRANSACTIONS_TOPIC, self.partition, timer), None, unexpected_timer)
+        for transactional_id in list(self._when_over):
+            self._over(transactional_id)
 
 
 def _dropped() -> None:

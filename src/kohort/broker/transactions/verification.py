@@ -16,7 +16,7 @@ from kohort.broker.transactions.shard import TransactionPartition
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode, error_code
 from kohort.log.cluster import Node
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message
 from kohort.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -51,6 +51,9 @@ class Producers(Enum):
 
 _VERSION = 5
 """Version of AddPartitionsToTxn in which brokers ask each other; the request says whether it adds partitions."""
+
+_AGAIN_MS: Millis = 5
+"""First interval between two requests to another broker that still ends the producer's last transaction."""
 
 Verdicts = Mapping[TopicPartition, ErrorCode]
 _Done = Callable[[Verdicts], None]
@@ -106,17 +109,44 @@ class Verification:
         """Call `done` with the result of each partition, at once or later."""
         config, loop = self._broker.config, asyncio.get_running_loop()
         until = loop.time() + config.number("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+        attempts = 0
 
         def answered(verdicts: Verdicts) -> None:
-            # The markers of the producer's last transaction are being written, which takes little time.
+            nonlocal attempts
+            attempts += 1
             busy = ErrorCode.CONCURRENT_TRANSACTIONS in verdicts.values()
             if busy and question.producers is Producers.ADDING and loop.time() < until:
-                again_s = config.number("add.partitions.to.txn.retry.backoff.ms") / 1000
-                loop.call_later(again_s, self._ask_once, question, answered)
+                self._ask_again(question, attempts, until, answered)
             else:
                 done({partition: _known_to(question.producers, code) for partition, code in verdicts.items()})
 
         self._ask_once(question, answered)
+
+    def _ask_again(self, question: Question, attempts: int, until: float, done: _Done) -> None:
+        """Ask again when the markers of the producer's last transaction are probably written, or at `until`.
+
+        That takes a few milliseconds. The coordinator is told of the last marker; another broker has to ask it, since
+        a response that waits would delay all responses of the connection that follow.
+        """
+        loop, shard = asyncio.get_running_loop(), self._shards.shard(question.transactional_id)
+        if shard is None or not shard.ready:
+            step_ms = min(
+                _AGAIN_MS << attempts - 1, self._broker.config.number("add.partitions.to.txn.retry.backoff.ms")
+            )
+            loop.call_later(step_ms / 1000, self._ask_once, question, done)
+            return
+        waits = True
+
+        def ask() -> None:
+            nonlocal waits
+            if waits:
+                waits = False
+                timer.cancel()
+                withdraw()
+                self._ask_once(question, done)
+
+        timer = loop.call_at(until, ask)
+        withdraw = shard.when_over(question.transactional_id, ask)
 
     def _ask_once(self, question: Question, done: _Done) -> None:
         question.remember()
