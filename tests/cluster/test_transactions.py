@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from itertools import product
 
 import pytest
 
@@ -153,20 +152,8 @@ VICTIMS: dict[str, Callable[[RunningCluster], int]] = {
 }
 
 
-# Known defect, seen in 5 of 14 runs, and only over files. Its cause is not known. docs/transactions.md warns of it.
-NOT_EXACTLY_ONCE = pytest.mark.xfail(
-    reason="after the kill of a leader, version 2 may hang, copy a record twice, or not show all records in time"
-)
-
-
-@pytest.mark.parametrize(
-    ("start_over_either", "victim", "version"),
-    [
-        pytest.param(*case, marks=[NOT_EXACTLY_ONCE] if case == ("files", "leader", "2") else [])
-        for case in product(("files", "postgres"), VICTIMS, ("1", "2"))
-    ],
-    indirect=["start_over_either"],
-)
+@VERSIONS
+@pytest.mark.parametrize("victim", VICTIMS)
 async def test_transactions_survive_a_killed_broker(start_over_either: StartCluster, victim: str, version: str) -> None:
     def kill(copiers: list[Copier]) -> None:
         for at in (5, 25):
