@@ -78,6 +78,10 @@ def send_to_both(producer: TransactionalProducer, value: bytes) -> None:
     data = [
         PartitionProduceData(index=number, records=producer.batch("orders", number, (value,))) for number in range(2)
     ]
+    send(producer, data)
+
+
+def send(producer: TransactionalProducer, data: list[PartitionProduceData]) -> None:
     topics = [TopicProduceData(name="orders", partition_data=data)]
     request = ProduceRequest(transactional_id=producer.transactional_id, acks=-1, topic_data=topics)
     producer.peer.send(request, 12 if producer.version == V2 else 11)
@@ -114,6 +118,20 @@ def test_a_broker_that_becomes_the_leader_while_it_asks_takes_no_batch_that_it_d
         assert await producer.completed() == "CompleteCommit"
         for number in range(2):
             assert await committed_values(peer, "orders", number) == [b"a"]
+
+    in_virtual_time(steps)
+
+
+@BOTH
+def test_the_batches_of_a_request_have_one_producer_and_epoch(version: int) -> None:
+    # The coordinator is asked about one epoch, and its answer would count for the batch of the other one, too.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        old = PartitionProduceData(index=0, records=producer.batch("orders", 0, (b"a",)))
+        await producer.ready()
+        send(producer, [old, PartitionProduceData(index=1, records=producer.batch("orders", 1, (b"b",)))])
+        assert await answers(peer) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+        assert [await committed_values(peer, "orders", number) for number in range(2)] == [[], []]
 
     in_virtual_time(steps)
 
