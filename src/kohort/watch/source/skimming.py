@@ -105,8 +105,9 @@ class Skimmer:
             # Two commits of one key replace each other only if no other record is between them.
             codes = keys.take(_array(others)).dictionary_encode().indices.to_numpy().astype(np.int64)
             runs = np.cumsum(~commits)[others]
-            codes += (runs - runs[0]) * (codes.max() + 1)
-            _, codes = np.unique(codes, return_inverse=True)
+            if runs[0] != runs[-1]:
+                codes += (runs - runs[0]) * (codes.max() + 1)
+                _, codes = np.unique(codes, return_inverse=True)
             last, first = np.empty(codes.max() + 1, np.int64), np.empty(codes.max() + 1, np.int64)
             last[codes] = others  # of an index that is repeated, the last value stays
             first[codes[::-1]] = others[::-1]
