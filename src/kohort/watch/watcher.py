@@ -70,7 +70,11 @@ class Watcher:
         for change in changes:
             if isinstance(change, Committed) and self._deleted is None:
                 # Nearly all are. A commit completes records, and begins none.
-                records += self._group(change.group_id).apply(change, self._names, ends)
+                group = self._group(change.group_id)
+                if group.waits:
+                    records += group.apply(change, self._names, ends)
+                else:
+                    group.commit(change, ends.get(change.partition))
                 continue
             if isinstance(change, TopicNamed):
                 if self._names.get(change.topic_id) != change.name:

@@ -95,7 +95,7 @@ class WatchedGroup(GroupState):
                 return [*overdue, *self.apply(change, names, ends)]
         match change:
             case Committed():
-                return self._commit(change, ends.get(change.partition))
+                return self.commit(change, ends.get(change.partition))
             case CommitDeleted():
                 self._forget(change.partition)
                 return []
@@ -135,7 +135,8 @@ class WatchedGroup(GroupState):
         self.unowned.pop(partition, None)
         self.darkness.forget(partition)
 
-    def _commit(self, change: Committed, ends: EndOffsets | None) -> list[RebalanceRecord]:
+    def commit(self, change: Committed, ends: EndOffsets | None) -> list[RebalanceRecord]:
+        """Take a commit, as `apply` does. It amends no record unless one waits."""
         before = self.commits.get(change.partition)
         self.commits[change.partition], amended = self.darkness.committed(
             change.partition, before, change.offset, change.at, ends, after_gap=change.after_gap
