@@ -113,6 +113,8 @@ class Live:
     ends: dict[TopicPartition, EndOffsets] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     """Earliest offset of each partition, as far as it is known."""
+    sampled_at: Millis | None = None
+    """Time at which end offsets were asked for last, although none changed; None before the first sample."""
     poll_ms: Millis | None = None
     """Time that the last round of questions to the cluster took; None before the first."""
     counts: ReadCounts = field(default_factory=ReadCounts)
@@ -287,6 +289,7 @@ class Live:
         """Take the end offsets of partitions, which were asked for after the last commit was seen."""
         for partition, end in ends.items():
             self.ends.setdefault(partition, EndOffsets()).add(now, end)
+        self.sampled_at = now
         self._report(EndsSampled(), now)
 
     def stood_still(self, partition: TopicPartition, until: Millis) -> None:

@@ -267,6 +267,9 @@ def test_the_watcher_tells_what_it_can_see() -> None:
     groups.sampled({orders(0): 15}, 4_500)  # the other partition was not asked for
     samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 5_000)
     assert values(samples, "kohort_watch_end_offsets_age_seconds") == {(): 0.5}
+    groups.sampled({}, 4_900)  # no end changed
+    samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 5_000)
+    assert values(samples, "kohort_watch_end_offsets_age_seconds") == {(): 0.1}
     assert values(samples, "kohort_watch_problems") == {(): 1}
 
 

@@ -140,10 +140,9 @@ def add_watcher(text: Exposition, live: Live, cluster: str, now: Millis, *, grou
     text.gauge("kohort_watch_partitions_left_out", "1 if there are too many partitions for series of each.").add(
         ours, int(limited)
     )
-    ends = [each.points[-1].at for each in live.ends.values() if each.points]
-    age = text.gauge("kohort_watch_end_offsets_age_seconds", "Age of the newest end offset, on which lags depend.")
-    if ends:
-        age.add(ours, max(0, now - max(ends)) / 1000)
+    age = text.gauge("kohort_watch_end_offsets_age_seconds", "Age of the end offsets, on which lags depend.")
+    if live.sampled_at is not None:
+        age.add(ours, max(0, now - live.sampled_at) / 1000)
     text.counter("kohort_watch_records", "Records of the groups' log that were read.").add(ours, live.counts.records)
     text.counter("kohort_watch_unreadable_records", "Records of the groups' log that could not be read.").add(
         ours, live.counts.unreadable
