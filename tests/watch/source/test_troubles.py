@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartition
+from kohort.model import UUID
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import Live, ProblemSolved, SourceKind, Watching
 from kohort.watch.source import offsets
-from kohort.watch.source.following import _UNNAMED, NO_NAMES
+from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
 from kohort.wire.group_log import encode_key, encode_value
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from tests.interop.kohort import kohort as kohort_command
@@ -222,3 +225,26 @@ async def test_partitions_get_their_owners_when_their_topic_may_be_described() -
             live.problem(NO_NAMES, 1, about=_UNNAMED)
             await until(live, lambda: not live.problems)
             assert member.owned == first.assignment
+
+
+class LateCluster:
+    """Cluster whose broker learns of a topic after the group that reads it."""
+
+    def __init__(self, topic: str, topic_id: UUID, *, late: int) -> None:
+        self.asked = 0
+        self._late = late
+        self._topics = {topic: SimpleNamespace(name=topic, topic_id=topic_id)}
+
+    async def metadata_of(self, topics: None) -> SimpleNamespace:
+        assert topics is None
+        self.asked += 1
+        return SimpleNamespace(topics=self._topics if self.asked > self._late else {})
+
+
+async def test_the_name_of_a_new_topic_is_asked_for_until_the_broker_knows_it() -> None:
+    live, topic_id = Live(), UUID(int=7)
+    cluster = LateCluster("orders", topic_id, late=2)
+    follower = LogFollower(cast("Any", None), live, cast("Any", cluster))
+    await follower._name_new_topics({topic_id})
+    assert live.watcher.topic_names == {topic_id: "orders"}
+    assert cluster.asked == 3

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.client import Cluster, KafkaError
 from kohort.model import UUID, Millis
-from kohort.watch.changes import Change, CommitDeleted, Committed, TopicNamed
+from kohort.watch.changes import AssignmentWritten, Change, CommitDeleted, Committed, TopicNamed
 from kohort.watch.live import Live
 from kohort.watch.reader import LogReader, LogRecord, unnamed_topics
 from kohort.watch.source.clients import clock
@@ -18,6 +18,10 @@ _MANY = 10_000
 """Number of records in one batch from which it is history: superseded commits are left out."""
 _POLL_S = 1.0
 _NAMES, _UNNAMED = "names of topics", "topics without a name"
+_PAUSES_S = (0.1, 0.3, 0.6, 1.0)
+"""Pauses between questions for the name of a topic that may be new."""
+_NEW_MS: Millis = 10_000
+"""Age of an assignment up to which its topic may be new."""
 _ASK_AGAIN_MS = 5_000
 """Time after which the name of an unknown topic is asked for again: a broker may learn of a new topic late."""
 
@@ -48,7 +52,11 @@ class LogFollower:
         records = await self._read()
         if records:
             changes = self._reader.read(records)
-            await self._name_topics(unnamed_topics(changes, self._live.watcher.topic_names))
+            unnamed = unnamed_topics(changes, self._live.watcher.topic_names)
+            newest = max((change.at for change in changes if isinstance(change, AssignmentWritten)), default=0)
+            if unnamed and clock() - newest < _NEW_MS:
+                await self._name_new_topics(unnamed)
+            await self._name_topics(unnamed - self._live.watcher.topic_names.keys())
             if self.changed is not None:
                 self.changed.update(_rebalancing(changes))
             self._live.apply(changes, clock())
@@ -76,6 +84,19 @@ class LogFollower:
         async with self._stepped:
             await self._stepped.wait_for(lambda: not self._stream.behind(ends))
 
+    async def _name_new_topics(self, ids: Iterable[UUID]) -> None:
+        """Wait up to two seconds for the names of topics: a broker may learn of a new topic after its group."""
+        new = {topic_id for topic_id in ids if topic_id not in self._unknown}
+        for pause in _PAUSES_S if new else ():
+            try:
+                known = (await self._cluster.metadata_of(None)).topics.values()
+            except KafkaError:
+                return
+            self._live.watcher.name_topics({topic.topic_id: topic.name for topic in known if topic.topic_id in new})
+            if new <= self._live.watcher.topic_names.keys():
+                return
+            await asyncio.sleep(pause)
+
     async def _name_topics(self, ids: Iterable[UUID]) -> None:
         now = clock()
         wanted = {topic_id for topic_id in ids if now - self._unknown.get(topic_id, 0) >= _ASK_AGAIN_MS}
@@ -92,9 +113,8 @@ class LogFollower:
         names = {topic.topic_id: topic.name for topic in known.values() if topic.topic_id in wanted}
         self._live.watcher.name_topics(names)
         if known and any(topic_id in self._unknown for topic_id in wanted - names.keys()):
-            self._live.problem(
-                NO_NAMES, now, about=_UNNAMED
-            )  # a broker that learns of a new topic late knows it by now
+            # A broker that learns of a new topic late knows it by now.
+            self._live.problem(NO_NAMES, now, about=_UNNAMED)
         for topic_id in wanted:
             self._unknown.pop(topic_id, None)  # the dictionary stays in the order of its times
             if topic_id not in names:
