@@ -41,7 +41,8 @@ def query_id(checkpoint: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(
             f"{checkpoint} is not this query's checkpoint: it has no query id. staticMembership (the source's option"
-            " checkpointLocation) and exactly_once need the one of the query, on the driver's own file system."
+            " checkpointLocation), kafka.transactional.id (the sink's) and exactly_once need the one of the query, on"
+            " the driver's own file system."
         ) from None
     return found
 

@@ -55,17 +55,19 @@ class DefaultSource(DataSource):
         return kind(checked, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from pyspark_kohort.sink import BatchWriter
+        from pyspark_kohort.sink import BatchWriter, TransactionalBatchWriter
 
         if overwrite:
             raise ConfigError('A topic cannot be overwritten: use .mode("append").')
-        return BatchWriter(self._checked_to_write(schema))
+        checked = self._checked_to_write(schema)
+        return BatchWriter(checked) if checked.transactional_id is None else TransactionalBatchWriter(checked)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from pyspark_kohort.sink import StreamWriter
+        from pyspark_kohort.sink import StreamWriter, TransactionalStreamWriter
 
         # Rows are appended in complete mode, too, as in spark-sql-kafka.
-        return StreamWriter(self._checked_to_write(schema))
+        checked = self._checked_to_write(schema)
+        return StreamWriter(checked) if checked.transactional_id is None else TransactionalStreamWriter(checked)
 
     def _checked_to_write(self, schema: StructType) -> SinkOptions:
         from pyspark_kohort.sink import parse_sink_options

@@ -15,12 +15,25 @@ from pyspark_kohort.source.stream import StreamReader
 from tests.spark.conftest import Topic
 
 Offset = dict[str, Any]
+COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 def reader(topic: Topic, **options: str) -> Any:
     """As Spark's streaming runner makes it."""
     given = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name, "startingOffsets": "earliest"}
     return DefaultSource(given | options).streamReader(COLUMNS)
+
+
+def read_once(topic: Topic, **options: str) -> list[tuple[int, int, bytes]]:
+    """Return the (partition, offset, value) that a batch query reads."""
+    given = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name}
+    made = DefaultSource(given | options).reader(COLUMNS)
+    return [
+        (row["partition"], row["offset"], row["value"])
+        for task in made.partitions()
+        for batch in made.read(task)
+        for row in batch.to_pylist()  # type: ignore[union-attr]
+    ]
 
 
 class Query:

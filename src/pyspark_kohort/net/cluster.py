@@ -11,7 +11,8 @@ from typing import Self, TypeVar
 
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import UUID, Millis, TopicPartition
-from kohort.requests import ClusterMetadata, list_offsets_request, metadata_request, read_offsets
+from kohort.requests import ClusterMetadata, check, list_offsets_request, metadata_request, read_offsets
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
 from pyspark_kohort.net.connection import BlockingConnection
@@ -20,6 +21,9 @@ from pyspark_kohort.offsets import EARLIEST, LATEST, AtTime, Bound, Exact, text_
 from pyspark_kohort.options import Broker, Topics, parse
 
 T = TypeVar("T")
+
+_TRANSACTION = 1
+"""Key type of transactional IDs in FindCoordinator."""
 
 
 class BlockingCluster:
@@ -177,6 +181,18 @@ class BlockingCluster:
             time.sleep(pause)
             pause = min(1.0, 2 * pause)
 
+    def all_brokers(self) -> list[BlockingConnection]:
+        """Return a connection to each broker. Raises KafkaError."""
+        known = ClusterMetadata().merged(self.any_connection().call(metadata_request(()), MetadataResponse))
+        return [self._connection((broker.host, broker.port)) for broker in known.brokers.values()]
+
+    def transaction_coordinator(self, transactional_id: str) -> BlockingConnection:
+        """Return a connection to the coordinator of a transactional ID. Raises KafkaError."""
+        request = FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION)
+        found = self.any_connection().call(request, FindCoordinatorResponse)
+        check(found.error_code, transactional_id, found.error_message)
+        return self._connection((found.host, found.port))
+
     def _metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, int]:
         """Return partition counts of the existing topics, and update the leaders."""
         request = metadata_request(topics, create=create)
@@ -260,15 +276,18 @@ class _Clusters(threading.local):
     """Connections of this thread. Spark reuses Python workers, so connections stay open from task to task."""
 
     def __init__(self) -> None:
-        self.known: dict[Broker, BlockingCluster] = {}
+        self.known: dict[tuple[Broker, str], BlockingCluster] = {}
 
 
 _clusters = _Clusters()
 
 
-def cluster_of_worker(broker: Broker) -> BlockingCluster:
-    """Return the cluster client that this thread keeps from task to task."""
-    return _clusters.known.setdefault(broker, BlockingCluster(broker))
+def cluster_of_worker(broker: Broker, purpose: str = "") -> BlockingCluster:
+    """Return the cluster client that this thread keeps from task to task.
+
+    Each purpose has connections of its own, because responses arrive in the order of the requests.
+    """
+    return _clusters.known.setdefault((broker, purpose), BlockingCluster(broker))
 
 
 def disconnect() -> None:

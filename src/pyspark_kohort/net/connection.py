@@ -13,15 +13,29 @@ from kohort.errors import ErrorCode, KafkaError
 from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import DecodeError, Message, decoder, encode
+from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.end_txn import EndTxnRequest
 from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.produce import ProduceRequest
 from pyspark_kohort.net.login import Login
 
 M = TypeVar("M", bound=Message)
 
-_NEWEST = {ProduceRequest.KEY: 12}
-"""Latest versions used. The next version of Produce refers to topics by id; every broker supports names."""
+_NEWEST = {
+    ProduceRequest.KEY: 11,
+    AddPartitionsToTxnRequest.KEY: 3,
+    EndTxnRequest.KEY: 4,
+    FindCoordinatorRequest.KEY: 3,
+}
+"""Latest versions used.
+
+Later versions of Produce and EndTxn are those of transaction version 2 (KIP-890), which raises the
+epoch with EndTxn: the sink raises it with InitProducerId, so that a transaction can be ended with
+the epoch that it began with. Later ones of AddPartitionsToTxn are for brokers, and of
+FindCoordinator for several keys.
+"""
 _FETCH_BY_NAME = 12
 """Last version of Fetch that names topics; later ones use topic ids (KIP-516)."""
 _LARGEST_ANSWER = 1 << 30

@@ -23,12 +23,15 @@ class SinkOptions:
     memory: int
     delivery_timeout_ms: Millis
     checkpoint: str | None
+    transactional_id: str | None
+    """Name of the sink, with which the transactional IDs of its tasks begin; None if it writes without transactions."""
+    transaction_timeout_ms: Millis
 
 
 _NAMES = (
     "topic includeHeaders checkpointLocation kafka.bootstrap.servers kafka.client.id kafka.request.timeout.ms"
     " kafka.acks kafka.compression.type kafka.enable.idempotence kafka.max.request.size"
-    " kafka.buffer.memory kafka.delivery.timeout.ms"
+    " kafka.buffer.memory kafka.delivery.timeout.ms kafka.transactional.id kafka.transaction.timeout.ms"
 )
 _WITHOUT_EFFECT = (
     " queryName path kafka.batch.size kafka.linger.ms kafka.retries kafka.max.in.flight.requests.per.connection"
@@ -42,7 +45,6 @@ _WITHOUT_EFFECT = (
 )
 """Options of parts that this sink does not have: it fills batches from whole columns, and does not linger."""
 _REFUSED = {
-    "kafka.transactional.id": "the sink has no transactions yet",
     "kafka.key.serializer": "keys are binary or text; cast them in the query",
     "kafka.value.serializer": "values are binary or text; cast them in the query",
     "kafka.partitioner.class": "give a partition column instead",
@@ -51,6 +53,11 @@ _REFUSED = {
 _OPTIONS = OptionNames((_NAMES + _WITHOUT_EFFECT).split(), _REFUSED)
 _ACKS = {"all": -1, "-1": -1, "1": 1}
 _SMALLEST_REQUEST = 16 << 10
+LONGEST_TRANSACTION_MS = 900_000
+"""Default of the brokers' transaction.max.timeout.ms.
+
+The sink uses all of it, as a transaction that expires before the driver has committed it is lost.
+"""
 
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -69,6 +76,11 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     idempotent = given.flag("kafka.enable.idempotence", _ACKS[acks] == -1)
     if idempotent and _ACKS[acks] != -1:
         raise ConfigError("kafka.enable.idempotence needs kafka.acks=all.")
+    transactional_id = given.text("kafka.transactional.id")
+    if transactional_id is not None and not idempotent:
+        raise ConfigError("kafka.transactional.id needs kafka.acks=all and kafka.enable.idempotence.")
+    if transactional_id is None and given.text("kafka.transaction.timeout.ms"):
+        raise ConfigError("kafka.transaction.timeout.ms needs kafka.transactional.id, the name of the sink.")
     codec = (given.text("kafka.compression.type") or "none").upper()
     if codec not in Codec.__members__:
         known = ", ".join(name.lower() for name in Codec.__members__)
@@ -88,4 +100,6 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         memory=given.number("kafka.buffer.memory", 32 << 20),
         delivery_timeout_ms=given.number("kafka.delivery.timeout.ms", 120_000),
         checkpoint=given.text("checkpointLocation"),
+        transactional_id=transactional_id,
+        transaction_timeout_ms=given.number("kafka.transaction.timeout.ms", LONGEST_TRANSACTION_MS),
     )

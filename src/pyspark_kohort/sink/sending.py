@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from kohort.errors import ErrorCode, KafkaError, KohortError
 from kohort.model import TopicPartition
@@ -36,21 +37,48 @@ _REASONS = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "another attempt of this task has written meanwhile",
     ErrorCode.INVALID_PRODUCER_EPOCH: "a newer run of this query has written meanwhile",
 }
+_REASONS_OF_TRANSACTIONS = _REASONS | dict.fromkeys(
+    (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE),
+    "the transaction has ended: it took longer than kafka.transaction.timeout.ms, or another query or a newer run of"
+    " this one uses the kafka.transactional.id",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
     tp: TopicPartition
     data: bytes
+    first: bool
+    """Whether it is the sender's first one in that partition."""
+
+
+class OpenTransaction(Protocol):
+    """Transaction in which a sender writes."""
+
+    transactional_id: str
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions, those that are not in the transaction already, before anything is sent to them."""
+
+    def has_written(self, tp: TopicPartition, offset: int) -> None:
+        """Note the offset of the first record in a partition."""
 
 
 class Sender:
     """Sender of the batches of one task. `number` is None if idempotence is disabled."""
 
-    def __init__(self, cluster: BlockingCluster, options: SinkOptions, number: ProducerId | None) -> None:
+    def __init__(
+        self,
+        cluster: BlockingCluster,
+        options: SinkOptions,
+        number: ProducerId | None,
+        transaction: OpenTransaction | None = None,
+    ) -> None:
+        assert transaction is None or number is not None
         self._cluster = cluster
         self._options = options
         self._number = number
+        self._transaction = transaction
         self._sequences: dict[TopicPartition, int] = {}
         self._waiting: deque[_Batch] = deque()
         self._flying: dict[BlockingConnection, deque[list[_Batch]]] = {}
@@ -69,27 +97,29 @@ class Sender:
     def send(self, tp: TopicPartition, batches: Iterable[tuple[int, bytes]]) -> None:
         """Send these (count, records) batches after earlier ones; some may still be in flight on return."""
         for count, records in batches:
-            self._waiting.append(_Batch(tp, self._sealed(tp, count, records)))
+            self._waiting.append(self._sealed(tp, count, records))
             self._pump(all_of_it=False)
 
     def send_all(self, batches: Iterable[tuple[TopicPartition, tuple[int, bytes]]]) -> None:
         """Send batches of several partitions in as few requests as possible. See `send`."""
         for tp, (count, records) in batches:
-            self._waiting.append(_Batch(tp, self._sealed(tp, count, records)))
+            self._waiting.append(self._sealed(tp, count, records))
         self._pump(all_of_it=False)
 
     def flush(self) -> None:
         """Wait until everything is acknowledged. Raises KafkaError or KohortError if a broker rejects a batch."""
         self._pump(all_of_it=True)
 
-    def _sealed(self, tp: TopicPartition, count: int, records: bytes) -> bytes:
+    def _sealed(self, tp: TopicPartition, count: int, records: bytes) -> _Batch:
         number, sequence = self._number or ProducerId(-1, -1), -1
         if self._number is not None:
             sequence = self._sequences.get(tp, 0)
             self._sequences[tp] = (sequence + count) & 0x7FFFFFFF
         now = time.time_ns() // 1_000_000
-        batch = pack_batch(records, count, now, self._options.codec, number.id, number.epoch, sequence)
-        return bytes(batch)
+        transactional = self._transaction is not None
+        codec = self._options.codec
+        batch = pack_batch(records, count, now, codec, number.id, number.epoch, sequence, transactional=transactional)
+        return _Batch(tp, bytes(batch), first=sequence == 0)
 
     def _pump(self, *, all_of_it: bool) -> None:
         while self._waiting or (all_of_it and any(self._flying.values())):
@@ -102,6 +132,8 @@ class Sender:
                 self._recover(error)
 
     def _transmit(self) -> None:
+        if self._transaction is not None:
+            self._transaction.add({batch.tp for batch in self._waiting})
         leader = self._cluster.leader(self._waiting[0].tp)
         requests = self._flying.setdefault(leader, deque())
         if len(requests) >= _IN_FLIGHT:
@@ -117,6 +149,7 @@ class Sender:
             [(batch.tp, batch.data) for batch in some],
             acks=self._options.acks,
             timeout_ms=self._options.broker.request_timeout_ms,
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
         )
         leader.send(request)
         requests.append(some)
@@ -131,9 +164,12 @@ class Sender:
         for tp, outcome in outcomes.items():
             code = outcome.code
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                missing.pop(tp)
+                batch = missing.pop(tp)
+                if self._transaction is not None and batch.first and outcome.base_offset >= 0:
+                    self._transaction.has_written(tp, outcome.base_offset)
             else:
-                failed = failed or KafkaError(code, f"{tp}: {_REASONS.get(code) or code.sentence}")
+                reasons = _REASONS if self._transaction is None else _REASONS_OF_TRANSACTIONS
+                failed = failed or KafkaError(code, f"{tp}: {reasons.get(code) or code.sentence}")
         self._flying[leader][0] = list(missing.values())
         if failed is not None:
             raise failed

@@ -18,6 +18,12 @@ def test_defaults_are_those_of_kafkas_producer() -> None:
     assert (options.request_bytes, options.memory, options.delivery_timeout_ms) == (1 << 20, 32 << 20, 120_000)
 
 
+def test_a_transaction_may_take_as_long_as_brokers_allow_by_default() -> None:
+    assert parse_sink_options(BROKER).transactional_id is None
+    options = parse_sink_options(BROKER | {"kafka.transactional.id": "sums"})
+    assert (options.transactional_id, options.transaction_timeout_ms) == ("sums", 900_000)
+
+
 def test_idempotence_is_off_with_fewer_acks_than_all() -> None:
     assert not parse_sink_options(BROKER | {"kafka.acks": "1"}).idempotent
 
@@ -31,7 +37,14 @@ def test_idempotence_is_off_with_fewer_acks_than_all() -> None:
         ),
         ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, "kafka.enable.idempotence needs kafka.acks=all."),
         ({"kafka.compression.type": "rar"}, "kafka.compression.type must be one of none, gzip, snappy, lz4, zstd"),
-        ({"kafka.transactional.id": "x"}, "Option kafka.transactional.id is not supported: the sink has no transact"),
+        (
+            {"kafka.transactional.id": "x", "kafka.acks": "1"},
+            "kafka.transactional.id needs kafka.acks=all and kafka.enable.idempotence.",
+        ),
+        (
+            {"kafka.transaction.timeout.ms": "60000"},
+            "kafka.transaction.timeout.ms needs kafka.transactional.id, the name of the sink.",
+        ),
         ({"topics": "x"}, "Option topics is unknown to format kohort. Did you mean topic?"),
         ({"startingOffsets": "earliest"}, "Option startingOffsets is unknown to format kohort."),
     ],

@@ -8,15 +8,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from pyspark_kohort import DefaultSource
-from pyspark_kohort.columns import COLUMNS
 from tests.interop.process import until
 from tests.spark.conftest import Member, Topic, rows
-from tests.spark.query import Query, reader
+from tests.spark.query import COMMITTED, Query, read_once, reader
 
 NewTopic = Callable[[int], Topic]
 Places = set[tuple[int, int]]
-COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 class Writer:
@@ -41,18 +38,6 @@ class Writer:
 
     def abort(self) -> None:
         self._producer.abort_transaction(20)
-
-
-def read_once(topic: Topic, **options: str) -> list[tuple[int, int, bytes]]:
-    """Return the (partition, offset, value) that a batch query reads."""
-    given = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name}
-    made = DefaultSource(given | options).reader(COLUMNS)
-    return [
-        (row["partition"], row["offset"], row["value"])
-        for task in made.partitions()
-        for batch in made.read(task)
-        for row in batch.to_pylist()  # type: ignore[union-attr]
-    ]
 
 
 def places(topic: Topic, *kinds: bytes) -> Places:

@@ -256,7 +256,15 @@ def encode_batch(
 
 
 def pack_batch(
-    records: bytes, count: int, timestamp: Millis, codec: Codec, producer_id: int, producer_epoch: int, sequence: int
+    records: bytes,
+    count: int,
+    timestamp: Millis,
+    codec: Codec,
+    producer_id: int,
+    producer_epoch: int,
+    sequence: int,
+    *,
+    transactional: bool = False,
 ) -> bytearray:
     """Return a batch of `count` encoded records with the same timestamp and with offset deltas from 0 on."""
     packed = compress(codec, records)
@@ -266,7 +274,7 @@ def pack_batch(
         leader_epoch=-1,
         magic=MAGIC,
         crc=0,
-        attributes=attributes_of(codec),
+        attributes=attributes_of(codec, transactional=transactional),
         last_offset_delta=count - 1,
         base_timestamp=timestamp,
         max_timestamp=timestamp,
