@@ -35,6 +35,8 @@ class LagDater:
     async def date(self, group_ids: Iterable[str]) -> None:
         """Ask for timestamps of records, until the lags of these groups are known within half a second."""
         committed = self.lagging(group_ids)
+        if not committed:
+            return
         while committed:
             wanted = self._next_questions(committed)
             answers = await self._questions.ask(wanted)
