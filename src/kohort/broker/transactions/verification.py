@@ -193,6 +193,8 @@ class _Waiter:
     def other_replied(self, response: AddPartitionsToTxnResponse | None) -> None:
         """Pass the results of another broker on; None if it did not answer."""
         code = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
+        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            code = ErrorCode.INVALID_TXN_STATE  # as in Kafka: it is this broker that lacks the permission
         verdicts = dict.fromkeys(self.partitions, code or ErrorCode.NETWORK_EXCEPTION)
         for transaction in () if response is None else response.results_by_transaction:
             for topic in transaction.topic_results:
