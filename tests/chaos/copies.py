@@ -1,11 +1,12 @@
 """Java's TransactionalMessageCopier, while the broker that it copies on is killed at random, again and again.
 
-    python -m tests.chaos.copies [--kills 1000] [--seed N] [--transaction-version 1]
+    python -m tests.chaos.copies [--kills 1000] [--seed N] [--transaction-version 1] [--gateway]
 
 Two copiers copy a topic exactly once, each a partition in its own transactions, a third of which it aborts. When both
 have come to the end, the sink must have each record of the source once and in its order, and the group must stand at
 the end; then more records are written to the source. The segments of `__transaction_state`, `__consumer_offsets` and
-the sink are tiny, so that kills meet rolls and compaction.
+the sink are tiny, so that kills meet rolls and compaction. With --gateway the copiers use a gateway, which gets three
+of ten kills.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kohort import TopicPartition
+from tests.gateway.ports import consecutive_free_ports
 from tests.interop.kafka import free_ports, java
 from tests.interop.kohort import kohort
 from tests.interop.process import NotReady, ServerProcess
@@ -82,7 +84,7 @@ class Copiers:
 class Copies:
     """Source and sink on a broker over files, and what the sink must have."""
 
-    def __init__(self, directory: Path, seed: int, version: int, report: Report) -> None:
+    def __init__(self, directory: Path, seed: int, version: int, report: Report, *, gateway: bool = False) -> None:
         self.kills = 0
         self.written = 0
         """Records in each partition of the source."""
@@ -93,14 +95,22 @@ class Copies:
         named = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         self.bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
         command = kohort("broker", "--listen", self.bootstrap, "--data", str(directory / "data"), *named)
-        self._broker = ServerProcess(command)
-        self._wait_until_ready()
+        self._broker = _started(ServerProcess(command))
+        self._gateway: ServerProcess | None = None
+        self._for_copiers = self.bootstrap
+        if gateway:
+            # The next port is that of the broker.
+            self._for_copiers = f"127.0.0.1:{consecutive_free_ports(2)}"
+            command = kohort("gateway", "--upstream", self.bootstrap, "--listen", self._for_copiers)
+            self._gateway = _started(ServerProcess(command))
         self._checked = [0] * PARTITIONS
         """Up to which offset of the sink its records are compared."""
         self._seen = [0] * PARTITIONS
         """How many records of the sink they were."""
 
     def close(self) -> None:
+        if self._gateway is not None:
+            self._gateway.kill()
         self._broker.kill()
 
     def create_topics(self) -> None:
@@ -113,7 +123,7 @@ class Copies:
         """Write more records, have them copied under at most that many kills, and compare."""
         self._write(_RECORDS)
         limit = self.kills + kills
-        with _running_copiers(self.bootstrap) as copiers:
+        with _running_copiers(self._for_copiers) as copiers:
             while self._get_further(copiers):
                 if self.kills < limit:
                     self._kill()
@@ -137,19 +147,16 @@ class Copies:
         return copiers.running
 
     def _kill(self) -> None:
-        self._broker.kill()
-        self._broker = self._broker.again()
-        self._wait_until_ready()
+        if self._gateway is not None and self._chance.random() < 0.3:
+            self._gateway.kill()
+            self._gateway = _started(self._gateway.again())
+        else:
+            self._broker.kill()
+            self._broker = _started(self._broker.again())
         self.kills += 1
         if self.kills % 10 == 0:
             seconds = time.monotonic() - self._began
             self._report(f"{self.kills} kills, {sum(self._seen)} records compared, {seconds:.0f} s")
-
-    def _wait_until_ready(self) -> None:
-        try:
-            self._broker.wait_for(r"^ready (\S+)", timeout=_PATIENCE_S)
-        except NotReady as error:
-            raise Checked(f"the broker did not start: {error}") from error
 
     def _write(self, count: int) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
@@ -183,6 +190,15 @@ class Copies:
         self._checked = [0] * PARTITIONS
         self._seen = [0] * PARTITIONS
         self.compare()
+
+
+def _started(server: ServerProcess) -> ServerProcess:
+    """Wait until a server is ready, and return it."""
+    try:
+        server.wait_for(r"^ready (\S+)", timeout=_PATIENCE_S)
+    except NotReady as error:
+        raise Checked(f"a server did not start: {error}") from error
+    return server
 
 
 @contextmanager
@@ -253,9 +269,11 @@ def _difference(values: list[bytes], expected: list[bytes]) -> str:
     return f"has {values[at]!r} where {expected[at]!r} should be, after {values[max(0, at - 3) : at]}"
 
 
-def run(directory: Path, kills: int, seed: int, version: int, report: Report, each: int = 25) -> int:
-    """That many kills, `each` in a copy; returns how many records were compared. Raises Checked."""
-    copies = Copies(directory, seed, version, report)
+def run(
+    directory: Path, kills: int, seed: int, version: int, report: Report, *, gateway: bool = False, each: int = 25
+) -> int:
+    """That many kills, at most `each` in a copy; returns how many records were compared. Raises Checked."""
+    copies = Copies(directory, seed, version, report, gateway=gateway)
     try:
         copies.create_topics()
         while copies.kills < kills:
@@ -271,13 +289,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--transaction-version", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--gateway", action="store_true", help="put a gateway before the broker, and kill it, too")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="kohort-copies-", dir="/var/tmp"))
     began = time.monotonic()
     try:
-        version = options.transaction_version
-        count = run(directory, options.kills, options.seed, version, lambda line: print(line, flush=True))
+        version, gateway = options.transaction_version, options.gateway
+        count = run(
+            directory, options.kills, options.seed, version, lambda line: print(line, flush=True), gateway=gateway
+        )
     except Checked as error:
         sys.exit(f"FAILED: {error}\nthe data directory is kept: {directory}")
     shutil.rmtree(directory)
