@@ -16,7 +16,8 @@ from pathlib import Path
 
 from tests.interop.broker import Broker
 from tests.interop.kafka import cache_directory, running_kafka
-from tests.interop.kohort import running_kohort
+from tests.interop.kohort import kohort, running_kohort
+from tests.interop.process import ServerProcess
 
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -131,6 +132,26 @@ def fresh_broker(kind: str, node_id: int, settings: Mapping[str, str]) -> Iterat
         ours = {name.replace(".", "_"): value for name, value in settings.items()}
         with running_kohort("--node-id", str(node_id), **ours) as kohort:
             yield kohort
+
+
+@dataclass(frozen=True, slots=True)
+class FreshCluster:
+    """Three brokers of ours, known by their addresses."""
+
+    bootstrap: str
+
+
+@contextlib.contextmanager
+def fresh_cluster(settings: Mapping[str, str]) -> Iterator[FreshCluster]:
+    """Three brokers of ours over an empty directory, each in its own rack."""
+    named = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    process = ServerProcess(kohort("cluster", "--brokers", "3", "--racks", "RACK1,RACK2,RACK3", *named))
+    try:
+        yield FreshCluster(process.wait_for(r"^ready (\S+)$", timeout=60.0)[1])
+        code = process.stop(60.0)
+        assert code == 0, f"the cluster ended with {code} after SIGTERM\n{process.output()}"
+    finally:
+        process.kill()
 
 
 def markdown(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> str:
