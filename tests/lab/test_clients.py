@@ -9,6 +9,7 @@ import pytest
 
 from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.brokers import BROKERS, LabBroker
+from kohort.lab.hops import moves
 from kohort.lab.java_member import java_command
 from kohort.lab.measure import measure
 from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
@@ -16,7 +17,9 @@ from kohort.lab.member_settings import PROTOCOLS
 from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
 
-_TRIAL = Trial(scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10, rest_ms=0)
+_TRIAL = Trial(
+    scenario="takeover", broker="kohort", client="", protocol="", partitions=6, restore_ms=10, rest_ms=0, trace=True
+)
 _OF_MANY = pytest.mark.long("the same under another protocol")
 _KINDS = [
     pytest.param(client, protocol, marks=_OF_MANY if number else ())
@@ -27,7 +30,7 @@ _KINDS = [
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LabBroker]:
-    with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}) as running:
+    with BROKERS["kohort"]({"group.initial.rebalance.delay.ms": "0"}, traced=True) as running:
         yield running
 
 
@@ -51,3 +54,6 @@ def test_two_that_join_get_their_shares_from_the_one(client: str, protocol: str,
     assert len(moved) >= 4
     # Restoring takes 10 ms for each partition that is won, and the winner has at least two.
     assert min(interval.end - interval.begin for interval in measured.dark if interval.partition in moved) >= 10_000_000
+    # Each client's requests are recognised: the broker's hops are there, not only those between events of members.
+    hops = {hop.step for move in moves(outcome.events, outcome.triggers, outcome.traced) for hop in move.hops}
+    assert {"release is received", "assignment is answered", "fetch is received", "fetch is answered"} <= hops

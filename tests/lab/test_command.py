@@ -37,6 +37,18 @@ def test_one_that_joins_gets_its_share_and_nothing_is_read_twice(tmp_path: Path)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jsonl")} == before
 
 
+def test_a_traced_leave_shows_what_each_hop_of_broker_and_members_took(tmp_path: Path) -> None:
+    (told,) = _lab("scale-in", "--protocol", "consumer", "--trace", out=tmp_path)
+    hops = {hop["step"]: hop for hop in told["hops"]}
+    leave = ["old owner stops", "release is received", "assignment is answered", "callback of the new owner begins"]
+    assert [step for step in hops if step in leave] == leave
+    assert {"fetch is received", "fetch is answered", "first record is read"} <= hops.keys()
+    assert {hop["count"] for step, hop in hops.items() if step in leave} == {2}
+    assert sum(hop["share"] for hop in hops.values()) == pytest.approx(1.0)
+    page = (tmp_path / "report.html").read_text()
+    assert "Hop by hop" in page and "waterfall of the slowest 2 partitions" in page
+
+
 @pytest.mark.long("an experiment of half a minute")
 def test_a_bounce_with_a_changelog_pauses_an_eager_group_and_a_member_restores_what_it_wins(tmp_path: Path) -> None:
     (told,) = _lab("bounce", "--protocol", "eager", "--set", "state-keys=50", out=tmp_path)

@@ -19,7 +19,7 @@ import uvloop
 from kohort import interruption
 from kohort.broker.cluster import BrokerProcesses, ClusterOptions
 from kohort.broker.config import WATCH_LISTENER
-from kohort.broker.metrics import BrokerMetrics, ClusterMetrics, MetricsEndpoint
+from kohort.broker.metrics import BrokerMetrics, ClusterMetrics, MetricsEndpoint, RequestTrace
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
 
@@ -47,6 +47,7 @@ async def _serve(options: BrokerOptions, beside: Beside | None) -> int:
     broker = Broker(options)
     measured = options.metrics is not None or options.metrics_socket is not None or beside is not None
     broker.metrics = metrics = BrokerMetrics() if measured else None
+    broker.trace = None if options.trace is None else RequestTrace(options.trace)
     stop = asyncio.Event()
     # Until the broker answers requests, a kill breaks no promise, so a signal does not wait for a large log's recovery.
     for number in interruption.SIGNALS:

@@ -39,7 +39,7 @@ from kohort.broker.fetch import FetchSessions, FollowerReads, NewPartitions, Wai
 from kohort.broker.groups import BrokerJournal, GroupCoordinator, MemberConnections, PartitionLoads, Timers, TopicsImage
 from kohort.broker.logs import DiskErrors, Leadership, TopicRules, Topics, Writer
 from kohort.broker.maintenance import Cleaner, Retention
-from kohort.broker.metrics import BrokerMetrics
+from kohort.broker.metrics import BrokerMetrics, RequestTrace
 from kohort.broker.net import ClientConnection, Served, Sockets
 from kohort.broker.quotas import ClientQuotas
 from kohort.broker.security import ListenerSecurity, ScramCredentials
@@ -79,6 +79,8 @@ class BrokerOptions:
     """Address on which the process serves the broker's metrics; None for none."""
     metrics_socket: Path | None = None
     """Path of a socket where it serves them to the page of its cluster; None for none."""
+    trace: Path | None = None
+    """File to which the process writes the requests of groups; None for none. It excludes metrics."""
 
 
 class Broker:
@@ -88,6 +90,8 @@ class Broker:
     """The requests that this broker announces. It serves no others. Change it only before `start`."""
     metrics: BrokerMetrics | None = None
     """Measures the broker if it is set before `start`."""
+    trace: RequestTrace | None = None
+    """Writes the requests of groups if it is set before `start`, instead of metrics."""
     # A test kit replaces these by types that also report what they do.
     sockets_type: type[Sockets] = Sockets
     coordinator_type: type[GroupCoordinator] = GroupCoordinator
@@ -204,7 +208,9 @@ class Broker:
         self.retention = Retention(self)
         self.loads = PartitionLoads(self)
         self.cleaner = Cleaner(self)
-        if self.metrics is not None:
+        if self.trace is not None:
+            self.writer.synced = self.trace.synced
+        elif self.metrics is not None:
             self.writer.synced = self.metrics.synced
             self.metrics.start(self)
 
@@ -269,6 +275,8 @@ class Broker:
         await self.sockets.close()
         self.follower_reads.close()
         self.store.close()
+        if self.trace is not None:
+            self.trace.close()
 
     @property
     def host(self) -> str:
@@ -342,6 +350,8 @@ class Broker:
 
     def new_dispatch(self) -> Callable[[ClientConnection, bytes], None]:
         """Return the function that handles every received frame."""
+        if self.trace is not None:
+            return Dispatch(self, self.trace.new_call, self.trace.new_call).handle
         if self.metrics is None:
             return Dispatch(self).handle
         requests = self.metrics.requests

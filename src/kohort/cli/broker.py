@@ -56,6 +56,8 @@ def broker(
     ] = None,
     # For the page of `kohort cluster --web`, which starts its brokers with it.
     metrics_socket: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    # For `kohort lab --trace`.
+    trace: Annotated[Path | None, typer.Option(hidden=True)] = None,
     web: PageAddress = None,
     webhook: Webhook = None,
     webhook_on: WebhookOn = None,
@@ -72,6 +74,8 @@ def broker(
         raise ConfigError("--memory and --shared contradict each other: a log in memory cannot be shared.")
     if postgres is not None and (memory or shared or data is not None):
         raise ConfigError("--postgres contradicts --data, --memory and --shared: the log is in the database.")
+    if trace is not None and (metrics or metrics_socket or web):
+        raise ConfigError("--trace contradicts --metrics and --web: a broker is traced or measured.")
     check_cluster_id(cluster_id)
     from kohort.broker import BrokerOptions, run
     from kohort.broker.config import WATCH_ADDRESS, Address
@@ -107,6 +111,7 @@ def broker(
             settings=settings,
             metrics=None if metrics is None else Address(*read_metrics_address(metrics)),
             metrics_socket=metrics_socket,
+            trace=trace,
         ),
         None if inside is None else inside.beside,
     )

@@ -39,6 +39,9 @@ def lab(
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Directory for raw data and the report.", show_default=False)
     ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Trace each moved partition, hop by hop over broker and members.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,6 +73,7 @@ def lab(
     }
     plain = {"members": members, "partitions": partitions, "repeat": repeat, "minutes": minutes, "out": out}
     given |= {name: value for name, value in plain.items() if value is not None}
+    given |= {"trace": True} if trace else {}
     chosen = lab_run.resolved(experiment, given, read_pairs("--set", settings or ()))
     if print_only:
         print_text(dump_experiment(chosen).rstrip())

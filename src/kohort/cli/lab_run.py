@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from kohort.errors import ConfigError, KohortError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kohort.lab import Experiment, Outcome, Row
+    from kohort.lab import Experiment, Move, Outcome, Row, Summary
 
 
 def resolved(name: str, given: Mapping[str, object], pairs: Mapping[str, str]) -> Experiment:
@@ -57,9 +58,8 @@ def _run(experiment: Experiment, again: bool) -> int:
     if again:
         for trial in trials:
             path_of(trial, out).unlink(missing_ok=True)
-    return run_all(
-        trials, out, experiment.minutes, brokers_of(experiment.bootstrap, experiment.broker_settings), print_note
-    )
+    brokers = brokers_of(experiment.bootstrap, experiment.broker_settings, traced=experiment.trace)
+    return run_all(trials, out, experiment.minutes, brokers, print_note)
 
 
 def print_summaries(out: Path, as_json: bool) -> None:
@@ -68,12 +68,48 @@ def print_summaries(out: Path, as_json: bool) -> None:
 
     kept = _kept(out)
     summaries = summarise(kept)
+    traced = _traced(kept)
     if as_json:
-        print_line(json.dumps([asdict(summary) for summary in summaries]))
+        print_line(json.dumps([{**asdict(summary), **_hops(traced, summary)} for summary in summaries]))
         return
-    from kohort.lab import summary_table
+    from kohort.lab import hops_table, summary_table
 
     _print(lambda width: summary_table(summaries, width))
+    for summary in summaries:
+        if found := traced.get(_kind(summary)):
+            table = hops_table(f"{summary.scenario}: {summary.client}, {summary.protocol}, {summary.broker}", found)
+            _print(partial(_as_it_is, table))
+
+
+_Kind = tuple[str, str, str, str]
+
+
+def _kind(summary: Summary) -> _Kind:
+    return summary.scenario, summary.client, summary.protocol, summary.broker
+
+
+def _traced(kept: Sequence[Outcome]) -> dict[_Kind, list[Move]]:
+    """Return the moved partitions of traced trials."""
+    from kohort.lab import moves_of
+
+    found: dict[_Kind, list[Move]] = {}
+    for outcome in kept:
+        trial = outcome.trial
+        if trial.trace:
+            found.setdefault((trial.title, trial.client, trial.protocol, trial.broker), []).extend(moves_of([outcome]))
+    return found
+
+
+def _hops(traced: Mapping[_Kind, Sequence[Move]], summary: Summary) -> dict[str, object]:
+    """Return what JSON says about the hops: nothing unless the trials were traced."""
+    from kohort.lab import summarise_hops
+
+    found = traced.get(_kind(summary))
+    return {} if found is None else {"hops": [asdict(hop) for hop in summarise_hops(found)]}
+
+
+def _as_it_is(table: Table, width: int) -> Table:
+    return table
 
 
 def print_goals(rows: Sequence[Row], out: Path, as_json: bool) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kohort.lab.experiment import REPORT, TABLE, Experiment
     from kohort.lab.experiment_file import dump_experiment, find_experiment, from_command_line, with_settings
     from kohort.lab.goals import ROWS, Row, goal_results
+    from kohort.lab.hop_table import hops_table, moves_of
+    from kohort.lab.hops import Move, summarise_hops
     from kohort.lab.lab_group import LabGroup
     from kohort.lab.member_settings import PROTOCOLS
     from kohort.lab.processing import NOBODY, Dark, Processing
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from kohort.lab.report import write_report
     from kohort.lab.scenario_run import ScenarioRun
     from kohort.lab.scenarios import SCENARIOS
-    from kohort.lab.summary import summarise
+    from kohort.lab.summary import Summary, summarise
     from kohort.lab.table import WIDE, goals_table, summary_table
     from kohort.lab.trial import Outcome, Trial, prepare
     from kohort.lab.trials import outcomes, path_of, run_all
@@ -38,6 +40,8 @@ else:
             "experiment": ("REPORT", "TABLE", "Experiment"),
             "experiment_file": ("dump_experiment", "find_experiment", "from_command_line", "with_settings"),
             "goals": ("ROWS", "Row", "goal_results"),
+            "hop_table": ("hops_table", "moves_of"),
+            "hops": ("Move", "summarise_hops"),
             "lab_group": ("LabGroup",),
             "member_settings": ("PROTOCOLS",),
             "processing": ("NOBODY", "Dark", "Processing"),
@@ -45,7 +49,7 @@ else:
             "report": ("write_report",),
             "scenario_run": ("ScenarioRun",),
             "scenarios": ("SCENARIOS",),
-            "summary": ("summarise",),
+            "summary": ("Summary", "summarise"),
             "table": ("WIDE", "goals_table", "summary_table"),
             "trial": ("Outcome", "Trial", "prepare"),
             "trials": ("outcomes", "path_of", "run_all"),
@@ -68,10 +72,12 @@ __all__ = [
     "Experiment",
     "LabBroker",
     "LabGroup",
+    "Move",
     "Outcome",
     "Processing",
     "Row",
     "ScenarioRun",
+    "Summary",
     "Trial",
     "brokers_of",
     "dump_experiment",
@@ -79,12 +85,15 @@ __all__ = [
     "from_command_line",
     "goal_results",
     "goals_table",
+    "hops_table",
+    "moves_of",
     "outcomes",
     "path_of",
     "prepare",
     "run_all",
     "running_kafka",
     "summarise",
+    "summarise_hops",
     "summary_table",
     "with_settings",
     "write_parquet",

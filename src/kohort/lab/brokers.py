@@ -9,9 +9,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
+from typing import Protocol
 
 from kohort.errors import KohortError
 from kohort.lab.apache_kafka import free_ports, running_kafka
+from kohort.lab.broker_trace import BrokerTrace, read_trace
 from kohort.lab.process import ServerProcess
 
 _SETTINGS = {"offsets.topic.num.partitions": "10"}
@@ -30,8 +33,10 @@ class LabBroker:
         process: ServerProcess | None = None,
         ready: str = "",
         gateway: ServerProcess | None = None,
+        trace: Path | None = None,
     ) -> None:
         self.bootstrap = bootstrap
+        self._trace = trace
         self._process = process
         self._ready = ready
         self._gateway = gateway
@@ -41,6 +46,10 @@ class LabBroker:
         if self._process is None:
             return None
         return self._process.cpu_seconds() + (0.0 if self._gateway is None else self._gateway.cpu_seconds())
+
+    def trace_since(self, at: int) -> BrokerTrace | None:
+        """Return what the broker has traced since this time, or None if it traces nothing."""
+        return None if self._trace is None else read_trace(self._trace, at)
 
     def behind(self, address: str, gateway: ServerProcess) -> LabBroker:
         """Return this broker as clients see it through a gateway at `address`."""
@@ -64,15 +73,24 @@ class LabBroker:
             self._process.stop(5.0)
 
 
+class _Start(Protocol):
+    """Starts a broker with these settings, by Kafka's names, and stops it on exit. Only Kohort's can be traced."""
+
+    def __call__(self, settings: Mapping[str, str], *, traced: bool = False) -> AbstractContextManager[LabBroker]: ...
+
+
 @contextlib.contextmanager
-def _kohort(settings: Mapping[str, str]) -> Iterator[LabBroker]:
-    with tempfile.TemporaryDirectory(prefix="kohort-lab-") as data:
+def _kohort(settings: Mapping[str, str], *, traced: bool = False) -> Iterator[LabBroker]:
+    with tempfile.TemporaryDirectory(prefix="kohort-lab-") as directory:
+        data, trace = Path(directory) / "data", Path(directory) / "trace.jsonl" if traced else None
         (port,) = free_ports(1)
-        command = [sys.executable, "-m", "kohort", "broker", "--listen", f"127.0.0.1:{port}", "--data", data]
+        command = [sys.executable, "-m", "kohort", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(data)]
+        if trace is not None:
+            command += ["--trace", str(trace)]
         for name, value in {**_SETTINGS, **settings}.items():
             command += ["--set", f"{name}={value}"]
         process = ServerProcess(command)
-        broker = LabBroker(f"127.0.0.1:{port}", process, r"^ready ")
+        broker = LabBroker(f"127.0.0.1:{port}", process, r"^ready ", trace=trace)
         try:
             process.wait_for(r"^ready ", timeout=30.0)
             yield broker
@@ -81,7 +99,7 @@ def _kohort(settings: Mapping[str, str]) -> Iterator[LabBroker]:
 
 
 @contextlib.contextmanager
-def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
+def _kafka(settings: Mapping[str, str], *, traced: bool = False) -> Iterator[LabBroker]:
     # Apache Kafka's default, which `running_kafka` shortens for tests.
     with running_kafka({"group.initial.rebalance.delay.ms": "3000", **_SETTINGS, **settings}) as kafka:
         broker = LabBroker(kafka.bootstrap, kafka.process, "Kafka Server started")
@@ -92,7 +110,7 @@ def _kafka(settings: Mapping[str, str]) -> Iterator[LabBroker]:
 
 
 @contextlib.contextmanager
-def _kafka_behind_a_gateway(settings: Mapping[str, str]) -> Iterator[LabBroker]:
+def _kafka_behind_a_gateway(settings: Mapping[str, str], *, traced: bool = False) -> Iterator[LabBroker]:
     with _kafka(settings) as kafka, running_gateway(kafka.bootstrap) as (address, gateway):
         yield kafka.behind(address, gateway)
 
@@ -111,9 +129,16 @@ def running_gateway(upstream: str, *options: str) -> Iterator[tuple[str, ServerP
 GIVEN = "given"
 """Name of a cluster that the user runs."""
 
-BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroker]]] = {
+
+@contextlib.contextmanager
+def _kohort_without_holds(settings: Mapping[str, str], *, traced: bool = False) -> Iterator[LabBroker]:
+    with _kohort({"group.heartbeat.hold.ms": "0", **settings}, traced=traced) as broker:
+        yield broker
+
+
+BROKERS: dict[str, _Start] = {
     "kohort": _kohort,
-    "kohort-hold-off": lambda settings: _kohort({"group.heartbeat.hold.ms": "0", **settings}),
+    "kohort-hold-off": _kohort_without_holds,
     "kafka": _kafka,
     "kafka+gateway": _kafka_behind_a_gateway,
 }
@@ -121,9 +146,12 @@ BROKERS: dict[str, Callable[[Mapping[str, str]], AbstractContextManager[LabBroke
 
 
 def brokers_of(
-    bootstrap: str, settings: Mapping[str, str]
+    bootstrap: str, settings: Mapping[str, str], *, traced: bool
 ) -> dict[str, Callable[[], AbstractContextManager[LabBroker]]]:
-    """Return, by name, a function that starts the broker with these settings; for `bootstrap`, what runs there."""
+    """Return, by name, a function that starts the broker with these settings; for `bootstrap`, what runs there.
+
+    `traced`: the brokers write a trace, if they can.
+    """
     if bootstrap:
         return {GIVEN: lambda: contextlib.nullcontext(LabBroker(bootstrap))}
-    return {name: partial(start, settings) for name, start in BROKERS.items()}
+    return {name: partial(start, settings, traced=traced) for name, start in BROKERS.items()}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from kohort.charts import Paint
 from kohort.errors import KohortError, install_extra
 from kohort.lab.goals import ROWS, goal_results
+from kohort.lab.hop_table import hops_html, moves_of
 from kohort.lab.lab_group import Trigger
 from kohort.lab.measure import measure
 from kohort.lab.pictures import broker_paints, partitions_figure, pauses_figure, throughput_figure
@@ -43,6 +44,8 @@ th, td { text-align: right; padding: .25em .6em; border-bottom: 1px solid #eee }
 th { vertical-align: bottom } .wide { overflow-x: auto } dt { font-weight: 600; margin-top: .5em }
 th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tr.first td { border-top: 1px solid #999 }
 .missed { color: #C0392B } .reached { color: #228833 }
+.bars { width: 60em; white-space: nowrap; text-align: left } .bars i { display: inline-block; height: .9em }
+.bars-legend i { display: inline-block; width: .9em; height: .9em }
 td { white-space: nowrap } figure { margin: 1em 0; overflow-x: auto }
 figcaption { color: #666; font-size: 12.5px } img { max-width: 100%; min-width: 44em; background: #fff }
 @media (prefers-color-scheme: dark) {
@@ -167,6 +170,8 @@ def _pictures(title: str, outcomes: Sequence[Outcome], fills: Mapping[str, Paint
         parts.append(_image(figure, told))
         parts.append(_triggers(same[0].triggers))
         parts.append(_trace(same[0]))
+        if any(outcome.trial.trace for outcome in same):
+            parts.append(hops_html(moves_of(same)))
     return "".join(parts)
 
 

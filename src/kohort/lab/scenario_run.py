@@ -81,6 +81,7 @@ class ScenarioRun:
         return Outcome(
             self.trial, list(self._group.triggers), list(self._group.events), used, self._topic, self._busy(),
             None if queries is None else queries.answered,
+            self._broker.trace_since(self._group.triggers[0].at) if self.trial.trace and self._group.triggers else None,
         )  # fmt: skip
 
     def _busy(self) -> float:

@@ -70,6 +70,9 @@ class GroupSettings:
         name="probing-rebalance-interval-ms",
         least=1,
     )
+    trace: bool = setting(
+        False, "Trace the requests of the group in a broker of Kohort, to show which hop of a move takes what."
+    )
     settle_s: float = setting(60.0, "Time limit for the group to settle after a trigger, in seconds.", least=0)
 
     @property

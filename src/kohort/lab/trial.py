@@ -11,6 +11,7 @@ from pathlib import Path
 from kohort import blocking
 from kohort.client import NewTopic
 from kohort.errors import KohortError
+from kohort.lab.broker_trace import BrokerTrace
 from kohort.lab.events import Event, MalformedEvent, line, parse
 from kohort.lab.lab_group import LabGroup, Trigger
 from kohort.lab.member_settings import MemberSettings
@@ -66,6 +67,8 @@ class Outcome:
     """Fraction of the machine's CPU time used by all processes, from the first trigger to the end."""
     answered: Answered | None = None
     """Answers to interactive queries since the group settled before the first trigger; None without queries."""
+    traced: BrokerTrace | None = None
+    """The broker's side since the first trigger; None if it was not traced."""
 
     def save(self, path: Path) -> None:
         """Write the outcome as JSON lines. The file appears only when it is complete."""
@@ -76,6 +79,7 @@ class Outcome:
             "group": self.group,
             "busy": self.busy,
             "answered": None if self.answered is None else asdict(self.answered),
+            "traced": None if self.traced is None else self.traced.lines(),
         }
         new = path.with_suffix(".new")
         new.write_text("\n".join([json.dumps(head), *map(line, self.events)]) + "\n")
@@ -89,8 +93,9 @@ class Outcome:
             head = json.loads(first)
             triggers, events = [Trigger.of(trigger) for trigger in head["triggers"]], [parse(text) for text in rest]
             answered = Answered(**head["answered"]) if head.get("answered") else None
-            trial = Trial(**head["trial"])
-            return cls(trial, triggers, events, head["broker_cpu_s"], head["group"], head["busy"], answered)
+            trial, lines = Trial(**head["trial"]), head.get("traced")
+            traced = None if lines is None else BrokerTrace.of(lines)
+            return cls(trial, triggers, events, head["broker_cpu_s"], head["group"], head["busy"], answered, traced)
         except (ValueError, KeyError, TypeError, MalformedEvent) as problem:
             raise KohortError(
                 f"{path} is not a trial of this version: remove it, or choose another `out`."
