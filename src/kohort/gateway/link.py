@@ -71,6 +71,9 @@ class Dependencies(Protocol):
 
     def closed(self, link: "Link") -> None: ...
 
+    def began_request(self, link: "Link") -> None:
+        """Note that a request has arrived in part."""
+
     async def connect(self, link: "Link", upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection, and return its address. Raises OSError."""
         ...
@@ -114,7 +117,6 @@ class Link:
             begin_walk=traffic.begin_walk,
             end_walk=traffic.end_walk,
         )
-        self._busy_at = asyncio.get_running_loop().time()
         self._mid_frame_since: tuple[float, int] | None = None
         """When an incomplete request was first seen, and the number of requests before it."""
         self._connecting: asyncio.Task[None] | None = None
@@ -188,17 +190,22 @@ class Link:
         """Return whether the client asked for this broker when its address was unknown, and reached another one."""
         return self.node_id == node_id and self._stand_in not in (None, address)
 
-    def check(self, now: float, *, idle_s: float, frame_s: float) -> None:
-        """Close the connection if nothing arrived for `idle_s`, or if a request is incomplete for `frame_s`."""
-        if self.client.is_busy or self.upstream.is_busy:
-            self.client.is_busy = self.upstream.is_busy = False
-            self._busy_at = now
-        elif now - self._busy_at > idle_s:
-            self._gateway.figures.ended["idle"] += 1
-            log.info("closing connection peer=%s reason=nothing arrived within connections.max.idle.ms", self.peer)
-            self.abort()
-            return
-        if not self._requests.mid_frame or self.client.is_paused:
+    def idle_at(self, now: float, idle_s: float) -> float | None:
+        """Return when the connection will have been idle for `idle_s`; if it has, close it and return None."""
+        at = max(self.client.busy_at, self.upstream.busy_at) + idle_s
+        if now < at:
+            return at
+        self._gateway.figures.ended["idle"] += 1
+        log.info("closing connection peer=%s reason=nothing arrived within connections.max.idle.ms", self.peer)
+        self.abort()
+        return None
+
+    def completes(self, now: float, frame_s: float) -> bool:
+        """Return whether a request is incomplete. Close the connection if it has been for `frame_s`."""
+        if not self._requests.mid_frame:
+            self._mid_frame_since = None
+            return False
+        if self.client.is_paused:
             self._mid_frame_since = None
         elif self._mid_frame_since is None or self._mid_frame_since[1] != self._frames:
             self._mid_frame_since = now, self._frames
@@ -209,6 +216,7 @@ class Link:
                 self.peer,
             )
             self.abort()
+        return True
 
     def drain(self) -> None:
         """Take no more requests from the client."""
@@ -226,6 +234,8 @@ class Link:
             (self._requests if side is self.client else self._responses).feed(data)
             if side is self.client:
                 self._stops.received()
+                if self._requests.mid_frame:
+                    self._gateway.began_request(self)
         except (BadStream, KohortError) as problem:
             self._end(problem, side)
 
@@ -487,6 +497,8 @@ class Link:
             if parked is not None:
                 self._request(parked)
             self._stops.go_on()
+            if self._requests.mid_frame:
+                self._gateway.began_request(self)
         except (BadStream, KohortError) as problem:
             self._end(problem, self.client)
 

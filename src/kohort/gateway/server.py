@@ -13,6 +13,7 @@ from kohort.broker.net import Newcomers
 from kohort.broker.security import ListenerSecurity
 from kohort.errors import ConfigError, KohortError
 from kohort.gateway.addresses import Address, Brokers
+from kohort.gateway.deadlines import Deadlines
 from kohort.gateway.figures import Figures
 from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.journal import GatewayJournal
@@ -59,6 +60,10 @@ class Gateway:
         self._upstream: Upstream
         self._doors: list[Doors] = []
         self._links: set[Link] = set()
+        self._idle: Deadlines[Link]
+        """When each connection may have been idle for too long."""
+        self._incomplete: set[Link] = set()
+        """Connections with a request that has arrived in part."""
         self._is_full = False
         self._stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
@@ -119,6 +124,7 @@ class Gateway:
         self._check_protocols()
         self.groups = GroupRequests(options.hold_ms, self._grace_ms, self.journal, groups_only=options.groups_only)
         self.newcomers = Newcomers(loop.time)
+        self._idle = Deadlines(loop.time())
         try:
             for listener in self._listeners:
                 doors = Doors(
@@ -272,6 +278,7 @@ class Gateway:
     def opened(self, link: Link) -> bool:
         """Count a connection. Return whether it is admitted; if not, it is closed."""
         self._links.add(link)
+        self._idle.set(link, asyncio.get_running_loop().time() + self._idle_s)
         if link.listener in self._secured:
             host = link.peer.rpartition(":")[0]
             if not self.newcomers.make_room(host, self._max_newcomers):
@@ -299,9 +306,16 @@ class Gateway:
         self.newcomers.remove(link)
         if link in self._links:
             self._links.remove(link)
+            self._idle.remove(link)
+            self._incomplete.discard(link)
             self.figures.client_bytes += link.client.received
             self.figures.upstream_bytes += link.upstream.received
         self._is_full = self._is_full and len(self._links) >= self._max_connections
+
+    def began_request(self, link: Link) -> None:
+        """Note that a request has arrived in part."""
+        if link in self._links:
+            self._incomplete.add(link)
 
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection of a client, and return its address. Raises OSError."""
@@ -329,5 +343,8 @@ class Gateway:
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
         now = loop.time()
         self.newcomers.expire(self.handshake_s)
-        for link in list(self._links):
-            link.check(now, idle_s=self._idle_s, frame_s=self._frame_s)
+        self._incomplete -= {link for link in list(self._incomplete) if not link.completes(now, self._frame_s)}
+        for link in self._idle.due(now):
+            at = link.idle_at(now, self._idle_s)
+            if at is not None:
+                self._idle.set(link, at)

@@ -33,8 +33,9 @@ class Side(asyncio.Protocol):
     def __init__(self, link: Both) -> None:
         self._link = link
         self.is_open = False
-        self.is_busy = False
-        """Whether bytes arrived since the last `check`."""
+        self._time = asyncio.get_running_loop().time
+        self.busy_at = self._time()
+        """Time at which bytes arrived last."""
         self.received = 0
         """Number of bytes that have arrived."""
         self._paused_for: set[str] = set()
@@ -51,7 +52,7 @@ class Side(asyncio.Protocol):
         self._link.made(self)
 
     def data_received(self, data: bytes) -> None:
-        self.is_busy = True
+        self.busy_at = self._time()
         self.received += len(data)
         self._link.received(self, data)
 

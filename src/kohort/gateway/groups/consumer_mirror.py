@@ -354,13 +354,13 @@ class ConsumerMirror:
         self._probe_at.pop(group.group_id, None)
         asking = self._asking.setdefault(group.group_id, _Asking())
         while len(asking.asked) < AT_ONCE:
-            member = self._stalest(group, now)
-            if member is None or now - member.asked_at < interval:
+            member = self._stalest(group, now, asked_until=now - interval)
+            if member is None:
                 break
             self._ask(group, member.member_id, now, out)
         silent = now - group.asked_at >= self._spread(group, now)
         if silent and (_settles(group, now) or group.budget.allows(self._heartbeats_per_ms(group), now)):
-            member = self._stalest(group, now)
+            member = self._stalest(group, now, asked_until=now)
             if member is not None:
                 self._ask(group, member.member_id, now, out)
         self._after(group, now, out)
@@ -384,9 +384,14 @@ class ConsumerMirror:
                 return member.asked_at + interval
         return now + interval
 
-    def _stalest(self, group: MirroredConsumerGroup, now: Millis) -> MirroredMember | None:
-        """Return the member with the oldest answer of those whose heartbeats stay held; None if there is none."""
+    def _stalest(self, group: MirroredConsumerGroup, now: Millis, *, asked_until: Millis) -> MirroredMember | None:
+        """Return the member with the oldest answer of those whose heartbeats stay held; None if there is none.
+
+        The coordinator was asked for it at `asked_until` or before.
+        """
         for member_id, member in group.members.items():
+            if member.asked_at > asked_until:
+                break  # and so were all that follow
             held = self.prompt.held_of(group.group_id, member_id)
             if held is not None and held.due_at - now > _ENDS_SOON and not self._is_asked(member):
                 return member
