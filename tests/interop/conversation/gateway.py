@@ -20,12 +20,6 @@ INTENDED = (
         field="heartbeat_interval_ms",
         kohort_within=range(1, 1_001),
     ),
-    Expected(
-        """\
-If a member sends a heartbeat while its own JoinGroup waits, which the tested clients do not, the
-gateway may answer it only when the join is answered. Kafka answers REBALANCE_IN_PROGRESS at once.""",
-        "the-initial-delay",
-    ),
 )
 """Differences that the gateway makes."""
 

@@ -234,7 +234,10 @@ class ClassicMirror:
             self._began(group, out, now)
         elif group.awaits_joins and not _joins(group, request.member_id):
             code = ErrorCode.REBALANCE_IN_PROGRESS  # this answer was overtaken by another member's
-        told = self.prompt.answer_or_hold_classic(request, code, now, context.token if context.may_hold else None)
+        # A member that has joined again learns nothing from it, so all need not be told together.
+        has_rejoined = code is ErrorCode.REBALANCE_IN_PROGRESS and _joins(group, request.member_id)
+        token = context.token if context.may_hold and not has_rejoined else None
+        told = self.prompt.answer_or_hold_classic(request, code, now, token)
         if not isinstance(told, HeldHeartbeat):
             response.error_code = told
             out.effects.replies[context.token] = response
