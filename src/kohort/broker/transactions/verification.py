@@ -125,15 +125,14 @@ class Verification:
     def _ask_again(self, question: Question, attempts: int, until: float, done: _Done) -> None:
         """Ask again when the markers of the producer's last transaction are probably written, or at `until`.
 
-        That takes a few milliseconds. The coordinator is told of the last marker; another broker has to ask it, since
-        a response that waits would delay all responses of the connection that follow.
+        That takes a few milliseconds. This broker's own coordinator knows when it is over. Another broker's has to be
+        asked: if its response waited, all later responses of the connection would wait, too.
         """
         loop, shard = asyncio.get_running_loop(), self._shards.shard(question.transactional_id)
         if shard is None or not shard.ready:
-            step_ms = min(
-                _AGAIN_MS << attempts - 1, self._broker.config.number("add.partitions.to.txn.retry.backoff.ms")
-            )
-            loop.call_later(step_ms / 1000, self._ask_once, question, done)
+            longest_ms = self._broker.config.number("add.partitions.to.txn.retry.backoff.ms")
+            again_ms = min(_AGAIN_MS << min(attempts - 1, 16), longest_ms)
+            loop.call_later(again_ms / 1000, self._ask_once, question, done)
             return
         waits = True
 
