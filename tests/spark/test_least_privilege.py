@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,17 +27,19 @@ class Job:
 
     options: dict[str, str]
     admin: blocking.Admin
+    login: Any
+    """The options of the administrator's clients."""
     directory: Path
     runs: int = 0
 
-    def run(self, spark: SparkSession) -> None:
+    def run(self, spark: SparkSession, **sink: str) -> None:
         """Read what is new in `orders` as a member of `reports`, and write it to `totals`."""
         self.runs += 1
         place = str(self.directory / f"checkpoint-{self.runs}")
         read = spark.readStream.format("kohort").options(**self.options).option("checkpointLocation", place)
         read = read.option("subscribe", "orders").option("kafka.group.id", "reports").option("groupMode", "member")
         orders = read.option("startingOffsets", "earliest").load().select("key", "value")
-        write = orders.writeStream.format("kohort").options(**self.options).option("topic", "totals")
+        write = orders.writeStream.format("kohort").options(**self.options).options(topic="totals", **sink)
         query = write.option("checkpointLocation", place).trigger(availableNow=True).start()
         try:
             query.awaitTermination(100)
@@ -60,7 +62,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
                 for number in range(10):
                     producer.send("orders", b"%d" % number)
                 producer.flush()
-            yield Job(options, admin, directory)
+            yield Job(options, admin, login, directory)
 
 
 def listed() -> list[Acl]:
@@ -93,3 +95,20 @@ def test_a_job_works_with_the_listed_acls_and_without_one_fails_with_a_sentence(
     job.admin.create_acls([Acl(acls[-1].pattern, "User:spark", "*", Operation.READ, Permission.ALLOW)])
     rows = spark.read.format("kohort").options(**job.options).option("subscribe", "totals").load()
     assert sorted(int(row.value) for row in rows.select("value").collect()) == list(range(10))
+
+
+def test_a_job_in_transactions_needs_the_ids_that_begin_with_its_name(spark: SparkSession, job: Job) -> None:
+    name = {"kafka.transactional.id": "totals-of-orders"}
+    ids = ResourcePattern(ResourceType.TRANSACTIONAL_ID, "totals-of-orders-", PatternType.PREFIXED)
+    job.admin.delete_acls([AclFilter()])
+    job.admin.create_acls(listed())
+    with blocking.Producer(bootstrap_servers=job.options["kafka.bootstrap.servers"], **job.login) as producer:
+        producer.send("orders", b"for a transaction").result()
+    with pytest.raises(Exception, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED: totals-of-orders-0-0"):
+        job.run(spark, **name)
+    job.admin.create_acls([Acl(ids, "User:spark", "*", Operation.WRITE, Permission.ALLOW)])
+    job.run(spark, **name)
+    job.admin.create_acls([Acl(listed()[-1].pattern, "User:spark", "*", Operation.READ, Permission.ALLOW)])
+    rows = spark.read.format("kohort").options(**job.options).option("subscribe", "totals")
+    found = rows.option("kafka.isolation.level", "read_committed").load().select("value").collect()
+    assert [row.value for row in found].count(b"for a transaction") == 1

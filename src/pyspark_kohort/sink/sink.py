@@ -1,7 +1,7 @@
 """`df.write.format("kohort")` and `df.writeStream.format("kohort")`: writers of rows to a topic, task by task.
 
-A row is in the topic when its task is done. There is no transaction, so readers see rows of tasks
-that fail later. Records have producer ids and sequence numbers (KIP-98), and Spark's driver
+A row is in the topic when its task is done, also if other tasks fail later: `transactional` writes
+in transactions. Records have producer ids and sequence numbers (KIP-98), and Spark's driver
 allocates the ids. An attempt that follows a failed one asks the broker how many records the failed
 attempt wrote under the same id, and continues after them. So a retry repeats nothing, provided that
 the query computes the same rows in the same order again.

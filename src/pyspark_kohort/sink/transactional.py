@@ -104,11 +104,21 @@ class TransactionEnd:
     def abort_others(self) -> None:
         """Abort all open transactions of the sink: those of failed attempts, of earlier runs, and of lost executors.
 
-        Readers of committed records would wait for them.
+        Readers of committed records would wait for them. Nobody commits them, so a broker that is down
+        only delays this.
         """
-        if open_ids := self._coordinators.open_ids(self._name):
-            _log.info("aborting open transactions of the sink: %s", ", ".join(open_ids))
-            self._coordinators.begin(open_ids, _FENCE_MS)
+        try:
+            if open_ids := self._coordinators.open_ids(self._name):
+                _log.info("aborting open transactions of the sink: %s", ", ".join(open_ids))
+                self._coordinators.begin(open_ids, _FENCE_MS)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            _log.warning(
+                "Transactions of failed tasks may stay open until the next micro-batch or kafka.transaction.timeout.ms,"
+                " and readers with read_committed wait for them: %s",
+                error,
+            )
 
 
 _FENCE_MS = 60_000

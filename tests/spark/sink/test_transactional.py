@@ -22,7 +22,7 @@ from pyspark_kohort.sink.coordinators import Coordinators
 from pyspark_kohort.sink.decision_log import DecisionLog
 from pyspark_kohort.sink.decisions import Decision, Outcome, Transaction, next_decision
 from pyspark_kohort.sink.options import SinkOptions, parse_sink_options
-from pyspark_kohort.sink.transactional import TaskDone, TransactionalStreamWriter, write_task
+from pyspark_kohort.sink.transactional import TaskDone, TransactionalStreamWriter, TransactionEnd, write_task
 from tests.interop.process import until
 from tests.spark.conftest import Topic
 from tests.spark.query import COMMITTED, read_once
@@ -266,6 +266,13 @@ def test_a_timeout_that_the_brokers_do_not_allow_is_answered_by_one_sentence(
     with pytest.raises(KohortError, match=r"^kafka.transaction.timeout.ms is 900001, more than the brokers'"):
         job.run_tasks(0, FIRST)
     job.close()
+
+
+def test_a_broker_that_is_down_does_not_fail_what_is_committed(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "100"}
+    with TransactionEnd(parse_sink_options(given | {"kafka.transactional.id": "sink"})) as ending:
+        ending.abort_others()
+    assert "Transactions of failed tasks may stay open until the next micro-batch" in caplog.text
 
 
 def test_a_checkpoint_that_the_driver_cannot_write_to_is_refused() -> None:
