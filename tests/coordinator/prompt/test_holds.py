@@ -280,7 +280,29 @@ def test_a_member_that_does_not_give_up_its_partitions_is_asked_less_and_less_of
     answers = [beat(number) for number in range(9)]
     assert answers[0].assignment is not None
     intervals = [answer.heartbeat_interval_ms for answer in answers]
-    assert intervals == [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000]
+    assert intervals == [30, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000]
+
+
+@pytest.mark.parametrize(("client", "interval"), [(ClientKind.JAVA, 30), (ClientKind.KOHORT, 50)])
+def test_an_assignment_wakes_an_application_that_sleeps_until_the_next_heartbeat(
+    shell: Shell, client: ClientKind, interval: int
+) -> None:
+    # Java's asks for the positions of its new partitions when it wakes, and would sleep for a tenth of a second.
+    epoch = join(shell, "a")
+    has = shell.shard.consumer_groups["g"].members["a"].assigned
+    owned = [TopicPartitions(topic_id=t, partitions=sorted(n)) for t, n in has.by_topic.items()]
+    report = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch, topic_partitions=owned)
+    shell.handle(report, "a reports", 1, client=client, may_hold=True)
+    shell.now += 60_000
+    hold(shell, "a", epoch)
+    join(shell, "b")
+    told = tell(shell)["a"]
+    assert told.assignment is not None and told.heartbeat_interval_ms == interval
+    # Its acknowledgement ends that: a member that is held for less than its interval needs one that is longer.
+    acknowledged = acknowledge(shell, "a", told, client).replies.values()
+    assert [
+        answer.heartbeat_interval_ms for answer in acknowledged if isinstance(answer, ConsumerGroupHeartbeatResponse)
+    ] == [50 if client is ClientKind.KOHORT else 100]
 
 
 def test_members_with_only_a_new_epoch_are_notified_when_the_others_have_moved(shell: Shell) -> None:
@@ -402,7 +424,7 @@ def test_a_member_that_owes_an_acknowledgement_is_asked_for_patience_twice_as_lo
     for number in range(3):
         silent = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
         answers.append(shell.handle(silent, number, 1, may_hold=True).replies[number])
-    assert [getattr(answer, "heartbeat_interval_ms") for answer in answers] == [100, 200, 400, 800]  # noqa: B009
+    assert [getattr(answer, "heartbeat_interval_ms") for answer in answers] == [30, 200, 400, 800]  # noqa: B009
 
 
 def test_only_one_member_computes_the_target_that_all_receive(shell: Shell) -> None:

@@ -111,6 +111,15 @@ each other.
 
 The Java client cannot send a heartbeat earlier than retry.backoff.ms (100) after an answer. Source: 008.
 """
+INTERVAL_ASSIGNED: Millis = 30
+"""For other clients, in the first answer with other partitions.
+
+The application of a Java member, whose thread runs the callbacks, sleeps in `poll` until a fetch is answered or the
+next heartbeat is due, for at most retry.backoff.ms (100). It asks for the position of a new partition only when it
+wakes up after the callback. The client sends no heartbeat earlier for that, because retry.backoff.ms applies to it.
+Sources: `pollForFetches` and `checkInflightPoll` of `AsyncKafkaConsumer`; the length, which most callbacks stay below,
+is an estimate. A wait of a tenth of a second appeared in traces of the laboratory.
+"""
 INTERVAL_RESTLESS: Millis = 250
 RESTLESS_CONSUMER_GROUP: Millis = 30_000
 """For other clients within this time of a new target, in which another one is likely.

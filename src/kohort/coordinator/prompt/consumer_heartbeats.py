@@ -24,6 +24,7 @@ from kohort.coordinator.prompt.client_timings import (
     HOLD_EMPTY_HANDED,
     HOLDS_NOT_AWAITED,
     INTERVAL_AFTER_TARGET,
+    INTERVAL_ASSIGNED,
     INTERVAL_EMPTY_HANDED,
     INTERVAL_RELEASED,
     INTERVAL_RESTLESS,
@@ -240,9 +241,15 @@ def _next_interval(
 
 
 def _interval_until_acknowledged(room: RoomState, group_id: str, member_id: str, state: HeartbeatState) -> Millis:
-    """Return the interval for a member that owes an acknowledgement; it doubles with every answer."""
+    """Return the interval for a member that owes an acknowledgement; it doubles with every answer.
+
+    The answer that requests the acknowledgement has a shorter one if the interval wakes the application of the client.
+    """
     usual, group = room.groups.settings(group_id).heartbeat_interval_ms, room.groups.consumer(group_id)
-    first = INTERVAL_SLEEPING if (group_id, member_id) in room.held.sleeping else INTERVAL_AFTER_TARGET
+    if (group_id, member_id) in room.held.sleeping:
+        first = INTERVAL_SLEEPING
+    else:
+        first = INTERVAL_ASSIGNED if state.unacknowledged == 1 else INTERVAL_AFTER_TARGET
     first = max(first, 0 if group is None else len(group.members) // 2)
     return min(first << min(max(state.unacknowledged - 1, 0), 16), usual)
 
