@@ -74,6 +74,14 @@ class MirroredClassicMember:
         if self.heartbeats.heard_at and not self.heartbeats.heartbeat_at and gap >= _SHORTEST_INTERVAL:
             self.first_after_ms = gap
 
+    def describe(self, request: JoinGroupRequest) -> None:
+        """Note what a JoinGroup tells about the member."""
+        self.instance_id, self.session_timeout_ms = request.group_instance_id, request.session_timeout_ms
+        timeout = request.rebalance_timeout_ms
+        self.rebalance_timeout_ms = timeout if timeout >= 0 else request.session_timeout_ms
+        # Of a repeated name the first one counts, as in Kafka.
+        self.protocols = {offered.name: offered.metadata for offered in reversed(request.protocols)}
+
 
 @dataclass(slots=True)
 class HeldSync:
@@ -126,6 +134,18 @@ class MirroredClassicGroup:
     def rejoined(self) -> Collection[str]:
         """Members that have joined in the current rebalance, and wait for the others."""
         return {join.member_id for join in self.joins.values() if join.member_id in self.members}
+
+    def heard(self, member_id: str, client: ClientKind, client_id: str, now: Millis) -> MirroredClassicMember:
+        """Return a member that has sent a request, which is remembered from then on."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = MirroredClassicMember(member_id, client, client_id)
+        member.heard_at = now
+        return member
+
+    def rejoins(self, member_id: str) -> bool:
+        """Return whether a JoinGroup with this member ID waits for the coordinator's answer."""
+        return any(join.member_id == member_id for join in self.joins.values())
 
     @property
     def awaits_joins(self) -> bool:

@@ -11,26 +11,18 @@ from collections.abc import Collection, Hashable
 from kohort.coordinator import HeldSyncsDue, NotificationDue, RequestContext, members_giving_up
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats
 from kohort.errors import ErrorCode
-from kohort.gateway.groups.classic_group import HeldSync, MirroredClassicGroup, MirroredClassicMember, Phase
+from kohort.gateway.groups.classic_group import HeldSync, MirroredClassicGroup, Phase
+from kohort.gateway.groups.classic_probes import ClassicProbes
 from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
-from kohort.gateway.groups.outcome import PROBE_INTERVAL, Outcome, Probe, ProbeDue
+from kohort.gateway.groups.outcome import Outcome, Probe
 from kohort.model import Millis
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-FIRST_REPEAT: Millis = 10
-"""Time after which the coordinator is asked again whether a JoinGroup began a rebalance; it doubles each time.
-
-The probe may have overtaken the JoinGroup, which is on another connection.
-"""
-_FORGOTTEN_AFTER = 2
-"""Session timeouts after which a member that sent nothing is forgotten."""
 _MEMBER_ID_REQUIRED = 4
 """First version of JoinGroup in which a new dynamic member first asks for its ID (KIP-394)."""
-AT_ONCE = 20
-"""Members of one group for which the coordinator is asked at the same time."""
 _KNOWN = frozenset(int(code) for code in ErrorCode)
 _MOVED = frozenset(
     {
@@ -47,8 +39,7 @@ class ClassicMirror:
 
     def __init__(self) -> None:
         self.groups: dict[str, MirroredClassicGroup] = {}
-        self._probe_set: set[str] = set()
-        """Groups whose timer `ProbeDue` is set."""
+        self.probes = ClassicProbes(self.groups)
         self.prompt: PromptHeartbeats
         """The prompt room, which needs the facts of this mirror."""
 
@@ -61,7 +52,7 @@ class ClassicMirror:
         if member.verdict is not None:
             return member.verdict
         learns = group.awaits_joins and request.generation_id == group.generation
-        return ErrorCode.REBALANCE_IN_PROGRESS if learns and not _joins(group, request.member_id) else ErrorCode.NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if learns and not group.rejoins(request.member_id) else ErrorCode.NONE
 
     # Requests, when they are passed on
 
@@ -77,15 +68,15 @@ class ClassicMirror:
             group.new_members_until = self.prompt.new_members_until(group, now)
         group.joins[context.token] = request
         if known is None and request.member_id:
-            known = self._member(group, request.member_id, context, now)
+            known = group.heard(request.member_id, context.client, context.client_id, now)
             known.is_new = True
-            _describe(known, request)
+            known.describe(request)
         if known is not None:
             known.joined_at = now
         if group.awaits_joins:
             self.prompt.members_changed(group, now)
         else:
-            self._suspect(group, out, now)
+            self.probes.suspect(group, out, now)
 
     def syncing(self, request: SyncGroupRequest, now: Millis, out: Outcome) -> None:
         """Note a SyncGroup that was passed on: the leader's tells which members must give up partitions."""
@@ -126,8 +117,8 @@ class ClassicMirror:
             for member_id, other in group.members.items()
             if request.group_instance_id == other.instance_id is not None and member_id != response.member_id
         ]
-        member = self._member(group, response.member_id, context, now)
-        _describe(member, request)
+        member = group.heard(response.member_id, context.client, context.client_id, now)
+        member.describe(request)
         member.is_new, member.joined_at = False, member.joined_at or now
         if response.generation_id > group.generation:
             self._generation_began(group, response, out, now)
@@ -136,14 +127,14 @@ class ClassicMirror:
             group.leader_id = response.leader
             self._forget_others(group, {one.member_id for one in response.members})
         for member_id in replaced:
-            self._ask(group, member_id)
+            self.probes.ask(group, member_id)
         self.prompt.session_started(member, now)
 
     def _forget_others(self, group: MirroredClassicGroup, known: Collection[str]) -> None:
         """Forget the members that the coordinator does not name to the leader, and that do not wait for an answer."""
         for member_id in group.members.keys() - known:
             is_held = self.prompt.is_held(group.group_id, member_id) or member_id in group.syncs
-            if not is_held and not _joins(group, member_id):
+            if not is_held and not group.rejoins(member_id):
                 del group.members[member_id]
 
     def _generation_began(
@@ -158,10 +149,10 @@ class ClassicMirror:
         for join in group.joins.values():
             # Not before: the coordinator could have rejected it, for example because another client sent it.
             if join.member_id in group.members:
-                _describe(group.members[join.member_id], join)
+                group.members[join.member_id].describe(join)
         for member_id in list(group.members):
-            if member_id != response.member_id and not _joins(group, member_id):
-                self._ask(group, member_id)  # it is late, or gone, or its client waits for the group's next rebalance
+            if member_id != response.member_id and not group.rejoins(member_id):
+                self.probes.ask(group, member_id)  # it is late, or gone, or waits for the group's next rebalance
 
     def synced(
         self,
@@ -215,27 +206,27 @@ class ClassicMirror:
                 if code in _GONE:
                     self._remove(group, request.member_id, out, now)
                 if code in _GONE or code in _MOVED:
-                    self._suspect(group, out, now)
+                    self.probes.suspect(group, out, now)
             return
         group = group or self._group(request.group_id, now)
-        member = self._member(group, request.member_id, context, now)
+        member = group.heard(request.member_id, context.client, context.client_id, now)
         member.client, member.instance_id = context.client, request.group_instance_id
         member.beats(now)
         group.budget.sent(group.heartbeats_per_ms, now)
         if request.generation_id > group.generation:
             group.generation, group.phase, group.protocol = request.generation_id, Phase.STABLE, None
             for other in group.members:
-                self._ask(group, other)
+                self.probes.ask(group, other)
         if request.generation_id != group.generation:
             out.effects.replies[context.token] = response
             return
         group.answered_at = now
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._began(group, out, now)
-        elif group.awaits_joins and not _joins(group, request.member_id):
+        elif group.awaits_joins and not group.rejoins(request.member_id):
             code = ErrorCode.REBALANCE_IN_PROGRESS  # this answer was overtaken by another member's
         # A member that has joined again learns nothing from it, so all need not be told together.
-        has_rejoined = code is ErrorCode.REBALANCE_IN_PROGRESS and _joins(group, request.member_id)
+        has_rejoined = code is ErrorCode.REBALANCE_IN_PROGRESS and group.rejoins(request.member_id)
         token = context.token if context.may_hold and not has_rejoined else None
         told = self.prompt.answer_or_hold_classic(request, code, now, token)
         if not isinstance(told, HeldHeartbeat):
@@ -270,7 +261,7 @@ class ClassicMirror:
         if group.awaits_joins:
             self.prompt.members_changed(group, now)
         else:
-            self._suspect(group, out, now)
+            self.probes.suspect(group, out, now)
 
     def probed(self, probe: Probe, request: HeartbeatRequest, code: int, now: Millis, out: Outcome) -> None:
         """Take the coordinator's answer to a probe."""
@@ -287,8 +278,8 @@ class ClassicMirror:
         elif code and code != ErrorCode.REBALANCE_IN_PROGRESS and code in _KNOWN:
             self._sentence(group, probe, request, ErrorCode(code), now, out)
         if again and not group.awaits_joins:
-            self._ask_one(group, out, now)
-        self._after(group, now, out)
+            self.probes.ask_one(group, out, now)
+        self.probes.settle(group, now, out)
 
     def _sentence(
         self,
@@ -314,7 +305,7 @@ class ClassicMirror:
             self._remove(group, request.member_id, out, now)
         if code in _GONE or code in _MOVED:  # the group has changed, or its coordinator has moved
             for member_id in group.members:
-                self._ask(group, member_id)
+                self.probes.ask(group, member_id)
 
     # Rebalances
 
@@ -329,15 +320,6 @@ class ClassicMirror:
         out.effects.timers[HeldSyncsDue(group.group_id)] = None
         self._release_syncs(group, now, out, ErrorCode.REBALANCE_IN_PROGRESS)
         self.prompt.rebalance_began(group, now, out.effects)
-
-    def _suspect(self, group: MirroredClassicGroup, out: Outcome, now: Millis) -> None:
-        """Ask the coordinator for one member whether a rebalance has begun."""
-        if not group.awaits_joins:
-            group.suspects_in = FIRST_REPEAT
-            group.ask_again = bool(group.probed)
-            self._ask_one(group, out, now)
-            self._probe_set.add(group.group_id)
-            out.timers[ProbeDue(group.group_id)] = now + FIRST_REPEAT
 
     def notification_due(self, group_id: str, now: Millis, out: Outcome) -> None:
         """Handle the timer `NotificationDue`."""
@@ -380,15 +362,6 @@ class ClassicMirror:
             group = self.groups[group_id] = MirroredClassicGroup(group_id, HeartbeatBudget(now))
         return group
 
-    def _member(
-        self, group: MirroredClassicGroup, member_id: str, context: RequestContext, now: Millis
-    ) -> MirroredClassicMember:
-        member = group.members.get(member_id)
-        if member is None:
-            member = group.members[member_id] = MirroredClassicMember(member_id, context.client, context.client_id)
-        member.heard_at = now
-        return member
-
     def _remove(self, group: MirroredClassicGroup, member_id: str, out: Outcome, now: Millis) -> None:
         """Forget a member that the coordinator does not know any more."""
         held, sync = self.prompt.held_of(group.group_id, member_id), group.syncs.pop(member_id, None)
@@ -404,97 +377,7 @@ class ClassicMirror:
         group.members.pop(member_id, None)
         group.notice.new_members_until = None  # as in the coordinator: its partitions wait for the others
 
-    # Probes
-
-    def _ask(self, group: MirroredClassicGroup, member_id: str) -> None:
-        if self.prompt.is_held(group.group_id, member_id) or member_id in group.syncs:
-            group.to_ask[member_id] = None
-
-    def _ask_one(self, group: MirroredClassicGroup, out: Outcome, now: Millis) -> None:
-        """Ask for the member of the generation that has waited longest, unless one is asked for already."""
-        if group.probed or group.to_ask:
-            return
-        held = [
-            member_id
-            for member_id in group.members
-            if (one := self.prompt.held_of(group.group_id, member_id)) is not None
-            and isinstance(one.request, HeartbeatRequest)
-            and one.request.generation_id == group.generation
-        ]
-        if held:
-            self._send(group, held[now // PROBE_INTERVAL % len(held)], out, now)
-        elif group.syncs:
-            self._send(group, next(iter(group.syncs)), out, now)
-
-    def _send(self, group: MirroredClassicGroup, member_id: str, out: Outcome, now: Millis) -> None:
-        held, sync = self.prompt.held_of(group.group_id, member_id), group.syncs.get(member_id)
-        if member_id in group.probed or member_id not in group.members:
-            return
-        if held is not None and isinstance(held.request, HeartbeatRequest):
-            token, generation = held.token, held.request.generation_id
-        elif sync is not None:
-            token, generation = sync.token, sync.request.generation_id
-        else:
-            return
-        request = HeartbeatRequest(
-            group_id=group.group_id,
-            generation_id=generation,
-            member_id=member_id,
-            group_instance_id=group.members[member_id].instance_id,
-        )
-        group.probed[member_id] = None
-        group.budget.sent(group.heartbeats_per_ms, now)
-        out.probes.append(Probe(token, request))
-
-    def probe_due(self, group_id: str, now: Millis, out: Outcome) -> None:
-        """Handle the timer `ProbeDue`."""
-        self._probe_set.discard(group_id)
-        group = self.groups.get(group_id)
-        if group is None:
-            return
-        if group.has_idled_for(_FORGOTTEN_AFTER, now):
-            del self.groups[group_id]
-            return
-        if not group.awaits_joins:
-            if group.suspects_in:
-                group.suspects_in = min(group.suspects_in * 2, PROBE_INTERVAL)
-                self._ask_one(group, out, now)
-            elif now - group.answered_at >= PROBE_INTERVAL // 2 and group.budget.allows(group.heartbeats_per_ms, now):
-                self._ask_one(group, out, now)
-        self._after(group, now, out)
-
-    def _after(self, group: MirroredClassicGroup, now: Millis, out: Outcome) -> None:
-        """Send the probes that are due, and set the group's timer."""
-        while group.to_ask and len(group.probed) < AT_ONCE:
-            member_id = next(iter(group.to_ask))
-            del group.to_ask[member_id]
-            self._send(group, member_id, out, now)
-        if not group.members and not group.joins:
-            self.groups.pop(group.group_id, None)
-            self._probe_set.discard(group.group_id)
-            for timer in (NotificationDue(group.group_id), HeldSyncsDue(group.group_id)):
-                out.effects.timers[timer] = None
-            out.timers[ProbeDue(group.group_id)] = None
-            return
-        if not group.joins:
-            group.suspects_in = 0
-        if group.group_id not in self._probe_set:
-            self._probe_set.add(group.group_id)
-            out.timers[ProbeDue(group.group_id)] = now + (group.suspects_in or PROBE_INTERVAL)
-
     # From the shell
-
-    def settle(self, group_id: str, now: Millis, out: Outcome) -> None:
-        """Send the probes that are due after a request or an answer, and set the group's timer."""
-        group = self.groups.get(group_id)
-        if group is not None:
-            self._after(group, now, out)
-
-    def probe_lost(self, request: HeartbeatRequest) -> None:
-        """Forget a probe whose connection is closed."""
-        group = self.groups.get(request.group_id)
-        if group is not None:
-            group.probed.pop(request.member_id, None)
 
     def release_sync(self, request: SyncGroupRequest, token: Hashable, now: Millis, out: Outcome) -> None:
         """Answer a held SyncGroup because another request waits behind it."""
@@ -513,16 +396,3 @@ class ClassicMirror:
         sync = group.syncs.get(request.member_id)
         if sync is not None and sync.token == token:
             del group.syncs[request.member_id]
-
-
-def _joins(group: MirroredClassicGroup, member_id: str) -> bool:
-    return any(join.member_id == member_id for join in group.joins.values())
-
-
-def _describe(member: MirroredClassicMember, request: JoinGroupRequest) -> None:
-    """Note what a JoinGroup tells about its member."""
-    member.instance_id, member.session_timeout_ms = request.group_instance_id, request.session_timeout_ms
-    timeout = request.rebalance_timeout_ms
-    member.rebalance_timeout_ms = timeout if timeout >= 0 else request.session_timeout_ms
-    # Of a repeated name the first one counts, as in Kafka.
-    member.protocols = {offered.name: offered.metadata for offered in reversed(request.protocols)}

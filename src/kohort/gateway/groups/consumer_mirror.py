@@ -385,10 +385,7 @@ class ConsumerMirror:
         return now + interval
 
     def _stalest(self, group: MirroredConsumerGroup, now: Millis, *, asked_until: Millis) -> MirroredMember | None:
-        """Return the member with the oldest answer of those whose heartbeats stay held; None if there is none.
-
-        The coordinator was asked for it at `asked_until` or before.
-        """
+        """Return the member with the oldest answer, of `asked_until` or before, whose heartbeat stays held, if any."""
         for member_id, member in group.members.items():
             if member.asked_at > asked_until:
                 break  # and so were all that follow

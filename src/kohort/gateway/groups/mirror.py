@@ -48,6 +48,7 @@ class GroupMirror:
         """Create a mirror that holds heartbeats for at most `hold_ms`, which is not 0."""
         self._consumer, self._classic = ConsumerMirror(), ClassicMirror()
         self._prompt = self._consumer.prompt = self._classic.prompt = PromptHeartbeats(self, hold_ms)
+        self._classic.probes.prompt = self._prompt
 
     @property
     def held(self) -> int:
@@ -129,7 +130,9 @@ class GroupMirror:
 
     def _after_classic(self, group_id: str, now: Millis, out: Outcome) -> None:
         self._prompt.answer_news(now, out.effects)
-        self._classic.settle(group_id, now, out)
+        group = self._classic.groups.get(group_id)
+        if group is not None:
+            self._classic.probes.settle(group, now, out)
         if self._prompt.ends_at is not None:
             out.effects.timers[HeldHeartbeatsDue()] = self._prompt.ends_at
 
@@ -184,7 +187,7 @@ class GroupMirror:
     def probe_lost(self, probe: Probe) -> None:
         """Forget a probe whose connection was closed before its answer."""
         if isinstance(probe.request, HeartbeatRequest):
-            self._classic.probe_lost(probe.request)
+            self._classic.probes.lost(probe.request)
         else:
             self._consumer.probe_lost(probe)
 
@@ -238,7 +241,7 @@ class GroupMirror:
                 group = self.consumer(group_id)
                 if group is not None:
                     return self._with_holds(self._consumer.probe_due(group, now))
-                self._classic.probe_due(group_id, now, out)
+                self._classic.probes.due(group_id, now, out)
             case NotificationDue(group_id):
                 self._classic.notification_due(group_id, now, out)
                 self._after_classic(group_id, now, out)
