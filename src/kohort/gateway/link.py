@@ -6,39 +6,31 @@ own upstream connection.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from struct import Struct
-from typing import Protocol, cast
+from typing import Protocol
 
 from kohort.coordinator import ClientKind, WaitingRequest
 from kohort.errors import KafkaError, KohortError
 from kohort.gateway.addresses import Address, Addresses
 from kohort.gateway.figures import Figures
 from kohort.gateway.framing import BadStream, Fate, FrameStream
-from kohort.gateway.group_requests import GroupRequests, MemberRequest, Waiting
-from kohort.gateway.groups import LeaveRequest, Probe
+from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.login import SASL_REQUESTS, ClientLogin, UpstreamLogin
+from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.own_requests import OwnRequests, RequestStops
 from kohort.gateway.past_gateway import PastGateway
 from kohort.gateway.side import SLOW, Side
-from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request, request_frame, response_frame
-from kohort.wire.api import RequestHeader
+from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request
 from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest
-from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 log = logging.getLogger("kohort.gateway")
 
-_SIZE = Struct(">i")
 _KEY = Struct(">h")
-_FEW_MEMBERS = 16
-_LEAVE_VERSION = 1
-"""Version of LeaveGroup with which the gateway leaves in place of a member. All brokers know it."""
 _CONNECTING, _STOPPING = "connecting", "stopping"
 """Reasons not to read from a connection."""
 _PROBED, _LOGIN, _IN_ORDER = "probe under way", "the gateway logs in", "earlier requests are answered first"
@@ -98,7 +90,6 @@ class Link:
         """Broker that was reached because the address of the right one was unknown."""
         self._gateway = gateway
         self._doors = doors
-        self._groups = gateway.groups
         self._journal = gateway.groups.journal
         self._traffic = traffic = Traffic(
             doors.addresses,
@@ -120,30 +111,22 @@ class Link:
         self._mid_frame_since: tuple[float, int] | None = None
         """When an incomplete request was first seen, and the number of requests before it."""
         self._connecting: asyncio.Task[None] | None = None
-        self._host = ""
-        self._software = ClientKind.OTHER
-        self._frames = 0
-        """Number of requests of the client so far."""
-        self._unanswered = 0
-        """Number of requests and probes that were sent upstream, without the responses that have begun to arrive."""
-        self._waiting: dict[int, Waiting] = {}
-        """Requests of members that the coordinator has not answered yet, by correlation ID."""
-        self._held: Waiting | None = None
-        """The request whose answer the gateway holds, if any: no response can overtake it."""
-        self.members: dict[str, str] = {}
-        """Group IDs of the members that last used this connection, by member ID."""
-        self.check_members_at = _FEW_MEMBERS
-        """Number of members at which it is checked which of them have left."""
-        self._heartbeat_version = 0
-        """Version of the last ConsumerGroupHeartbeat."""
-        self._client_id: str | None = None
-        self._probes: dict[int, Probe] = {}
         self._parked: bytes | None = None
         """Request that waits until a probe for its member is answered; all requests behind it wait, too."""
         self._stops = RequestStops(self._requests, self.client)
         self._own = OwnRequests(self.upstream, traffic)
         self._client_login = gateway.client_login(self)
         self._upstream_login: UpstreamLogin | None = None
+        self._members = MemberRequests(
+            gateway.groups,
+            traffic,
+            self._own,
+            gateway.figures,
+            self.client,
+            self.upstream,
+            may_ask=lambda: not self._stops.is_stopped_for(_LOGIN),
+            go_on=self._go_on_after_probe,
+        )
         if self._client_login is not None:
             self._stops.stop(_LOGIN)
 
@@ -151,7 +134,8 @@ class Link:
         """Continue when a connection is made."""
         if side is self.client:
             address = side.transport.get_extra_info("peername") or ("unknown", 0)
-            self.peer, self._host = f"{address[0]}:{address[1]}", f"/{address[0]}"
+            self.peer = self._members.peer = f"{address[0]}:{address[1]}"
+            self._members.host = f"/{address[0]}"
             self.node_id = self._doors.node_of(side.transport, self.node_id)
             self.client.pause(_CONNECTING)
             if self._gateway.opened(self):
@@ -207,8 +191,8 @@ class Link:
             return False
         if self.client.is_paused:
             self._mid_frame_since = None
-        elif self._mid_frame_since is None or self._mid_frame_since[1] != self._frames:
-            self._mid_frame_since = now, self._frames
+        elif self._mid_frame_since is None or self._mid_frame_since[1] != self._members.count:
+            self._mid_frame_since = now, self._members.count
         elif now - self._mid_frame_since[0] > frame_s:
             self._gateway.figures.ended["incomplete request"] += 1
             log.warning(
@@ -248,7 +232,7 @@ class Link:
     def lost(self, side: Side) -> None:
         """Close the other connection, when it has sent what it has."""
         # After a part of a request, no other one can follow.
-        is_needed = side is self.client and self._groups.lost(self) and not self._requests.is_passing
+        is_needed = side is self.client and self._gateway.groups.lost(self._members) and not self._requests.is_passing
         if is_needed:
             self.upstream.resume(SLOW)
         else:
@@ -257,52 +241,23 @@ class Link:
                 self._upstream_login.cancel()
             self._own.end()
             self._stops.end()
-        probes, self._probes = self._probes, {}
-        for probe in probes.values():
-            self._groups.probe_lost(probe)
+        self._members.probes_lost()
         if side is self.client:
-            held, self._held = self._held, None
-            if held is not None:
-                self._groups.disconnected(held)
-            waiting, self._waiting = self._waiting, {}
-            for correlation, one in waiting.items():
-                if is_needed and _leaves(one.request):
-                    self._waiting[correlation] = one
-                else:
-                    self._groups.abandoned(one)
+            self._members.client_lost(may_leave=is_needed)
             if self._connecting is not None:
                 self._connecting.cancel()
             self._gateway.closed(self)
-
-    # Members whose client has closed its connection
-
-    def check_members_later(self) -> None:
-        """Set `check_members_at` to twice the number of members, so that not all are checked for each new one."""
-        self.check_members_at = max(_FEW_MEMBERS, 2 * len(self.members))
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether a request can be sent on the upstream connection."""
-        return self.upstream.is_open and not self._stops.is_stopped_for(_LOGIN)
-
-    def leave(self, request: LeaveRequest) -> None:
-        """Leave a group in place of a member."""
-        correlation = self._own.next_correlation()
-        version = self._heartbeat_version if isinstance(request, ConsumerGroupHeartbeatRequest) else _LEAVE_VERSION
-        header = RequestHeader(request.KEY, version, correlation, self._client_id, 0)
-        self._expect(header, request).is_own = True
-        self._unanswered += 1
-        self.upstream.write(request_frame(request.KEY, version, correlation, self._client_id, request))
-
-    def close_upstream(self) -> None:
-        """Close the upstream connection, which was open for `leave`."""
-        self.upstream.close()
 
     def other(self, side: Side) -> Side:
         """Return the other side."""
         return self.upstream if side is self.client else self.client
 
-    # Requests of group members
+    @property
+    def members(self) -> Mapping[str, str]:
+        """Group IDs of the members that last used this connection, by member ID."""
+        return self._members.members
+
+    # Requests
 
     def _decide_request(self, head: memoryview, size: int) -> Fate:
         if self._client_login is not None and (fate := self._decide_login(self._client_login, head, size)) is not None:
@@ -311,10 +266,7 @@ class Link:
         if fate is Fate.PASS and self._journal is not None and self._journal.watching and is_fetch(head, size):
             return Fate.COLLECT
         if fate is Fate.PASS:
-            self._frames += 1
-            self._unanswered += 1
-            if self._held is not None:
-                self._release(WaitingRequest.REQUEST)
+            self._members.passed()
         return fate
 
     def _decide_login(self, login: ClientLogin, head: memoryview, size: int) -> Fate | None:
@@ -330,9 +282,8 @@ class Link:
 
     def _log_in_client(self, login: ClientLogin, frame: bytes) -> None:
         """Handle a request of SASL when all requests before it are answered."""
-        if self._held is not None:
-            self._release(WaitingRequest.REQUEST)
-        if not self._unanswered and not self._responses.mid_frame:
+        self._members.release(WaitingRequest.REQUEST)
+        if self._members.are_answered and not self._responses.mid_frame:
             login.request(frame)
             return
         # Responses are in the order of requests: that of the broker to this one follows all others.
@@ -355,130 +306,40 @@ class Link:
             return
         header, request = read_request(frame)
         if isinstance(request, ApiVersionsRequest):
-            self._software = ClientKind.of(request.client_software_name, request.client_software_version)
+            kind = self._members.software = ClientKind.of(request.client_software_name, request.client_software_version)
             past = self._gateway.past_gateway
-            self._traffic.groups_only = past is not None and past.admits(self._software, request.client_software_name)
+            self._traffic.groups_only = past is not None and past.admits(kind, request.client_software_name)
         elif isinstance(request, FindCoordinatorRequest):
             self._traffic.expect_coordinators(header.correlation_id, request)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
-            held = self._held
-            if held is not None:
-                self._release(_behind(held.request, request))
-            if self._groups.must_wait(request):
+            is_responding = self._responses.mid_frame
+            if not self._members.heartbeat(header, request, frame, is_responding=is_responding):
                 self._parked = frame
                 self._stops.stop(_PROBED)
-                return
-            self._frames += 1
-            # Responses are sent in the order of the requests. After a Produce without a response, all are passed on.
-            if not self._unanswered and not self._responses.mid_frame and self._groups.covers(request):
-                self._held = self._new_waiting(header, request)
-                self._groups.cover(self._held)
-            else:
-                self._heartbeat(header, request, frame)
             return
-        elif self._held is not None:
-            self._release(_behind(self._held.request, request))
-        self._frames += 1
         if isinstance(request, FetchRequest) and self._journal is not None:
-            self._journal.fetched(request, header.client_id or "", self._host)
-        waiting = None
-        if isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest):
-            waiting = self._expect(header, request)
-        self.upstream.write(_SIZE.pack(len(frame)) + frame)
-        self._unanswered += 1
-        if waiting is not None:
-            self._groups.sent(waiting)
+            self._journal.fetched(request, header.client_id or "", self._members.host)
+        self._members.send(header, request, frame)
 
-    def _expect(self, header: RequestHeader, request: MemberRequest) -> Waiting:
-        self._traffic.expect(header.correlation_id, header.api_key, header.api_version)
-        waiting = self._waiting[header.correlation_id] = self._new_waiting(header, request)
-        return waiting
-
-    def _new_waiting(self, header: RequestHeader, request: MemberRequest) -> Waiting:
-        self._client_id = header.client_id
-        if isinstance(request, ConsumerGroupHeartbeatRequest):
-            self._heartbeat_version = header.api_version
-        return Waiting(
-            self,
-            header.correlation_id,
-            header.api_version,
-            request,
-            header.client_id or "",
-            self._host,
-            self._software,
-            self._frames,
-        )
-
-    def _heartbeat(self, header: RequestHeader, request: ConsumerGroupHeartbeatRequest, frame: bytes) -> None:
-        self._expect(header, request)
-        self._unanswered += 1
-        epoch = request.member_epoch
-        sent = self._groups.request(request)
-        if sent.member_epoch == epoch:
-            self.upstream.write(_SIZE.pack(len(frame)) + frame)
-        else:
-            self.upstream.write(
-                request_frame(header.api_key, header.api_version, header.correlation_id, header.client_id, sent)
-            )
-
-    def _release(self, behind: WaitingRequest) -> None:
-        held, self._held = self._held, None
-        assert held is not None
-        self._groups.release(held, behind)
+    # Responses
 
     def _decide_response(self, head: memoryview, size: int) -> Fate:
         fate = self._traffic.decide_response(head, size)
         if fate is Fate.PASS or fate is Fate.WALK:
-            self._unanswered -= 1
+            self._members.response_began()
         return fate
 
     def _response(self, frame: bytes) -> None:
-        self._unanswered -= 1
+        self._members.response_began()
         correlation = correlation_of(frame)
-        if self._own.answered(correlation, frame):
+        if self._own.answered(correlation, frame) or self._members.response(correlation, frame):
             pass
-        elif (probe := self._probes.pop(correlation, None)) is not None:
-            answer = cast("ConsumerGroupHeartbeatResponse | HeartbeatResponse", self._traffic.read(frame))
-            self._groups.probed(probe, answer)
-        elif (waiting := self._waiting.pop(correlation, None)) is not None:
-            response = self._traffic.read(frame)
-            if isinstance(response, JoinGroupResponse | SyncGroupResponse | LeaveGroupResponse):
-                waiting.received = response, frame
-            self._held = waiting
-            self._groups.answered(waiting, response)
-            if self._held is waiting and waiting.frames != self._frames:
-                self._release(WaitingRequest.REQUEST)  # another one was sent before this response arrived
         elif self.client.is_open:
             self.client.write(self._traffic.response(frame))
         else:
             self._traffic.read(frame)  # nobody waits for it
 
-    def answer(self, waiting: Waiting, response: Message) -> None:
-        """Send the response to a member's request."""
-        if self._held is waiting:
-            self._held = None
-        if waiting.received is not None and waiting.received[0] is response:
-            frame = waiting.received[1]
-            self.client.write(_SIZE.pack(len(frame)) + frame)
-            return
-        key = waiting.request.KEY
-        self.client.write(response_frame(key, waiting.version, waiting.correlation, response))
-
-    def send_probe(self, probe: Probe, version: int) -> bool:
-        """Send a heartbeat to the coordinator in place of a member. Return False if the connection is closed."""
-        if not self.upstream.is_open or self._stops.is_stopped_for(_LOGIN):
-            return False
-        correlation, key = self._own.next_correlation(), probe.request.KEY
-        self._probes[correlation] = probe
-        self._unanswered += 1
-        self._gateway.figures.probes += 1
-        self._traffic.expect(correlation, key, version)
-        client_id = cast("Waiting", probe.token).client_id
-        self.upstream.write(request_frame(key, version, correlation, client_id, probe.request))
-        return True
-
-    def probe_done(self) -> None:
-        """Go on with the requests that waited for the answer to a probe."""
+    def _go_on_after_probe(self) -> None:
         if self._parked is not None:
             self._go_on(_PROBED)
 
@@ -486,7 +347,8 @@ class Link:
 
     def ask(self, request: Message, version: int) -> "asyncio.Future[Message]":
         """Send a request to the broker, and return its response."""
-        self._unanswered += self.upstream.is_open
+        if self.upstream.is_open:
+            self._members.own_passed()
         return self._own.ask(request, version)
 
     def _go_on(self, reason: str) -> None:
@@ -535,20 +397,3 @@ class Link:
             self._connecting.cancel()
         self.client.abort()
         self.upstream.abort()
-
-
-def _leaves(request: MemberRequest) -> bool:
-    if isinstance(request, ConsumerGroupHeartbeatRequest):
-        return request.member_epoch < 0
-    return isinstance(request, LeaveGroupRequest)
-
-
-def _behind(held: MemberRequest, request: Message | None) -> WaitingRequest:
-    beats = HeartbeatRequest | ConsumerGroupHeartbeatRequest
-    if isinstance(held, beats) and isinstance(request, beats):
-        same = held.member_id == request.member_id
-        return WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT
-    if isinstance(request, JoinGroupRequest | LeaveGroupRequest):
-        # As its next heartbeat would, it shows that the member need not be told to send one soon.
-        return WaitingRequest.OWN_HEARTBEAT
-    return WaitingRequest.REQUEST
