@@ -11,41 +11,93 @@ from kohort.broker.transactions import marking
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.produce.transactions import Transactions as ProducersTransactions
 from kohort.coordinator import GroupShard
+from kohort.coordinator.offsets import commit_fetch, transactional
 from kohort.coordinator.pending_offsets import PendingOffsets
-from kohort.coordinator.transactions import ending
+from kohort.coordinator.transactions import TransactionEffects, TransactionShard, ending
+from kohort.coordinator.transactions.effects import TransactionTimeout
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.log.partition import SegmentedLog
 from kohort.sim import Plan
-from kohort.sim.plans import ApplicationSettings, make_transactional
-from kohort.sim.steps import BrokerKill, MemberStart, sort
+from kohort.sim.plans import SOURCE, ApplicationSettings, make_transactional
+from kohort.sim.steps import BrokerKill, ClientKill, ClientSuspend, MemberStart, Produce, sort
 from tests.sim.planting import plant
 
 
-def copies(seed: int = 0) -> Plan:
-    """Processes copy in transactions, some with one transactional id, while they and the broker are killed."""
+def _plan(seed: int, seconds: float, brokers: int = 1) -> Plan:
     member = ApplicationSettings(
         "g", ("orders",), session=10_000, heartbeat=3_000, commit_every=5_000, poll_every=3_000
     )
-    plan = Plan(
+    return Plan(
         seed,
-        30.0,
-        brokers=1,
+        seconds,
+        brokers=brokers,
+        cluster=brokers > 1,
         records=True,
         settings={"group.initial.rebalance.delay.ms": "0", "log.message.timestamp.after.max.ms": str(2**63 - 1)},
         topics={"orders": 1, "vault": 1},
         members=[member],
         rates=[1.0],
-        steps=[MemberStart(1.0, 0), BrokerKill(8.0, 0, 0.5), BrokerKill(17.0, 0, 0.5)],
+        steps=[MemberStart(1.0, 0)],
     )
+
+
+def copies(seed: int = 0) -> Plan:
+    """Processes copy in transactions, some with one transactional id, while they and the broker are killed."""
+    plan = _plan(seed, 30.0)
+    plan.steps += [BrokerKill(8.0, 0, 0.5), BrokerKill(17.0, 0, 0.5)]
     make_transactional(plan, Random(f"copies {seed}"))
-    sort(plan.steps)
     return plan
 
 
 def other_copies() -> Plan:
     """The same, with other numbers of processes and other faults."""
     return copies(1)
+
+
+def more_copies() -> Plan:
+    """The same, with still others."""
+    return copies(10)
+
+
+def cluster_copies(seed: int = 17) -> Plan:
+    """The brokers are a cluster, in which leaders and coordinators die and move."""
+    plan = _plan(seed, 30.0, brokers=3)
+    make_transactional(plan, Random(f"cluster {seed}"))
+    return plan
+
+
+def dead_copiers() -> Plan:
+    """No process comes back that was killed in a transaction."""
+    plan, rng = _plan(0, 60.0), Random("dead copiers")
+    make_transactional(plan, rng)
+    plan.copying, plan.copiers, plan.transactional_ids, plan.transaction_timeout = "-", 3, 3, 2_000
+    plan.steps = [Produce(round(0.7 * number, 3), SOURCE, 1) for number in range(30)]
+    plan.steps += [ClientKill(round(rng.uniform(3, 20), 3), 1 + copier, 100.0) for copier in range(3)]
+    sort(plan.steps)
+    return plan
+
+
+def suspended_members(seed: int = 1, copying: str = "cooperative-sticky") -> Plan:
+    """Group members copy, and stand still until their group has removed them, but their transaction is still open."""
+    plan, rng = _plan(seed, 120.0), Random(f"members {seed}")
+    make_transactional(plan, rng)
+    plan.copying, plan.copiers, plan.transactional_ids, plan.transaction_timeout = copying, 3, 3, 10_000
+    plan.settings |= {
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.session.timeout.ms": "6000",
+        "group.consumer.min.heartbeat.interval.ms": "1000",
+        "group.consumer.heartbeat.interval.ms": "2000",
+    }
+    plan.steps = [Produce(float(number), SOURCE, 1) for number in range(120)]
+    plan.steps += [ClientSuspend(round(rng.uniform(5, 115), 3), 1 + rng.randrange(3), 8.0) for _ in range(36)]
+    sort(plan.steps)
+    return plan
+
+
+def suspended_consumers() -> Plan:
+    """The same, with the consumer protocol."""
+    return suspended_members(0, "consumer")
 
 
 @plant("S23", plan=copies)
@@ -86,7 +138,7 @@ def an_abort_commits(patch: MonkeyPatch) -> None:
     patch.setitem(vars(ending), "decide", decide)
 
 
-@plant("L10", "S24", plan=other_copies)
+@plant("L10", "S24", "S25", plan=more_copies)
 def a_commit_does_not_wait_for_its_records(patch: MonkeyPatch) -> None:
     async def at_once(self: Any) -> None:
         self._apply(self._machine.all_written(self._now()))
@@ -107,7 +159,7 @@ def an_aborted_transaction_gets_no_marker(patch: MonkeyPatch) -> None:
     patch.setattr(marking, "append_marker", append)
 
 
-@plant("S27", plan=copies)
+@plant("S27", "S10", plan=other_copies)
 def offsets_of_a_committed_transaction_are_dropped(patch: MonkeyPatch) -> None:
     real = PendingOffsets.end
     patch.setattr(
@@ -137,3 +189,37 @@ def a_marker_is_written_to_one_partition_only(patch: MonkeyPatch) -> None:
             done(ErrorCode.NONE)
 
     patch.setattr(marking, "append_marker", append)
+
+
+@plant("L9", plan=dead_copiers)
+def a_transaction_that_is_too_old_stays_open(patch: MonkeyPatch) -> None:
+    real = TransactionShard.fire
+
+    def fire(self: TransactionShard, timer: Any, now: int) -> TransactionEffects:
+        return TransactionEffects() if isinstance(timer, TransactionTimeout) else real(self, timer, now)
+
+    patch.setattr(TransactionShard, "fire", fire)
+
+
+@plant("S27", plan=suspended_members)
+def an_offset_that_is_pending_is_not_reported_as_unstable(patch: MonkeyPatch) -> None:
+    patch.setattr(commit_fetch, "_mark_unstable", lambda groups, group_id, topics: None)
+
+
+@plant("S27", plan=suspended_consumers)
+def offsets_of_a_removed_member_are_taken_in_a_transaction(patch: MonkeyPatch) -> None:
+    patch.setattr(transactional, "_refusal", lambda group, request: ErrorCode.NONE)  # KIP-447
+
+
+@plant("S25", "L10", "S24", plan=cluster_copies)
+def a_marker_that_another_broker_did_not_confirm_counts_as_written(patch: MonkeyPatch) -> None:
+    real = vars(marking)["_Ending"]._other_answered
+
+    def answered(self: Any, partitions: Any, response: Any) -> None:
+        if response is not None:
+            real(self, partitions, response)
+            return
+        for partition in partitions:
+            self._answered(partition, ErrorCode.NONE)
+
+    patch.setattr(vars(marking)["_Ending"], "_other_answered", answered)

@@ -381,6 +381,15 @@ class LeaderElect(TimedStep):
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderKill(TimedStep):
+    """Kill the process of the broker that leads a partition."""
+
+    topic: str
+    partition: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class _GroupStep(TimedStep):
     group: str
 
@@ -427,7 +436,7 @@ RecordStep: TypeAlias = (
     ClientKill | ClientSuspend | ClientResetConnections | ClientDisconnect | ClientBlockIncoming
     | ClientBlockOutgoing | ClientSeek | BrokerForgetFetchSessions | DiskBitFlipInRecords
 )  # fmt: skip
-LeaderStep: TypeAlias = PartitionReassign | ReassignmentCancel | LeaderElect
+LeaderStep: TypeAlias = PartitionReassign | ReassignmentCancel | LeaderElect | LeaderKill
 OperatorStep: TypeAlias = (
     Produce | TopicCreate | TopicGrow | TopicDelete | GroupRemoveMembers | GroupDelete | GroupDeleteOffsets
     | SendBadRequest | SendAllBadRequests
@@ -449,7 +458,7 @@ _KINDS: tuple[type[Step], ...] = (
     TopicGrow, MemberKill, MemberLeave, MemberBlockOutgoing, MemberStopPolling, Produce, PartitionReassign,
     GroupRemoveMembers, MemberResetConnections, NetworkSlow, DiskBitFlipInRecords, MemberStart, MemberSuspend,
     SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight, MemberRejectPassword,
-    MemberLoseRight, BrokersSkipTime, MemberExpire,
+    MemberLoseRight, BrokersSkipTime, MemberExpire, LeaderKill,
 )  # fmt: skip
 """All kinds of steps. Steps at the same time are in this order, which is part of what a seed means."""
 assert set(_KINDS) == set(get_args(Step))

@@ -15,11 +15,13 @@ from kohort.sim.steps import (
     BrokerTerminate,
     DiskSlow,
     LeaderElect,
+    LeaderKill,
     MemberStart,
     PartitionReassign,
     ReassignmentCancel,
     sort,
 )
+from tests.sim.transaction_plants import cluster_copies
 
 JOIN_AND_LEAVE = 2
 """Rebalances of a group whose members come together and, at the end of the world, go together."""
@@ -105,3 +107,23 @@ def test_partitions_of_a_cancelled_handover_are_led_again() -> None:
     sort(steps)
     outcome = world(*steps).run()
     assert outcome.violation is None
+
+
+def test_copies_are_exact_while_leaders_of_partitions_groups_and_transactions_die() -> None:
+    run = World(cluster_copies(1))
+    outcome = run.run()
+    assert outcome.violation is None
+    assert outcome.faults["leader-kill"] >= 1
+    clients = run.record_clients
+    assert clients is not None and clients.checks is not None
+    assert clients.checks.copies.count > 100
+
+
+def test_a_broker_is_killed_by_what_it_leads() -> None:
+    quiet, run = world(), world(LeaderKill(32.0, "__consumer_offsets", 0, 5.0))
+    quiet.run()
+    outcome = run.run()
+    assert outcome.violation is None
+    assert outcome.faults == {"leader-kill": 1}
+    starts = [sum(process.starts for process in each.brokers.processes) for each in (quiet, run)]
+    assert starts[1] == starts[0] + 1

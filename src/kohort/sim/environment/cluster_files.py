@@ -33,6 +33,9 @@ class ClusterDisk(FilesDisk):
     def newest(self, partition: PartitionId) -> int:
         return self.opened[partition]
 
+    def is_newest(self, partition: PartitionId, leader_epoch: int) -> bool:
+        return self.opened.get(partition) == leader_epoch
+
 
 class _Directory(ClusterDirectory):
     """Production's directory, for a process that does not exist."""

@@ -1,6 +1,6 @@
-"""Reassignments and elections in a clustered world: an administrator moves leaders, including coordinators.
+"""Reassignments, elections and deaths of leaders in a clustered world, including coordinators.
 
-They are requested from a broker's own leadership, under the rules of its API: only live brokers are
+Moves are requested from a broker's own leadership, under the rules of its API: only live brokers are
 assigned.
 """
 
@@ -11,7 +11,7 @@ from typing import assert_never
 from kohort.broker.cluster import DirectoryCluster
 from kohort.log.cluster import PartitionId
 from kohort.sim.processes import WorldState
-from kohort.sim.steps import LeaderElect, LeaderStep, PartitionReassign, ReassignmentCancel
+from kohort.sim.steps import LeaderElect, LeaderKill, LeaderStep, PartitionReassign, ReassignmentCancel
 
 
 def move_leader(world: WorldState, step: LeaderStep) -> bool:
@@ -25,6 +25,8 @@ def move_leader(world: WorldState, step: LeaderStep) -> bool:
         return False
     try:
         match step:
+            case LeaderKill():
+                return _kill(world, leadership.leader(topic, step.partition).node_id, step.seconds)
             case LeaderElect():
                 leadership.elect([partition])
             case ReassignmentCancel():
@@ -37,4 +39,14 @@ def move_leader(world: WorldState, step: LeaderStep) -> bool:
                 assert_never(step)
     except OSError:
         return False  # a suspended process holds the lock of the image
+    return True
+
+
+def _kill(world: WorldState, node_id: int, seconds: float) -> bool:
+    """Kill the process of a broker, which is back after `seconds`; return False if it does not run."""
+    number = node_id - 1
+    if number not in world.brokers.running or not world.brokers.processes[number].runs:
+        return False
+    world.brokers.fails(number, seconds)
+    world.brokers.kill(number)
     return True

@@ -13,7 +13,7 @@ from kohort.model import Millis, TopicPartition
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.steps import Step, is_fault, parse
 
-_OF_TRANSACTIONS = ("copiers", "transactional_ids", "transaction_timeout")
+_OF_TRANSACTIONS = ("copiers", "transactional_ids", "transaction_timeout", "copying")
 
 
 @dataclass(slots=True)
@@ -51,6 +51,11 @@ class Plan:
     """Number of transactional ids; further copiers have the id of another one."""
     transaction_timeout: Millis = 5_000
     """Timeout of transactions in milliseconds."""
+    copying: str = "-"
+    """Protocol of the group whose members copy: `consumer`, or an assignor of the classic protocol.
+
+    If it is -, each copier has partitions of its own.
+    """
     metadata_age: Millis = 10_000
     """Maximum age of metadata in milliseconds, after which members detect new partitions."""
     secured: bool = False
@@ -106,6 +111,8 @@ def _read(plan: Plan, word: str, rest: str) -> None:
             setattr(plan, word, int(rest))
         case "files" | "database" | "cluster" | "secured" | "records":
             setattr(plan, word, bool(int(rest)))
+        case "copying":
+            plan.copying = rest
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))
         case "set":

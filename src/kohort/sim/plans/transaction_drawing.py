@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
+from kohort.log.cluster import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.sim.plans.copying import COPIES, SOURCE, SOURCE_PARTITIONS
 from kohort.sim.plans.plan import Plan
 from kohort.sim.steps import (
@@ -17,6 +18,11 @@ from kohort.sim.steps import (
     ClientSuspend,
     DiskBitFlip,
     DiskBitFlipInRecords,
+    Effect,
+    LeaderElect,
+    LeaderKill,
+    MessageFault,
+    PartitionReassign,
     Produce,
     sort,
 )  # fmt: skip
@@ -26,10 +32,27 @@ TRANSACTIONS_SHARE = 0.5
 _UNFIT = ("offsets.retention.minutes", "offsets.retention.check.interval.ms")
 """Settings by which the offsets of a group without members expire: then it copies again, as in Kafka."""
 
+_EXPIRES = 8.0
+"""Time in seconds after which a copier that stands still has been removed from its group, while its transaction is open
+if it has the longest timeout."""
+_COPYING = ("-", "-", "range", "cooperative-sticky", "consumer")
+_REQUESTS = (
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "TxnOffsetCommit",
+    "EndTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "Produce",
+)
+_LED = (*COPIES, *COPIES, SOURCE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+"""Topics whose leaders die and move; of `COPIES` more often."""
+
 
 def add_transactions(plan: Plan, rng: Random) -> None:
     """Add transactions to some plans with records."""
-    if plan.records and not (plan.cluster or plan.secured) and rng.random() < TRANSACTIONS_SHARE:
+    if plan.records and not plan.secured and (rng.random() < TRANSACTIONS_SHARE or plan.cluster):
         make_transactional(plan, rng)
 
 
@@ -50,6 +73,12 @@ def make_transactional(plan: Plan, rng: Random) -> None:
     for _ in range(rng.choice([10, 30])):
         plan.steps.append(Produce(round(rng.uniform(0.0, plan.seconds), 3), SOURCE, rng.choice([1, 1, 5, 20])))
     _add_faults(plan, rng)
+    _add_message_faults(plan, rng)
+    if plan.cluster:
+        _add_leader_faults(plan, rng)
+    plan.copying = rng.choice(_COPYING)
+    if plan.copying != "-":
+        plan.transactional_ids = plan.copiers
     sort(plan.steps)
 
 
@@ -57,7 +86,7 @@ def _add_faults(plan: Plan, rng: Random) -> None:
     first = plan.writers + len(plan.readers)
     for _ in range(rng.choice([0, 2, 6])):
         at, copier = round(rng.uniform(0.0, plan.seconds), 3), first + rng.randrange(plan.copiers)
-        seconds = rng.choice([0.05, 1.0, 2 * plan.transaction_timeout / 1000])
+        seconds = rng.choice([0.05, 1.0, _EXPIRES, 2 * plan.transaction_timeout / 1000])
         kind = rng.choice([ClientKill, ClientSuspend, ClientDisconnect, ClientResetConnections, BrokerKill])
         if kind is ClientResetConnections:
             plan.steps.append(ClientResetConnections(at, copier))
@@ -65,3 +94,23 @@ def _add_faults(plan: Plan, rng: Random) -> None:
             plan.steps.append(BrokerKill(at, rng.randrange(plan.brokers), seconds))
         else:
             plan.steps.append(kind(at, copier, seconds))
+
+
+def _add_message_faults(plan: Plan, rng: Random) -> None:
+    for _ in range(rng.choice([0, 0, 3, 10])):
+        at, effect = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(list(Effect))
+        seconds = round(rng.choice([0.02, 0.5, 3.0]) * rng.uniform(0.5, 1.5), 3)
+        plan.steps.append(MessageFault(at, effect, rng.choice(_REQUESTS), seconds))
+
+
+def _add_leader_faults(plan: Plan, rng: Random) -> None:
+    """Kill and move leaders of partitions in transactions, of groups, and of the transactions themselves."""
+    for _ in range(rng.choice([1, 3, 8])):
+        at, topic = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(_LED)
+        partition = rng.randrange(2)
+        if rng.random() < 0.6:
+            plan.steps.append(LeaderKill(at, topic, partition, rng.choice([0.0, 0.5, 5.0])))
+        else:
+            replicas = tuple(rng.sample(range(1, plan.brokers + 1), rng.randint(1, plan.brokers)))
+            plan.steps.append(PartitionReassign(at, topic, partition, replicas))
+            plan.steps.append(LeaderElect(round(at + rng.choice([0.5, 3.0]), 3), topic, partition))

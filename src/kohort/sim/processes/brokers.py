@@ -115,6 +115,21 @@ class Brokers:
         return self.running.get(self.owner)
 
     @property
+    def serving(self) -> list[SimulatedBroker]:
+        """All brokers that serve now."""
+        return [] if self.active is None else [self.active]
+
+    @property
+    def all_serve(self) -> bool:
+        """Whether each broker serves that should."""
+        return self.active is not None
+
+    @property
+    def starts(self) -> int:
+        """Number of times that a broker has been started."""
+        return sum(process.starts for process in self.processes)
+
+    @property
     def victim(self) -> int | None:
         """Broker whose failure affects groups."""
         return self.owner

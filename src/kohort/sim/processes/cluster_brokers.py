@@ -18,6 +18,14 @@ class ClusterBrokers(Brokers):
         return self.running[running[0]] if running else None
 
     @property
+    def serving(self) -> list[SimulatedBroker]:
+        return [broker for number, broker in self.running.items() if self.processes[number].runs]
+
+    @property
+    def all_serve(self) -> bool:
+        return len(self.serving) == len(self.processes)
+
+    @property
     def victim(self) -> int | None:
         running = [number for number, process in enumerate(self.processes) if process.runs]
         return self._rng.choice(running) if running else None

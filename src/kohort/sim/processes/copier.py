@@ -22,7 +22,11 @@ _ABORTS, _SLEEPS = 0.2, 0.1
 """Probability that the application aborts a transaction, and that it pauses during one."""
 
 
-class _Abandoned(Exception):
+Content = dict[TopicPartition, list[bytes]]
+"""Values of the records of a transaction, by partition."""
+
+
+class Abandoned(Exception):
     """The application decides against a transaction."""
 
 
@@ -67,15 +71,17 @@ class Copier:
                 linger_ms=self._rng.choice([0, 5]),
                 batch_size=self._rng.choice([100, 16_384]),
             )
-            options: dict[str, Any] = {**fetching(self._rng), "isolation_level": "read_committed"}
-            options["fetch_max_wait_ms"] = 1_000
-            consumer = KillableConsumer(
-                bootstrap_servers=self._bootstrap,
-                client_id=self.name,
-                group_id=GROUP,
-                enable_auto_commit=False,
-                request_timeout_ms=10_000,
-                **options,
+            consumer = self._new_consumer(
+                {
+                    **fetching(self._rng),
+                    "bootstrap_servers": self._bootstrap,
+                    "client_id": self.name,
+                    "group_id": GROUP,
+                    "enable_auto_commit": False,
+                    "isolation_level": "read_committed",
+                    "fetch_max_wait_ms": 1_000,
+                    "request_timeout_ms": 10_000,
+                }
             )
             try:
                 await self._copy_all(producer, consumer)
@@ -88,6 +94,9 @@ class Copier:
             await asyncio.sleep(self._rng.choice([0.1, 2.0, 8.0]))
         self.left = True
 
+    def _new_consumer(self, options: dict[str, Any]) -> KillableConsumer:
+        return KillableConsumer(**options)
+
     async def _copy_all(self, producer: KillableProducer, consumer: KillableConsumer) -> None:
         # Only then is the transaction of the process before over, and its offsets are what it committed.
         await producer.init_transactions()
@@ -98,30 +107,43 @@ class Copier:
                 continue
             try:
                 await self._copy(producer, records)
-            except _Abandoned:
+            except Abandoned:
                 for partition, offset in _firsts(records).items():
                     consumer.seek(partition, offset)
 
     async def _copy(self, producer: KillableProducer, records: Sequence[ConsumerRecord]) -> None:
-        name = f"{self.name}/{self._number}"
-        self._number += 1
-        content: dict[TopicPartition, list[bytes]] = {}
+        name, content = self._new_name(), Content()
         offsets = {TopicPartition(record.topic, record.partition): record.offset + 1 for record in records}
         async with producer.transaction() as transaction:
-            for record in records:
-                for topic, partitions in COPIES.items():
-                    partition = TopicPartition(topic, record.offset % partitions)
-                    value = value_in(name, bytes(record.value or b""))
-                    content.setdefault(partition, []).append(value)
-                    await producer.send(topic, value, partition=partition.partition)
+            await self._send(producer, name, records, content)
             await self._pause()
             committed = {place: OffsetAndMetadata(offset, name) for place, offset in offsets.items()}
             await transaction.send_offsets(committed, GROUP)
             await self._pause()
-            if not self.calm and self._rng.random() < _ABORTS:
-                raise _Abandoned
+            self._decide()
             self._checks.atomicity.asks(name, content, offsets)
         self._checks.atomicity.acknowledged(name)
+
+    def _new_name(self) -> str:
+        """Return the name of the next transaction."""
+        self._number += 1
+        return f"{self.name}/{self._number}"
+
+    async def _send(
+        self, producer: KillableProducer, name: str, records: Sequence[ConsumerRecord], content: Content
+    ) -> None:
+        """Send the copies of these records, and add them to the content of the transaction."""
+        for record in records:
+            for topic, partitions in COPIES.items():
+                partition = TopicPartition(topic, record.offset % partitions)
+                value = value_in(name, bytes(record.value or b""))
+                content.setdefault(partition, []).append(value)
+                await producer.send(topic, value, partition=partition.partition)
+
+    def _decide(self) -> None:
+        """Raise Abandoned if the application decides against the transaction."""
+        if not self.calm and self._rng.random() < _ABORTS:
+            raise Abandoned
 
     async def _pause(self) -> None:
         if not self.calm and self._rng.random() < _SLEEPS:

@@ -14,6 +14,7 @@ from kohort.sim.plans import COPIES, SOURCE, ApplicationSettings, Plan, copying_
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import Brokers
 from kohort.sim.processes.copier import CommittedReader, Copier
+from kohort.sim.processes.member_copier import MemberCopier
 from kohort.sim.processes.reader import LoneReader, Reader
 from kohort.sim.processes.writer import Writer
 from kohort.sim.steps import (
@@ -115,8 +116,8 @@ class RecordClients:
             client = CommittedReader(name, bootstrap, self.records, self.checks, self._rng, plan.metadata_age)
         elif self.checks is not None and number >= self._first_copier:
             copies = copying_of(number - self._first_copier, plan.transactional_ids)
-            timeout = plan.transaction_timeout
-            client = Copier(name, copies, bootstrap, timeout, self.records, self.checks, self._rng)
+            kind = Copier if plan.copying == "-" else partial(MemberCopier, plan.copying)
+            client = kind(name, copies, bootstrap, plan.transaction_timeout, self.records, self.checks, self._rng)
         else:
             partitions = plan.readers[number - plan.writers]
             client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng, login)
@@ -218,14 +219,19 @@ class RecordClients:
         self._world.progress.produced[partition[0], TopicPartition(topic, partition[1])] = end
 
     def _check_stable_offsets(self) -> None:
-        """Check the last stable offsets of the broker that serves."""
-        broker = self._world.brokers.active
-        if self.checks is None or broker is None:
+        """Check the last stable offsets of the brokers that serve."""
+        if self.checks is None:
             return
-        for topic in list(self._world.brokers.disk.topics.values()):
-            for number in range(topic.partitions if topic.name in COPIES else 0):
+        brokers = self._world.brokers
+        places = [
+            (topic, number)
+            for topic in list(brokers.disk.topics.values())
+            for number in range(topic.partitions if topic.name in COPIES else 0)
+        ]
+        for broker in brokers.serving:
+            for topic, number in places:
                 log = broker.topics.log(topic, number)
-                if log is not None:
+                if log is not None and brokers.disk.is_newest((topic.topic_id, number), log.leader_epoch):
                     self.checks.stable_offsets.found((topic.topic_id, number), log.last_stable_offset)
 
     def look(self) -> None:
@@ -234,11 +240,10 @@ class RecordClients:
         if checks is None:
             return
         self._check_stable_offsets()
-        broker = brokers.active
         # The start of a transaction is a time of a clock, which may be that of another broker.
         jumps = any(isinstance(step, BrokerClockJump) for step in plan.steps)
-        state = brokers.takeovers, brokers.disk.failure, brokers.disk.slowness, broker is not None
-        is_healthy = not jumps and state == self._looked and brokers.disk.failure is None and broker is not None
+        state = brokers.takeovers, brokers.disk.failure, brokers.disk.slowness, brokers.all_serve, brokers.starts
+        is_healthy = not jumps and state == self._looked and brokers.disk.failure is None and brokers.all_serve
         self._looked = state
         checks.stable_offsets.look(self._world.now, is_healthy=is_healthy)
 

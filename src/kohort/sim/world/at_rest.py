@@ -218,7 +218,9 @@ def _drains(world: WorldState) -> None:
     _until(world, bound, "L5", lambda: _lag(world))
     if world.record_clients is not None:
         clients = world.record_clients
-        _until(world, _FAILOVER + 3 * world.plan.transaction_timeout / 1000, "L10", clients.uncopied)
+        # A coordinator that fails begins the sessions of dead members anew, which may have partitions to copy.
+        expiry = 0 if world.plan.copying == "-" else _longest_session(world) / 1000
+        _until(world, _FAILOVER + expiry + 3 * world.plan.transaction_timeout / 1000, "L10", clients.uncopied)
         _until(world, _FAILOVER, "L9", clients.unstable)
         _until(world, _FAILOVER, "L7", clients.unread)
 
