@@ -109,7 +109,7 @@ class GroupRequests:
         self._timers: dict[Timer | ProbeDue, tuple[Millis, asyncio.TimerHandle]] = {}
 
     def _now(self) -> Millis:
-        return int(self._loop.time() * 1000)
+        return round(self._loop.time() * 1000)
 
     @property
     def held(self) -> int:

@@ -75,7 +75,7 @@ class LostMembers:
         return self
 
     def now(self) -> Millis:
-        return int(self._loop.time() * 1000)
+        return round(self._loop.time() * 1000)
 
     def set(self, key: Any, at: Millis | None, fire: Callable[[Millis], None]) -> None:
         """Call `fire(now)` at `at`, replacing the key's earlier timer; `at` None cancels the timer."""
