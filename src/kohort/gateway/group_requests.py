@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kohort.coordinator import ClientKind, RequestContext, Timer, WaitingRequest
+from kohort.coordinator import ClientKind, HeldHeartbeat, RequestContext, Timer, WaitingRequest
 from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
 from kohort.gateway.lost_members import LostMembers, MembersLink
 from kohort.gateway.observed import TopicNames
@@ -108,13 +108,19 @@ class GroupRequests:
         self._lost = LostMembers(self._mirror, grace_ms, self._leaves) if self._gone is None else self._gone
         self._timers: dict[Timer | ProbeDue, tuple[Millis, asyncio.TimerHandle]] = {}
 
-    def _now(self) -> Millis:
+    def now(self) -> Millis:
+        """Return the loop's time in milliseconds."""
         return round(self._loop.time() * 1000)
 
     @property
     def held(self) -> int:
         """Number of heartbeats that are held."""
         return self._mirror.held
+
+    @property
+    def all_held(self) -> Collection[HeldHeartbeat]:
+        """The heartbeats that are held."""
+        return self._mirror.all_held
 
     @property
     def removes_lost_members(self) -> bool:
@@ -150,17 +156,17 @@ class GroupRequests:
 
     def request(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
         """Return what to send to the coordinator in place of a member's request."""
-        return self._mirror.request(request, self._now())
+        return self._mirror.request(request, self.now())
 
     def covers(self, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Return whether a member's heartbeat need not be passed on; if so, call `cover`."""
-        return self._mirror.covers(request, self._now())
+        return self._mirror.covers(request, self.now())
 
     def cover(self, waiting: Waiting) -> None:
         """Take a heartbeat that is not passed on."""
         self._heard(waiting)
         assert isinstance(waiting.request, ConsumerGroupHeartbeatRequest)
-        self._apply(self._mirror.cover(waiting.request, _context(waiting), self._now()))
+        self._apply(self._mirror.cover(waiting.request, _context(waiting), self.now()))
 
     def must_wait(self, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Return whether a member's request must wait until a probe for it is answered."""
@@ -170,7 +176,7 @@ class GroupRequests:
         """Note a request of a classic group's member that was passed on."""
         if self.journal is not None:
             self.journal.sent(waiting.request, waiting.client_id, waiting.client_host)
-        self._apply(self._mirror.sent(waiting.request, _context(waiting), self._now()))
+        self._apply(self._mirror.sent(waiting.request, _context(waiting), self.now()))
         self._heard(waiting)
 
     def _heard(self, waiting: Waiting) -> None:
@@ -178,7 +184,7 @@ class GroupRequests:
 
     def answered(self, waiting: Waiting, response: Message) -> None:
         """Take the coordinator's answer to a member's request."""
-        request, context, now = waiting.request, _context(waiting), self._now()
+        request, context, now = waiting.request, _context(waiting), self.now()
         if self.journal is not None:
             self.journal.answered(request, response, waiting.client_id, waiting.client_host)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
@@ -198,12 +204,12 @@ class GroupRequests:
         waiting = _waiting(probe.token)
         if self.journal is not None:
             self.journal.answered(probe.request, response, waiting.client_id, waiting.client_host)
-        self._apply(self._mirror.probed(probe, response, self._now()))
+        self._apply(self._mirror.probed(probe, response, self.now()))
         waiting.connection.probe_done()
 
     def release(self, waiting: Waiting, behind: WaitingRequest) -> None:
         """Answer a held request because another one waits behind it."""
-        self._apply(self._mirror.release(waiting, waiting.request, behind, self._now()))
+        self._apply(self._mirror.release(waiting, waiting.request, behind, self.now()))
 
     def disconnected(self, waiting: Waiting) -> None:
         """Drop a held request whose connection is closed."""
@@ -241,7 +247,7 @@ class GroupRequests:
 
     def _fire(self, timer: Timer | ProbeDue) -> None:
         self._timers.pop(timer, None)
-        self._apply(self._mirror.fire(timer, self._now()))
+        self._apply(self._mirror.fire(timer, self.now()))
 
 
 def _context(waiting: Waiting) -> RequestContext:

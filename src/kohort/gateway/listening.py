@@ -30,6 +30,16 @@ class Admission(Protocol):
         """Return why the host may not begin a TLS handshake; None if it may."""
 
 
+def bind(host: str | None, port: int) -> socket.socket:
+    """Return a socket that listens at that address; on all interfaces if there is no host. Raises OSError."""
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+    family, *_, address = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+        0
+    ]
+    return socket.create_server((address[0], port), family=family, backlog=_BACKLOG)
+
+
 NewLink = Callable[["Doors", int | None], asyncio.BaseProtocol]
 """Returns the protocol of a client's connection to the port of this node, or of the bootstrap port if None."""
 
@@ -46,13 +56,15 @@ class Doors:
         *,
         first_node_id: int,
         sni_domain: str | None,
+        bind: Callable[[str | None, int], socket.socket] = bind,
     ) -> None:
-        """Read the key store. Raises ConfigError."""
+        """Read the key store. Raises ConfigError. `bind` returns a socket that listens, or raises OSError."""
         self.addresses = Addresses(self._open_for, brokers)
         self.name = listener.name
         self._listener = listener
         self._admission = admission
         self._new_link = new_link
+        self._bind = bind
         self._first_node_id = first_node_id
         self._sni_domain = sni_domain
         self._named = (
@@ -126,17 +138,8 @@ class Doors:
     def _listen(self, node_id: int | None, port: int) -> int:
         """Bind now, so that the address can be told to a client, and accept soon. Raises KohortError."""
         host = self._listener.host
-        listening: socket.socket | None = None
         try:
-            if not host and socket.has_dualstack_ipv6():
-                listening = socket.create_server(
-                    ("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
-                )
-            else:
-                family, *_, address = socket.getaddrinfo(
-                    host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-                )[0]
-                listening = socket.create_server((address[0], port), family=family, backlog=_BACKLOG)
+            listening = self._bind(host, port)
         except OSError as problem:
             where = "" if node_id is None else f" for broker {node_id}"
             why = "is taken" if problem.errno == errno.EADDRINUSE else f"cannot be used: {problem.strerror}"

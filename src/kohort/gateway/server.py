@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import socket
 import time
 from collections.abc import Collection
 from typing import Self
@@ -11,6 +12,7 @@ from uuid import uuid4
 from kohort.broker.config import Listener
 from kohort.broker.net import Newcomers
 from kohort.broker.security import ListenerSecurity
+from kohort.client import Admin
 from kohort.errors import ConfigError, KohortError
 from kohort.gateway.addresses import Address, Brokers
 from kohort.gateway.deadlines import Deadlines
@@ -18,7 +20,7 @@ from kohort.gateway.figures import Figures
 from kohort.gateway.group_requests import GroupRequests
 from kohort.gateway.journal import GatewayJournal
 from kohort.gateway.link import Link
-from kohort.gateway.listening import Doors
+from kohort.gateway.listening import Doors, bind
 from kohort.gateway.login import ClientLogin, UpstreamLogin
 from kohort.gateway.options import GatewayOptions, grace_ms, read_config
 from kohort.gateway.past_gateway import PastGateway
@@ -34,6 +36,9 @@ _DRAIN_STEP_S, _DRAIN_STEPS = 0.1, 5
 
 class Gateway:
     """A gateway on the running event loop: `async with Gateway(options) as gateway: gateway.address`."""
+
+    admin: type[Admin] = Admin
+    """Client of the gateway's own requests for the addresses of brokers."""
 
     def __init__(self, options: GatewayOptions) -> None:
         """Read the settings. Raises ConfigError."""
@@ -59,10 +64,11 @@ class Gateway:
         self._max_newcomers = config.number("max.connections.unauthenticated")
         self._upstream: Upstream
         self._doors: list[Doors] = []
-        self._links: set[Link] = set()
+        self._links: dict[Link, None] = {}
+        """Connections in the order in which they were opened."""
         self._idle: Deadlines[Link]
         """When each connection may have been idle for too long."""
-        self._incomplete: set[Link] = set()
+        self._incomplete: dict[Link, None] = {}
         """Connections with a request that has arrived in part."""
         self._is_full = False
         self._stopping = False
@@ -79,10 +85,14 @@ class Gateway:
         """Address of each listener for clients that do not know a broker yet."""
         return [doors.address for doors in self._doors]
 
+    def bind(self, host: str | None, port: int) -> socket.socket:
+        """Return a socket that listens at that address. Raises OSError."""
+        return bind(host, port)
+
     @property
     def links(self) -> Collection[Link]:
         """Connections of clients."""
-        return self._links
+        return self._links.keys()
 
     @property
     def held(self) -> int:
@@ -119,7 +129,9 @@ class Gateway:
     async def start(self) -> None:
         """Listen for clients. Raises KohortError if an address or a certificate cannot be used."""
         loop, options = asyncio.get_running_loop(), self._options
-        self._upstream = Upstream(options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s)
+        self._upstream = Upstream(
+            options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s, admin=self.admin
+        )
         self.journal = self._new_journal()
         self._check_protocols()
         self.groups = GroupRequests(options.hold_ms, self._grace_ms, self.journal, groups_only=options.groups_only)
@@ -134,6 +146,7 @@ class Gateway:
                     lambda doors, node_id: Link(self, doors, node_id).client,
                     first_node_id=options.first_node_id,
                     sni_domain=options.sni_domain,
+                    bind=self.bind,
                 )
                 self._doors.append(doors)
                 if self.ends_sasl and listener.protocol.sasl:
@@ -277,7 +290,7 @@ class Gateway:
 
     def opened(self, link: Link) -> bool:
         """Count a connection. Return whether it is admitted; if not, it is closed."""
-        self._links.add(link)
+        self._links[link] = None
         self._idle.set(link, asyncio.get_running_loop().time() + self._idle_s)
         if link.listener in self._secured:
             host = link.peer.rpartition(":")[0]
@@ -305,9 +318,9 @@ class Gateway:
         """Forget a connection."""
         self.newcomers.remove(link)
         if link in self._links:
-            self._links.remove(link)
+            del self._links[link]
             self._idle.remove(link)
-            self._incomplete.discard(link)
+            self._incomplete.pop(link, None)
             self.figures.client_bytes += link.client.received
             self.figures.upstream_bytes += link.upstream.received
         self._is_full = self._is_full and len(self._links) >= self._max_connections
@@ -315,7 +328,7 @@ class Gateway:
     def began_request(self, link: Link) -> None:
         """Note that a request has arrived in part."""
         if link in self._links:
-            self._incomplete.add(link)
+            self._incomplete[link] = None
 
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection of a client, and return its address. Raises OSError."""
@@ -343,7 +356,8 @@ class Gateway:
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
         now = loop.time()
         self.newcomers.expire(self.handshake_s)
-        self._incomplete -= {link for link in list(self._incomplete) if not link.completes(now, self._frame_s)}
+        for link in [link for link in self._incomplete if not link.completes(now, self._frame_s)]:
+            self._incomplete.pop(link, None)
         for link in self._idle.due(now):
             at = link.idle_at(now, self._idle_s)
             if at is not None:

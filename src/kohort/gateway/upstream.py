@@ -29,11 +29,18 @@ class Upstream:
     """The brokers of the cluster."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], options: Mapping[str, Any], brokers: Brokers, *, refresh_s: float
+        self,
+        bootstrap: Sequence[Address],
+        options: Mapping[str, Any],
+        brokers: Brokers,
+        *,
+        refresh_s: float,
+        admin: type[Admin] = Admin,
     ) -> None:
         """Read the options of the client. Raises ConfigError."""
         self.brokers = brokers
         self._bootstrap = bootstrap
+        self._admin = admin
         servers = ",".join(map(str, bootstrap))
         self._options = {
             "client_id": "kohort-gateway",
@@ -171,7 +178,7 @@ class Upstream:
         while True:
             self._stale.clear()
             try:
-                async with Admin(**self._options) as admin:
+                async with self._admin(**self._options) as admin:
                     described = await admin.describe_cluster()
             except KohortError as problem:
                 if not self._cannot_look_up:
