@@ -390,6 +390,41 @@ class LeaderKill(TimedStep):
 
 
 @dataclass(frozen=True, slots=True)
+class _GatewayOutage(TimedStep):
+    gateway: int
+    seconds: float
+
+    @property
+    def number(self) -> int:
+        return self.gateway
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayKill(_GatewayOutage):
+    """Kill the gateway's process; it is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPowerOff(_GatewayOutage):
+    """End the gateway's machine, so that its peers are not notified; its process is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayTerminate(_GatewayOutage):
+    """Send SIGTERM to the gateway; it is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySuspend(_GatewayOutage):
+    """Stop the gateway's process (SIGSTOP) for a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayDisconnect(_GatewayOutage):
+    """Block both directions between the gateway and the brokers."""
+
+
+@dataclass(frozen=True, slots=True)
 class _GroupStep(TimedStep):
     group: str
 
@@ -441,7 +476,8 @@ OperatorStep: TypeAlias = (
     Produce | TopicCreate | TopicGrow | TopicDelete | GroupRemoveMembers | GroupDelete | GroupDeleteOffsets
     | SendBadRequest | SendAllBadRequests
 )  # fmt: skip
-Step: TypeAlias = MemberStep | BrokerStep | EnvironmentStep | RecordStep | LeaderStep | OperatorStep
+GatewayStep: TypeAlias = GatewayKill | GatewayPowerOff | GatewayTerminate | GatewaySuspend | GatewayDisconnect
+Step: TypeAlias = MemberStep | BrokerStep | GatewayStep | EnvironmentStep | RecordStep | LeaderStep | OperatorStep
 
 OrderlyStep: TypeAlias = (
     MemberStart | MemberLeave | MemberSwitchProtocol | MemberSubscribe | MemberSetWeight | Produce | TopicCreate
@@ -458,7 +494,8 @@ _KINDS: tuple[type[Step], ...] = (
     TopicGrow, MemberKill, MemberLeave, MemberBlockOutgoing, MemberStopPolling, Produce, PartitionReassign,
     GroupRemoveMembers, MemberResetConnections, NetworkSlow, DiskBitFlipInRecords, MemberStart, MemberSuspend,
     SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight, MemberRejectPassword,
-    MemberLoseRight, BrokersSkipTime, MemberExpire, LeaderKill,
+    MemberLoseRight, BrokersSkipTime, MemberExpire, LeaderKill, GatewayKill, GatewayPowerOff, GatewayTerminate,
+    GatewaySuspend, GatewayDisconnect,
 )  # fmt: skip
 """All kinds of steps. Steps at the same time are in this order, which is part of what a seed means."""
 assert set(_KINDS) == set(get_args(Step))

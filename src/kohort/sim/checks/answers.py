@@ -72,7 +72,9 @@ class Answers:
                     self._check_session(self.access, end, key)
                     self._arrived[number, correlation_id] = self.access.asked(end.other.loop.name, end.loop.name)
                 if key == _JOIN_GROUP and end.other.is_closing():
-                    self.replaced_joins[end.other.loop.name] = self._now()
+                    # A gateway passes on the request of a member.
+                    client = read_request_header(frame).client_id or end.other.loop.name
+                    self.replaced_joins[client.rpartition(".")[0]] = self._now()
                 if key == _OFFSET_COMMIT and end.other.is_closing():
                     request = decode(OffsetCommitRequest, version, frame[read_request_header(frame).body :])
                     self.overtaken.update(

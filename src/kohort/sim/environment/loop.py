@@ -270,8 +270,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         assert self._network is not None
         return await self._network.connect(self, protocol_factory, host, port)
 
-    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+    async def create_server(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
         assert self._network is not None
+        if sock is not None:
+            host, port = sock.getsockname()
         return self._network.listen(self, protocol_factory, host, port)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

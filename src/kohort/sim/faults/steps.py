@@ -29,6 +29,12 @@ from kohort.sim.steps import (
     DiskFull,
     DiskSlow,
     EnvironmentStep,
+    GatewayDisconnect,
+    GatewayKill,
+    GatewayPowerOff,
+    GatewayStep,
+    GatewaySuspend,
+    GatewayTerminate,
     GroupDelete,
     GroupDeleteOffsets,
     GroupRemoveMembers,
@@ -64,6 +70,8 @@ from kohort.sim.steps import (
     TopicGrow,
 )  # fmt: skip
 
+_TO_STOP = 1.0
+"""Time in seconds after which a gateway that got SIGTERM has ended."""
 _CLOCK = 500_000.0
 """Maximum error of a clock, in seconds."""
 
@@ -74,6 +82,8 @@ def execute(world: WorldState, step: Step) -> bool:
         return _change_member(world, step)
     if isinstance(step, BrokerStep):
         return _fail_broker(world, step)
+    if isinstance(step, GatewayStep):
+        return _fail_gateway(world, step)
     if isinstance(step, EnvironmentStep):
         return _change_environment(world, step)
     if isinstance(step, RecordStep):
@@ -203,6 +213,28 @@ def _fail_broker(world: WorldState, step: BrokerStep) -> bool:
             world.after(step.seconds, partial(_resume_broker, world, number))
         case _:
             assert_never(step)
+    return True
+
+
+def _fail_gateway(world: WorldState, step: GatewayStep) -> bool:
+    gateways, number = world.gateways, step.gateway
+    process = gateways.processes[number]
+    if not process.runs:
+        return False
+    match step:
+        case GatewayKill() | GatewayPowerOff():
+            gateways.kill(number, silently=isinstance(step, GatewayPowerOff))
+        case GatewayTerminate():
+            gateways.terminate(number)
+        case GatewaySuspend():
+            process.stop()
+            world.after(step.seconds, process.resume)
+        case GatewayDisconnect():
+            world.block(process.name, Blocked.BOTH, step.seconds)
+        case _:
+            assert_never(step)
+    if not isinstance(step, GatewaySuspend | GatewayDisconnect):
+        world.after(step.seconds + _TO_STOP, partial(gateways.start, number))
     return True
 
 

@@ -16,6 +16,7 @@ from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, is_faultless, make_faultless
+from kohort.sim.plans.gateway_drawing import add_gateways
 from kohort.sim.plans.message_fault_drawing import add_message_faults
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
@@ -175,6 +176,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
     if seed % FAULTLESS_EVERY == FAULTLESS_EVERY - 1:
         make_faultless(plan, Random(f"faultless {seed}"))
     add_security(plan, TOPICS, Random(f"security {seed}"))
+    add_gateways(plan, pace.fault_counts, pace.outages, Random(f"gateways {seed}"))
     if seed % SKIPS_EVERY == SKIPS_EVERY - 1 and not (plan.is_calm or is_faultless(plan)):
         _add_skipped_time(plan, Random(f"skipped {seed}"))
     if not is_faultless(plan):

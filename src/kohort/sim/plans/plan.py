@@ -60,6 +60,10 @@ class Plan:
     """Maximum age of metadata in milliseconds, after which members detect new partitions."""
     secured: bool = False
     """Whether clients authenticate, and brokers decide by ACLs."""
+    gateway_rates: list[float] = field(default_factory=list)
+    """Rate of each gateway's clock."""
+    ways: list[int] = field(default_factory=list)
+    """Gateway that each member uses, -1 for none; empty if there are no gateways."""
     steps: list[Step] = field(default_factory=list)
 
     @property
@@ -84,6 +88,8 @@ def dump(plan: Plan) -> str:
     if plan.copiers:
         lines += [f"{name} {getattr(plan, name)}" for name in _OF_TRANSACTIONS]
     lines += [f"reader {' '.join(f'{name}-{number}' for name, number in partitions)}" for partitions in plan.readers]
+    lines += [f"gateway {rate:g}" for rate in plan.gateway_rates]
+    lines += [f"ways {' '.join(map(str, plan.ways))}"] if plan.ways else []
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, settings in enumerate(plan.members):
@@ -115,6 +121,10 @@ def _read(plan: Plan, word: str, rest: str) -> None:
             plan.copying = rest
         case "seconds" | "pieces":
             setattr(plan, word, float(rest))
+        case "gateway":
+            plan.gateway_rates.append(float(rest))
+        case "ways":
+            plan.ways = list(map(int, rest.split()))
         case "set":
             name, _, value = rest.partition("=")
             plan.settings[name] = value

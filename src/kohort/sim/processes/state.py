@@ -35,6 +35,7 @@ from kohort.sim.plans import ApplicationSettings, Plan, is_faultless
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import SHARDS, Brokers
 from kohort.sim.processes.cluster_brokers import ClusterBrokers
+from kohort.sim.processes.gateways import Gateways
 from kohort.sim.processes.record_clients import RecordClients
 from kohort.sim.processes.security import OPERATOR, SETTINGS, Security
 from kohort.sim.violation import Violation
@@ -67,6 +68,7 @@ class WorldState:
         self.brokers = (ClusterBrokers if plan.cluster else Brokers)(
             self.agenda, self.network, rng, settings, plan.brokers, disk, self._failed, self.observations.observed
         )
+        self.gateways = Gateways(self.agenda, self.network, plan.brokers, plan.gateway_rates, self._failed)
         self.brokers.starting = self.observations.live.clear
         self.wire_checks = WireChecks(self._failed, lambda: self.now, has_records=plan.records)
         self.brokers.observer = self.wire_checks.observer
@@ -186,7 +188,10 @@ class WorldState:
             return
         self.wanted[number] = True
         member_settings = replace(self.member_settings[number])
-        application = self._application(f"{process.name}.{process.starts}", member_settings)
+        bootstrap = self.brokers.bootstrap
+        if self.plan.ways and self.plan.ways[number] >= 0:
+            bootstrap = self.gateways.bootstrap(self.plan.ways[number])
+        application = self._application(f"{process.name}.{process.starts}", member_settings, bootstrap)
         application.started = self.now
         if self.plan.is_calm:
             application.backs_off = 20_000
@@ -195,12 +200,11 @@ class WorldState:
         if self.record_clients is not None:
             self.record_clients.records.errors.begins(loop, application.waits)
 
-    def _application(self, name: str, member_settings: ApplicationSettings) -> Application:
+    def _application(self, name: str, member_settings: ApplicationSettings, bootstrap: str) -> Application:
         if self.record_clients is not None:
             return self.record_clients.application(name, member_settings)
-        bootstrap, age = self.brokers.bootstrap, self.plan.metadata_age
         login = self.login(name.rpartition(".")[0])
-        return Application(name, member_settings, bootstrap, self.progress, age, login)
+        return Application(name, member_settings, bootstrap, self.progress, self.plan.metadata_age, login)
 
     def end_member(self, number: int, *, silently: bool = False) -> None:
         """Kill that member's process."""
@@ -210,10 +214,12 @@ class WorldState:
     # Network
 
     def block(self, name: str, what: Blocked, seconds: float) -> None:
-        """Block the network between that process and all brokers."""
-        for broker in self.brokers.processes:
-            paths = [(name, broker.name)] if what is not Blocked.INCOMING else []
-            paths += [(broker.name, name)] if what is not Blocked.OUTGOING else []
+        """Block the network between that process and all brokers, and gateways if it is none."""
+        gateways = self.gateways.processes
+        others = [] if any(gateway.name == name for gateway in gateways) else gateways
+        for peer in (*self.brokers.processes, *others):
+            paths = [(name, peer.name)] if what is not Blocked.INCOMING else []
+            paths += [(peer.name, name)] if what is not Blocked.OUTGOING else []
             for path in paths:
                 self.network.block(*path)
                 self.after(seconds, partial(self.network.heal, *path))

@@ -47,6 +47,7 @@ def _calm(world: WorldState) -> None:
     world.operator.kill()
     world.bad_client.kill()
     brokers.end_faults()
+    world.gateways.end_faults()
     if world.security is not None:
         world.security.end_faults()
     if world.record_clients is not None:
@@ -321,6 +322,7 @@ def _leaves_nothing(world: WorldState) -> None:
     if left_ends:
         raise Violation("S15", f"{len(left_ends)} connections of members are still open")
     _until(world, 5.0, "S15", lambda: _queued(world))
+    _until(world, 5.0, "S15", world.gateways.left)
 
 
 def _queued(world: WorldState) -> str:

@@ -58,6 +58,7 @@ class World(WorldState):
 
     def _live(self) -> None:
         self.brokers.begin()
+        self.gateways.begin()
         if self.record_clients is not None:
             self.record_clients.begin()
         for step in self.plan.steps:
@@ -97,6 +98,8 @@ class World(WorldState):
         if late := self._hold_checks.look(self._running_brokers()):
             self._failed("look", Violation("L8", late))
         self._look_at_transactions()
+        if late := self.gateways.late():
+            self._failed("look", Violation("L8", late))
         self._note_sizes()
         topics = {topic.topic_id: topic.partitions for topic in self.brokers.disk.topics.values()}
         if topics != self._topics:
@@ -146,7 +149,14 @@ class World(WorldState):
 
     def _all(self) -> list[Process]:
         clients = [] if self.record_clients is None else self.record_clients.processes
-        return [*self.brokers.processes, *self.processes, self.operator, self.bad_client, *clients]
+        return [
+            *self.brokers.processes,
+            *self.gateways.processes,
+            *self.processes,
+            self.operator,
+            self.bad_client,
+            *clients,
+        ]
 
     def _outcome(self) -> Outcome:
         groups = {settings.group for settings in self.plan.members}

@@ -1,0 +1,50 @@
+"""Worlds whose members use gateways."""
+
+from __future__ import annotations
+
+from kohort.sim import Plan, World
+from kohort.sim.plans import ApplicationSettings
+from kohort.sim.steps import GatewayDisconnect, GatewayKill, GatewaySuspend, GatewayTerminate, MemberKill, MemberStart
+
+
+def _plan(*, beside: bool = False) -> Plan:
+    """Two members of each protocol, and a gateway that fails in every way."""
+    members = [
+        ApplicationSettings(f"group-{protocol}", ("orders",), protocol=protocol)
+        for protocol in ("classic", "classic", "consumer", "consumer")
+    ]
+    starts = [MemberStart(0.5 + number, number) for number in range(4)]
+    return Plan(
+        1,
+        60.0,
+        2,
+        {
+            "group.initial.rebalance.delay.ms": "0",
+            "group.heartbeat.hold.ms": "0",
+            "group.disconnect.grace.ms": "0",
+        },
+        {"orders": 4},
+        members,
+        [1.0] * 4,
+        gateway_rates=[1.0],
+        ways=[-1 if beside and number % 2 else 0 for number in range(4)],
+        steps=[
+            *starts,
+            GatewayKill(20.0, 0, 0.5),
+            MemberKill(30.0, 0, 20.0),
+            GatewayDisconnect(35.0, 0, 4.0),
+            GatewaySuspend(45.0, 0, 3.0),
+            GatewayTerminate(52.0, 0, 1.0),
+        ],
+    )
+
+
+def test_members_use_a_gateway_that_fails_in_every_way() -> None:
+    for beside in (False, True):
+        world = World(_plan(beside=beside))
+        outcome = world.run()
+        assert outcome.violation is None
+        assert sum(outcome.faults.values()) == 5
+        gateway = world.gateways.running[0]
+        assert gateway.figures.opened and gateway.figures.probes
+        assert gateway.groups.removes_lost_members
