@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S27) and events that must eventually occur (L1 to L10), with their texts."""
+"""Invariants that must always hold (S1 to S28) and events that must eventually occur (L1 to L10), with their texts."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ INVARIANTS = {
     "S25": "Nothing of a transaction is visible in the next one.",
     "S26": "A last stable offset never goes back, nor passes an open transaction.",
     "S27": "A transactional copy has each record once.",
+    "S28": "Responses on a connection are in the order of its requests.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",

@@ -1,12 +1,12 @@
 """Check of the error codes of every response on the wire (S14), from the coordinator and from the broker's shell.
 
 Responses to fetches are also compared with what their session asks for (S18), errors with what
-clients report (S19), and all with the rights of the client (S20).
+clients report (S19), and all with the rights of the client (S20) and the order of requests (S28).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from struct import Struct as Packer
@@ -30,6 +30,7 @@ _KNOWN = 4_096
 Answered = tuple[str, ErrorCode]
 """Name of a request, and an error code of its response."""
 
+_PRODUCE = 0
 _OFFSET_COMMIT = 8
 _JOIN_GROUP = 11
 _CHECKED = frozenset(key for key, api in APIS.items() if api.name in READING | WAITED_FOR)
@@ -58,6 +59,11 @@ class Answers:
         self._failed = failed
         self._asked: dict[tuple[int, int], bytes] = {}
         """Requests without a response, by connection and correlation id."""
+        self._order: dict[int, deque[int]] = {}
+        """Correlation ids of the requests without a response, in their order, by connection.
+
+        Produce is not among them, because it may have none.
+        """
         self._rest: dict[int, bytes] = {}
         self._fetch_checks = FetchChecks()
 
@@ -68,6 +74,8 @@ class Answers:
             if number % 2:
                 key, version, correlation_id = _HEAD.unpack_from(frame)
                 self._asked[number, correlation_id] = frame
+                if key != _PRODUCE:
+                    self._order.setdefault(number, deque()).append(correlation_id)
                 if self.access is not None:
                     self._check_session(self.access, end, key)
                     self._arrived[number, correlation_id] = self.access.asked(end.other.loop.name, end.loop.name)
@@ -84,6 +92,9 @@ class Answers:
             (correlation_id,) = _SIZE.unpack_from(frame)
             asked = self._asked.pop((number + 1, correlation_id))
             key, version, _ = _HEAD.unpack_from(asked)
+            if key != _PRODUCE and (first := self._order[number + 1].popleft()) != correlation_id:
+                name = end.other.loop.name
+                self._failed(Violation("S28", f"{name} answered request {correlation_id} before {first}"))
             if key == FETCH:
                 self._check_fetch(end.other.loop.name, asked, version, frame)
             codes = _answered(key, version, frame[_SIZE.size :])
