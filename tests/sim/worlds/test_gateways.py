@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from kohort.sim import Plan, World
+import pytest
+
+from kohort.sim import Plan, World, dump, load
 from kohort.sim.plans import ApplicationSettings
+from kohort.sim.runs.shrinking import shrink
 from kohort.sim.steps import GatewayDisconnect, GatewayKill, GatewaySuspend, GatewayTerminate, MemberKill, MemberStart
+from tests.sim import gateway_plants
+from tests.sim.planting import PLANTS
+
+assert gateway_plants  # it fills PLANTS
 
 
 def _plan(*, beside: bool = False) -> Plan:
@@ -37,6 +44,16 @@ def _plan(*, beside: bool = False) -> Plan:
             GatewayTerminate(52.0, 0, 1.0),
         ],
     )
+
+
+def test_a_smaller_plan_has_a_way_for_each_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a_response_overtakes_a_heartbeat_that_a_gateway_holds"
+    PLANTS[name].put(monkeypatch)
+    _, plan = next(PLANTS[name].worlds(60.0, 0))
+    violation = World(plan).run().violation
+    assert violation is not None
+    small = load(dump(shrink(plan, violation, runs=6)))
+    assert len(small.ways) == len(small.members) < len(plan.members)
 
 
 def test_members_use_a_gateway_that_fails_in_every_way() -> None:

@@ -84,6 +84,7 @@ def _renumbered(plan: Plan) -> Plan:
         plan,
         members=[plan.members[number] for number in started],
         rates=[plan.rates[number] for number in started],
+        ways=[plan.ways[number] for number in started] if plan.ways else [],
         steps=[
             replace(step, member=places[step.member]) if isinstance(step, MemberStep) else step
             for step in plan.steps
