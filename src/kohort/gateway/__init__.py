@@ -5,8 +5,9 @@ as bytes; only those that name addresses are read.
 """
 
 from kohort.gateway.addresses import Address
+from kohort.gateway.link import Link
 from kohort.gateway.main import Beside, run
 from kohort.gateway.options import GatewayOptions
 from kohort.gateway.server import Gateway
 
-__all__ = ["Address", "Beside", "Gateway", "GatewayOptions", "run"]
+__all__ = ["Address", "Beside", "Gateway", "GatewayOptions", "Link", "run"]

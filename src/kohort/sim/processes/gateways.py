@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from kohort.coordinator import HeldHeartbeat
-from kohort.gateway import Address, Gateway, GatewayOptions
-from kohort.sim.environment import Agenda, Network, Process
+from kohort.gateway import Address, Gateway, GatewayOptions, Link
+from kohort.sim.environment import Agenda, Network, Process, Transport
 from kohort.sim.processes.brokers import FIRST_PORT
 from kohort.sim.processes.killable_clients import KillableAdmin
 
@@ -52,6 +52,7 @@ class Gateways:
         failed: Callable[[str, BaseException], None],
     ) -> None:
         self._rates = rates
+        self._network = network
         self._brokers = brokers
         self.processes = [Process(f"gateway-{number + 1}", agenda, network, failed) for number in range(len(rates))]
         self.running: dict[int, SimulatedGateway] = {}
@@ -132,9 +133,16 @@ class Gateways:
         for name, gateway in self.serving():
             if gateway.held or gateway.groups.lost_members:
                 return f"{name} holds {gateway.held} heartbeats, and keeps {gateway.groups.lost_members} lost members"
-            if gateway.links:
-                return f"{name} has {len(gateway.links)} connections"
+            # A machine that ended without notice leaves its connections open.
+            links = [link for link in gateway.links if self._has_peer(link)]
+            if links:
+                return f"{name} has {len(links)} connections"
         return ""
+
+    def _has_peer(self, link: Link) -> bool:
+        transport = link.client.transport
+        assert isinstance(transport, Transport)
+        return transport.other.number in self._network.ends
 
 
 def _port(number: int) -> int:
