@@ -36,7 +36,7 @@ class MemberConnection(MembersLink, Protocol):
         """Send the response to the client."""
 
     def send_probe(self, probe: Probe, version: int) -> bool:
-        """Send a heartbeat to the coordinator. Return False if the connection is closed."""
+        """Send a heartbeat to the coordinator. Return False if that is not possible."""
 
     def probe_done(self) -> None:
         """Go on with requests that waited for the answer to a probe."""

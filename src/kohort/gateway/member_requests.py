@@ -83,9 +83,9 @@ class MemberRequests:
 
     def passed(self) -> None:
         """Note a request that is not read, and is passed on."""
+        self.release(WaitingRequest.REQUEST)  # a probe that this needs is sent before the request
         self.count += 1
         self._unanswered += 1
-        self.release(WaitingRequest.REQUEST)
 
     def own_passed(self) -> None:
         """Note a request of the gateway itself that is passed on."""
@@ -199,16 +199,20 @@ class MemberRequests:
     # Requests of the gateway in place of members
 
     def send_probe(self, probe: Probe, version: int) -> bool:
-        """Send a heartbeat to the coordinator in place of a member. Return False if the connection is closed."""
-        if not self.can_ask:
+        """Send a heartbeat to the coordinator in place of a member. Return False if that is not possible.
+
+        It is not if the connection is closed, or if the client has sent another request behind the one whose response
+        would wait: the answer to the probe would arrive after the response to that request, which must not overtake.
+        """
+        waiting = cast("Waiting", probe.token)
+        if not self.can_ask or waiting.frames != self.count:
             return False
         correlation, key = self._own.next_correlation(), probe.request.KEY
         self._probes[correlation] = probe
         self._unanswered += 1
         self._figures.probes += 1
         self._traffic.expect(correlation, key, version)
-        client_id = cast("Waiting", probe.token).client_id
-        self._upstream.write(request_frame(key, version, correlation, client_id, probe.request))
+        self._upstream.write(request_frame(key, version, correlation, waiting.client_id, probe.request))
         return True
 
     def probe_done(self) -> None:

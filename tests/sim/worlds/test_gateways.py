@@ -7,7 +7,15 @@ import pytest
 from kohort.sim import Plan, World, dump, load
 from kohort.sim.plans import ApplicationSettings
 from kohort.sim.runs.shrinking import shrink
-from kohort.sim.steps import GatewayDisconnect, GatewayKill, GatewaySuspend, GatewayTerminate, MemberKill, MemberStart
+from kohort.sim.steps import (
+    GatewayDisconnect,
+    GatewayKill,
+    GatewaySuspend,
+    GatewayTerminate,
+    MemberKill,
+    MemberLeave,
+    MemberStart,
+)
 from tests.sim import gateway_plants
 from tests.sim.planting import PLANTS
 
@@ -65,3 +73,15 @@ def test_members_use_a_gateway_that_fails_in_every_way() -> None:
         gateway = world.gateways.running[0]
         assert gateway.figures.opened and gateway.figures.probes
         assert gateway.groups.removes_lost_members
+
+
+def test_members_leave_while_the_coordinator_answers_the_heartbeats_before() -> None:
+    # The brokers hold these heartbeats. The news that answer them made the gateway ask again, and the answer to that
+    # follows the response to the request with which the member left meanwhile.
+    members = [ApplicationSettings("group-0", ("orders",), protocol="consumer") for _ in range(4)]
+    starts = [MemberStart(0.5 + number, number) for number in range(4)]
+    leaves = [MemberLeave(at, number, 1.0) for at in (20.0, 45.0) for number in range(3)]
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    plan = Plan(1, 60.0, 1, settings, {"orders": 4}, members, [1.0] * 4, gateway_rates=[1.0], ways=[0] * 4)
+    plan.steps = [*starts, *leaves]
+    assert World(plan).run().violation is None

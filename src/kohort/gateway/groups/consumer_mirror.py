@@ -280,7 +280,11 @@ class ConsumerMirror:
             del group.members[member.member_id]
 
     def probe_lost(self, probe: Probe) -> None:
-        """Forget a probe whose connection was closed before its answer."""
+        """Forget a probe that was not sent, or whose connection was closed before its answer."""
+        assert isinstance(probe.request, ConsumerGroupHeartbeatRequest)
+        member = self._member(probe.request)
+        if member is not None:
+            member.may_have_news = True  # its next heartbeat is passed on
         self._under_way.discard(probe.token)
         self._late.pop(probe.token, None)
         asking = self._asking.get(probe.request.group_id)
