@@ -11,8 +11,8 @@ from pytest import MonkeyPatch
 from kohort.gateway.groups import GroupMirror, Outcome
 from kohort.gateway.groups.classic_mirror import ClassicMirror
 from kohort.gateway.groups.consumer_mirror import ConsumerMirror
-from kohort.gateway.link import Link
 from kohort.gateway.lost_members import LostMembers
+from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.server import Gateway
 from kohort.sim import Plan, Step, draw
 from kohort.sim.plans.application_settings import ApplicationSettings
@@ -86,4 +86,4 @@ def a_gateway_holds_responses_to_sync_group_for_ever(patch: MonkeyPatch) -> None
 
 @plant("S28", plan=_three_members("consumer"))
 def a_response_overtakes_a_heartbeat_that_a_gateway_holds(patch: MonkeyPatch) -> None:
-    patch.setattr(Link, "_release", lambda self, behind: None)
+    patch.setattr(MemberRequests, "release", lambda self, behind: None)

@@ -134,7 +134,7 @@ class Gateways:
             if gateway.held or gateway.groups.lost_members:
                 return f"{name} holds {gateway.held} heartbeats, and keeps {gateway.groups.lost_members} lost members"
             # A machine that ended without notice leaves its connections open.
-            links = [link for link in gateway.links if self._has_peer(link)]
+            links = [link for link in gateway.links if not link.client.is_open or self._has_peer(link)]
             if links:
                 return f"{name} has {len(links)} connections"
         return ""
