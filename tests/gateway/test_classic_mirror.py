@@ -1,7 +1,11 @@
 """What the mirror of a classic group believes of requests that the coordinator has not accepted."""
 
+from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
-from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.gateway.groups import GroupMirror
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.gateway.classic_world import Link, Member, World
 
 
@@ -42,3 +46,21 @@ def test_a_member_that_has_rejoined_is_told_at_once_that_the_group_rebalances() 
     world.run(30)
     assert group.notice.is_delayed
     assert answers == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_rebalance_that_a_failover_has_undone_is_over_when_a_follower_gets_its_generation_again() -> None:
+    # Otherwise the gateway would tell the member of it again, and the member would join again, without an end.
+    mirror, context = GroupMirror(15_000), RequestContext("token", 5, "client", "/host", may_hold=True)
+    join = JoinGroupRequest(group_id="g", member_id="m", session_timeout_ms=45_000, protocol_type="consumer")
+    joined = JoinGroupResponse(generation_id=3, member_id="m", leader="other", protocol_name="range")
+    beat = HeartbeatRequest(group_id="g", member_id="m", generation_id=3)
+    sync = SyncGroupRequest(group_id="g", member_id="m", generation_id=3)
+    for begins in (HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), None):
+        mirror.sent(join, context, 0)
+        mirror.answered(join, joined, context, 0)
+        mirror.answered(sync, SyncGroupResponse(), context, 0)
+        if begins is not None:
+            told = mirror.answered(beat, begins, context, 10).effects.replies["token"]
+            assert isinstance(told, HeartbeatResponse) and told.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    replies = mirror.answered(beat, HeartbeatResponse(), context, 20).effects.replies
+    assert all(getattr(reply, "error_code", 0) == 0 for reply in replies.values())

@@ -123,6 +123,11 @@ class ClassicMirror:
         if response.generation_id > group.generation:
             self._generation_began(group, response, out, now)
             group.protocol_type = response.protocol_type or request.protocol_type
+        elif group.awaits_joins and response.generation_id == group.generation:
+            # A coordinator that has failed over knows nothing of the rebalance, and answers followers at once.
+            group.phase = Phase.SYNCING
+            out.effects.timers[NotificationDue(group.group_id)] = None
+            self.probes.suspect(group, out, now)
         if response.leader == response.member_id:
             group.leader_id = response.leader
             self._forget_others(group, {one.member_id for one in response.members})
