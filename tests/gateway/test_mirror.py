@@ -18,6 +18,9 @@ from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 TOPIC = UUID(int=1)
 INTERVAL = 5_000
@@ -222,6 +225,32 @@ def test_an_error_ends_the_hold_and_the_membership(driven: Driven, error: ErrorC
     assert group is not None
     assert member not in group.members
     assert driven.asked() == ["b" if member == "a" else "a"]  # its partitions are free
+
+
+def test_an_error_ends_the_hold_of_a_heartbeat_on_another_connection(driven: Driven) -> None:
+    settle(driven, "a", "b")
+    driven.beat("newer a", request("a", 1), response("a", 0, error=ErrorCode.UNKNOWN_MEMBER_ID), 10)
+    assert {driven.answers[f"{which} a"].error_code for which in ("held", "newer")} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    (probe,) = driven.probes
+    driven.take(driven.mirror.probed(probe, response("b", 3, partitions(0, 1)), 20))
+    assert driven.answers["held b"].assignment == Assignment(topic_partitions=partitions(0, 1))
+
+
+def test_a_rebalance_of_classic_members_is_no_news_for_a_consumer_member_of_the_same_group(driven: Driven) -> None:
+    # The group migrates. Both mirrors know it while the heartbeat of a classic member from before is held.
+    join = JoinGroupRequest(group_id="g", member_id="c", session_timeout_ms=45_000, protocol_type="consumer")
+    joined = JoinGroupResponse(generation_id=3, member_id="c", leader="c", protocol_name="range")
+    beat = HeartbeatRequest(group_id="g", member_id="c", generation_id=3)
+    driven.mirror.sent(join, driven.context("join c"), 0)
+    driven.mirror.answered(join, joined, driven.context("join c"), 0)
+    sync = SyncGroupRequest(group_id="g", member_id="c", generation_id=3)
+    driven.mirror.answered(sync, SyncGroupResponse(), driven.context("sync c"), 0)
+    assert not driven.mirror.answered(beat, HeartbeatResponse(), driven.context("beat c"), 10).effects.replies
+    settle(driven, "a", now=20)
+    probe = Probe("beat c", beat)
+    began = driven.mirror.probed(probe, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 1_000)
+    assert list(began.effects.replies) == ["beat c"]
+    assert (driven.mirror.held, "held a" in driven.answers) == (1, False)
 
 
 @pytest.mark.parametrize("client", [ClientKind.KOHORT, ClientKind.JAVA])

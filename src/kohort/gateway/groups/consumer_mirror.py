@@ -78,11 +78,14 @@ class ConsumerMirror:
         return self._settings.get(group_id) or Settings()
 
     def news(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        """Return the news that the coordinator gave the gateway for this member."""
+        """Return the news that the coordinator gave the gateway for this member.
+
+        There is none if the classic members of a group that migrates are told of a rebalance: the room takes that for
+        news for all members, and holds the heartbeat again.
+        """
         member = self.groups[request.group_id].members[request.member_id]
         news, member.undelivered = member.undelivered, None
-        assert news is not None, "the room is told of news when there is some"
-        return news
+        return self._without_news(request.group_id, member) if news is None else news
 
     # Requests of members
 
@@ -106,11 +109,7 @@ class ConsumerMirror:
         assert member is not None
         member.is_covered, member.heard_at = True, now
         self._held[context.token] = member
-        response = ConsumerGroupHeartbeatResponse(
-            member_id=member.member_id,
-            member_epoch=member.epoch,
-            heartbeat_interval_ms=self.settings(request.group_id).heartbeat_interval_ms,
-        )
+        response = self._without_news(request.group_id, member)
         self.prompt.answer_or_hold(request, context, response, now, out.effects, repeats_offers=False)
         return out
 
@@ -146,6 +145,9 @@ class ConsumerMirror:
         news = group.answered(request, response, facts, now)
         member = group.members.get(facts.member_id)
         if member is None:
+            if before is not None:  # a heartbeat that it sent on another connection may still be held
+                before.undelivered = None
+                self._deliver(group, before, response, now, out)
             self.prompt.member_removed(group.group_id, facts.member_id)
         else:
             if before is None:
@@ -168,6 +170,13 @@ class ConsumerMirror:
     def _member(self, request: ConsumerGroupHeartbeatRequest) -> MirroredMember | None:
         group = self.groups.get(request.group_id)
         return None if group is None else group.members.get(request.member_id)
+
+    def _without_news(self, group_id: str, member: MirroredMember) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.settings(group_id).heartbeat_interval_ms,
+        )
 
     def _count(self, group: MirroredConsumerGroup, member: MirroredMember, now: Millis) -> None:
         """Note a heartbeat that the coordinator gets."""
