@@ -54,11 +54,13 @@ class MadeGroup:
         }
         for minutes in sorted(self.restarts, reverse=True):
             self._restart(NOW - round(minutes * MINUTE))
+        self.dark_ms = 0
         for each in self.random.sample(self.partitions, self.dark_now):
             since = NOW - self.random.randrange(20_000, 300_000)
             self.spans[each] = [span for span in self.spans[each] if span[0] < since]
             self.spans[each][-1][1] = since
             self.spans[each].append([since, None, -1])
+            self.dark_ms += NOW - since
 
     def _member(self, index: int, at: int) -> MemberFacts:
         client = f"{self.client or self.group_id}-{index}"
@@ -174,7 +176,7 @@ class MadeGroup:
             "lag_seconds": self.lag_seconds,
             "lag_series": self.series,
             "rebalances_1h": len(hour),
-            "dark_seconds_1h": sum(sum(record.dark_times) for record in hour) / 1000,
+            "dark_seconds_1h": (self.dark_ms + sum(sum(record.dark_times) for record in hour)) / 1000,
             "dark_now": self.dark_now,
             "last_rebalance": last and self._last(last),
             "hurts": bool(self.hurts),

@@ -79,6 +79,16 @@ async def test_a_dark_time_that_becomes_known_later_counts() -> None:
         assert document["rebalances"][0]["dark_ms_total"] == document["rebalances"][0]["longest_dark_ms"] == 3_000
 
 
+async def test_the_dark_time_of_the_last_hour_counts_partitions_that_are_dark_now() -> None:
+    async with site() as here:
+        worked(here)
+        group = here.live.groups["g"]
+        group.unowned |= {TopicPartition("orders", 8): now() - 90_000, TopicPartition("orders", 9): now() - 7_200_000}
+        document = (await here.get("/api/groups/g")).value
+        assert document["dark_now"] == 2
+        assert document["dark_seconds_1h"] == pytest.approx(90 + 3_600, abs=1)
+
+
 async def test_the_records_of_rebalances_newest_first_and_limited() -> None:
     async with site() as here:
         at = worked(here)

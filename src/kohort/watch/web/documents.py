@@ -124,6 +124,7 @@ class Documents:
         history.lags.add(now, seconds)
         facts = list(self._facts_of(group).newest_first(group, now - HOUR_MS))
         dark = [each.dark_ms_total for each in facts if each.dark_ms_total is not None]
+        dark += [now - max(since, now - HOUR_MS) for since in group.dark_now.values()]
         why = hurts(
             group,
             group.rebalances,
