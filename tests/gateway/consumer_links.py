@@ -63,7 +63,7 @@ class Link:
             elif isinstance(request, ConsumerGroupHeartbeatRequest):
                 if self.held is not None:
                     self._release(WaitingRequest.OWN_HEARTBEAT)
-                if gateway.groups.must_wait(request):
+                if gateway.groups.arrived(request):
                     return
                 self._frames += 1
                 waiting = self._waiting(request)

@@ -92,6 +92,11 @@ def a_member_that_came_back_is_removed(patch: MonkeyPatch) -> None:
             real(self, key, at, fire)
 
     patch.setattr(LostMembers, "set", forgetful)
+    a_member_that_may_have_come_back_is_removed(patch)
+
+
+def a_member_that_may_have_come_back_is_removed(patch: MonkeyPatch) -> None:
+    patch.setattr(LostMembers, "arrived", lambda *arguments: None)
 
 
 def in_worlds(*faults: str, ways: Sequence[int | None] = (0,)) -> Callable[[], None]:
@@ -105,6 +110,10 @@ def in_worlds(*faults: str, ways: Sequence[int | None] = (0,)) -> Callable[[], N
             world.check_holds()
 
     return look
+
+
+def a_member_behind_a_gateway_that_is_cut_off() -> None:
+    live_through(8, ways=(0, 1), faults=tests.FAULTS)
 
 
 def a_quiet_group() -> None:
@@ -142,6 +151,7 @@ crash = tests.test_the_partitions_of_a_crashed_member_are_given_away_within_the_
         (news_of_a_probe_wait_for_the_end_of_the_hold, a_held_heartbeat, "is kept waiting"),
         (lost_members_keep_their_sessions, crash, "assert"),
         (a_member_that_came_back_is_removed, in_worlds("reset"), "which lives"),
+        (a_member_that_may_have_come_back_is_removed, a_member_behind_a_gateway_that_is_cut_off, "which lives"),
     ],
 )  # fmt: skip
 def test_a_planted_bug_is_found(put: Put, look: Callable[[], None], finding: str, monkeypatch: MonkeyPatch) -> None:

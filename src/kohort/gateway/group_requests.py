@@ -168,8 +168,9 @@ class GroupRequests:
         assert isinstance(waiting.request, ConsumerGroupHeartbeatRequest)
         self._apply(self._mirror.cover(waiting.request, _context(waiting), self.now()))
 
-    def must_wait(self, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """Return whether a member's request must wait until a probe for it is answered."""
+    def arrived(self, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Note a heartbeat of a member. Return whether it must wait until a probe for the member is answered."""
+        self._lost.arrived(request.group_id, request.member_id)
         return self._mirror.is_asked(request)
 
     def sent(self, waiting: Waiting) -> None:

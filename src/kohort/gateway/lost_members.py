@@ -57,6 +57,8 @@ class LostMembers:
         self._links: dict[tuple[str, str], MembersLink] = {}
         """Links of lost members, whose upstream connections are open."""
         self._losing: MembersLink | None = None
+        self._returning: set[tuple[str, str]] = set()
+        """Lost members in whose name a heartbeat has arrived, which the coordinator has not answered yet."""
 
     def __len__(self) -> int:
         return len(self._links)
@@ -110,6 +112,14 @@ class LostMembers:
             self._links[group_id, member_id] = self._losing
         return grace
 
+    def arrived(self, group_id: str, member_id: str) -> None:
+        """Note a heartbeat in the name of a member: it may have come back, and only its session counts then.
+
+        If the coordinator cannot be reached, its answer may come after the grace period.
+        """
+        if (group_id, member_id) in self._links:
+            self._returning.add((group_id, member_id))
+
     def heard(self, link: MembersLink, group_id: str, member_id: str) -> None:
         """Note that a member sent a request on a connection."""
         if member_id and link.members.get(member_id) != group_id:
@@ -131,6 +141,9 @@ class LostMembers:
         link = self._links.get((group_id, member_id))
         if link is None:
             return
+        if (group_id, member_id) in self._returning:
+            self.done(group_id, member_id)
+            return
         request = self._mirror.lost(group_id, member_id)
         if request is not None and link.can_ask:
             log.info("group=%s member=%s peer=%s leaves: its connection closed", group_id, member_id, link.peer)
@@ -143,6 +156,7 @@ class LostMembers:
     def done(self, group_id: str, member_id: str) -> None:
         """Close the upstream connection of a lost member that needs it no more."""
         link = self._links.pop((group_id, member_id), None)
+        self._returning.discard((group_id, member_id))
         if link is not None and link not in self._links.values():
             link.close_upstream()
 

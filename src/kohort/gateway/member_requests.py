@@ -113,7 +113,7 @@ class MemberRequests:
         """
         if self._held is not None:
             self.release(_behind(self._held.request, request))
-        if self._groups.must_wait(request):
+        if self._groups.arrived(request):
             return False
         self.count += 1
         # Responses are sent in the order of the requests. After a Produce without a response, all are passed on.
