@@ -84,6 +84,6 @@ def a_gateway_holds_responses_to_sync_group_for_ever(patch: MonkeyPatch) -> None
     patch.setattr(ClassicMirror, "syncs_due", lambda *arguments: None)
 
 
-@plant("S28", plan=_three_members("consumer"))
+@plant("S28", hint=7)
 def a_response_overtakes_a_heartbeat_that_a_gateway_holds(patch: MonkeyPatch) -> None:
     patch.setattr(MemberRequests, "release", lambda self, behind: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -60,7 +61,7 @@ def more_copies() -> Plan:
     return copies(10)
 
 
-def cluster_copies(seed: int = 17) -> Plan:
+def cluster_copies(seed: int) -> Plan:
     """The brokers are a cluster, in which leaders and coordinators die and move."""
     plan = _plan(seed, 30.0, brokers=3)
     make_transactional(plan, Random(f"cluster {seed}"))
@@ -211,7 +212,7 @@ def offsets_of_a_removed_member_are_taken_in_a_transaction(patch: MonkeyPatch) -
     patch.setattr(transactional, "_refusal", lambda group, request: ErrorCode.NONE)  # KIP-447
 
 
-@plant("S25", "L10", "S24", plan=cluster_copies)
+@plant("S25", "L10", "S24", plan=partial(cluster_copies, 64))
 def a_marker_that_another_broker_did_not_confirm_counts_as_written(patch: MonkeyPatch) -> None:
     real = vars(marking)["_Ending"]._other_answered
 
