@@ -114,3 +114,13 @@ def test_a_snapshot_is_left_alone_by_later_batches() -> None:
     again.replace(snapshot, [(header(1), None), (header(2), None)])
     assert kind(again.check(header(2))) is Duplicate
     assert ProducerStates(snapshot).check(header(1)) == Accepted()
+
+
+def test_version_1_accepts_late_requests_that_no_epoch_tells_from_new_ones() -> None:
+    # Decision 016: a marker of the last transaction, and any sequence once the producer is forgotten.
+    producers = states(header(0, transactional=True))
+    assert producers.check_marker(7, 0, 0, 1) == Accepted()
+    assert kind(producers.check_marker(7, 0, 0, 2)) is Fenced
+    late = header(5, transactional=True)
+    assert ProducerStates().check(late, epoch_per_transaction=False) == Accepted()
+    assert kind(ProducerStates().check(late)) is OutOfOrder
