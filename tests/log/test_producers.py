@@ -120,7 +120,7 @@ def test_version_1_accepts_late_requests_that_no_epoch_tells_from_new_ones() -> 
     # Decision 016: a marker of the last transaction, and any sequence once the producer is forgotten.
     producers = states(header(0, transactional=True))
     assert producers.check_marker(7, 0, 0, 1) == Accepted()
-    assert kind(producers.check_marker(7, 0, 0, 2)) is Fenced
+    assert type(producers.check_marker(7, 0, 0, 2)) is Fenced
     late = header(5, transactional=True)
     assert ProducerStates().check(late, epoch_per_transaction=False) == Accepted()
     assert kind(ProducerStates().check(late)) is OutOfOrder
