@@ -194,6 +194,16 @@ def test_news_that_came_too_late_is_merged_into_the_next_answer(driven: Driven) 
     assert driven.mirror.request(request("a", 1), 115).member_epoch == 1
 
 
+def test_news_that_came_too_late_is_not_merged_into_an_error(driven: Driven) -> None:
+    settle(driven, "a")
+    driven.beat("join b", request("b", 0), response("b", 2, []), 100)
+    driven.take(driven.mirror.release("held a", request("a", 1), WaitingRequest.OWN_HEARTBEAT, 101))
+    driven.take(driven.mirror.probed(driven.probes[0], response("a", 2, partitions(0, 1)), 110))
+    driven.beat("next a", request("a", 1), response("a", 0, error=ErrorCode.UNKNOWN_MEMBER_ID), 120)
+    assert driven.answers["next a"].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert driven.answers["next a"].assignment is None
+
+
 def test_newer_news_replaces_that_which_came_too_late(driven: Driven) -> None:
     settle(driven, "a")
     driven.beat("join b", request("b", 0), response("b", 2, []), 100)

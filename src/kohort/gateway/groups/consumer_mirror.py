@@ -80,8 +80,8 @@ class ConsumerMirror:
     def news(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """Return the news that the coordinator gave the gateway for this member.
 
-        There is none if the classic members of a group that migrates are told of a rebalance: the room takes that for
-        news for all members, and holds the heartbeat again.
+        In a group that migrates, the room is also told of news for all members when the classic ones must rejoin. Then
+        there is none for this member, and the room holds its heartbeat again.
         """
         member = self.groups[request.group_id].members[request.member_id]
         news, member.undelivered = member.undelivered, None
@@ -146,7 +146,6 @@ class ConsumerMirror:
         member = group.members.get(facts.member_id)
         if member is None:
             if before is not None:  # a heartbeat that it sent on another connection may still be held
-                before.undelivered = None
                 self._deliver(group, before, response, now, out)
             self.prompt.member_removed(group.group_id, facts.member_id)
         else:
@@ -278,7 +277,7 @@ class ConsumerMirror:
         out: Outcome,
     ) -> None:
         """Answer a held heartbeat with news, or keep them for the next one."""
-        if member.undelivered is not None and response.assignment is None:
+        if member.undelivered is not None and response.assignment is None and not response.error_code:
             response.assignment = member.undelivered.assignment
         member.undelivered = response
         is_removed = member.member_id not in group.members
