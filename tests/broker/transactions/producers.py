@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from kohort.errors import ErrorCode
 from kohort.wire.batches import Record, batches, decode_records, encode_batch
 from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -42,10 +44,12 @@ from kohort.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from tests.broker.peer import Peer
+from tests.broker.virtual import VirtualBroker
 
 NOW = 1_800_000_000_000
 NONE = ErrorCode.NONE
 V1, V2 = 1, 2
+BOTH = pytest.mark.parametrize("version", [V1, V2])
 TRANSACTION = 1
 """Type of the key of FindCoordinator."""
 
@@ -221,3 +225,12 @@ async def fetched_offset(peer: Peer, group: str, topic: str, *, stable: bool = F
     answer = await peer.ask(OffsetFetchRequest(groups=[asked], require_stable=stable), 9, OffsetFetchResponse)
     found: Any = answer.groups[0].topics[0].partitions[0]
     return found.committed_offset, ErrorCode(found.error_code)
+
+
+async def started(world: VirtualBroker, peer: Peer, version: int, name: str = "tx") -> TransactionalProducer:
+    """Return a producer that is ready to write to the topic orders, which is made if it is not there."""
+    if world.broker.topics.named("orders") is None:
+        world.broker.topics.create("orders", 2)
+    producer = TransactionalProducer(peer, name, version)
+    await producer.ready()
+    return producer

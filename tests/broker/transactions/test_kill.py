@@ -15,16 +15,13 @@ from kohort.log import FileStore
 from kohort.model import TopicPartition
 from tests.broker.peer import Peer
 from tests.broker.transactions.producers import (
+    BOTH,
     NONE,
-    V1,
-    V2,
     TransactionalProducer,
     committed_values,
     fetched_offset,
 )
 from tests.broker.virtual import VirtualBroker, in_virtual_time
-
-BOTH = pytest.mark.parametrize("version", [V1, V2])
 
 
 def killed(data: Path, to: Path) -> FileStore:

@@ -13,23 +13,16 @@ import pytest
 from kohort.errors import ErrorCode
 from tests.broker.peer import Peer
 from tests.broker.transactions.producers import (
+    BOTH,
     NONE,
     V1,
     V2,
     TransactionalProducer,
     committed_values,
     fetched_offset,
+    started,
 )
 from tests.broker.virtual import VirtualBroker, in_virtual_time
-
-BOTH = pytest.mark.parametrize("version", [V1, V2])
-
-
-async def started(world: VirtualBroker, peer: Peer, version: int) -> TransactionalProducer:
-    world.broker.topics.create("orders", 2)
-    producer = TransactionalProducer(peer, version=version)
-    await producer.ready()
-    return producer
 
 
 def late(producer: TransactionalProducer) -> TransactionalProducer:

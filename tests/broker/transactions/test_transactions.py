@@ -28,24 +28,16 @@ from kohort.wire.messages.write_txn_markers import (
 )
 from tests.broker.peer import Peer
 from tests.broker.transactions.producers import (
+    BOTH,
     NONE,
     V1,
     V2,
     TransactionalProducer,
     committed_values,
     fetched_offset,
+    started,
 )
 from tests.broker.virtual import VirtualBroker, in_virtual_time
-
-BOTH = pytest.mark.parametrize("version", [V1, V2])
-
-
-async def started(world: VirtualBroker, peer: Peer, version: int, name: str = "tx") -> TransactionalProducer:
-    if world.broker.topics.named("orders") is None:
-        world.broker.topics.create("orders", 2)
-    producer = TransactionalProducer(peer, name, version)
-    await producer.ready()
-    return producer
 
 
 @BOTH

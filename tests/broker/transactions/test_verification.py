@@ -23,10 +23,17 @@ from kohort.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tests.broker.peer import Peer, connected
-from tests.broker.transactions.producers import NONE, V1, V2, TransactionalProducer, committed_values, fetched_offset
+from tests.broker.transactions.producers import (
+    BOTH,
+    NONE,
+    V1,
+    V2,
+    TransactionalProducer,
+    committed_values,
+    fetched_offset,
+    started,
+)
 from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
-
-BOTH = pytest.mark.parametrize("version", [V1, V2])
 
 
 class Questions:
@@ -58,10 +65,8 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
     return Questions(monkeypatch)
 
 
-async def started(world: VirtualBroker, peer: Peer, version: int) -> TransactionalProducer:
-    world.broker.topics.create("orders", 2)
-    producer = TransactionalProducer(peer, version=version)
-    await producer.ready()
+async def with_partitions(world: VirtualBroker, peer: Peer, version: int) -> TransactionalProducer:
+    producer = await started(world, peer, version)
     if version == V1:
         assert await producer.add("orders", 0, 1) == [NONE, NONE]
     return producer
@@ -99,7 +104,7 @@ def test_a_broker_that_becomes_the_leader_while_it_asks_takes_no_batch_that_it_d
     # The coordinator is asked about partition 1 only. With version 2, the transaction would not have partition 0, and
     # its batch would end with the producer's next transaction.
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await started(world, peer, version)
+        producer = await with_partitions(world, peer, version)
         leadership = world.broker.leadership
         assert isinstance(leadership, SingleBroker)
         orders = world.broker.topics.named("orders")
@@ -126,7 +131,7 @@ def test_a_broker_that_becomes_the_leader_while_it_asks_takes_no_batch_that_it_d
 def test_the_batches_of_a_request_have_one_producer_and_epoch(version: int) -> None:
     # The coordinator is asked about one epoch, and its answer would count for the batch of the other one, too.
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await started(world, peer, version)
+        producer = await with_partitions(world, peer, version)
         old = PartitionProduceData(index=0, records=producer.batch("orders", 0, (b"a",)))
         await producer.ready()
         send(producer, [old, PartitionProduceData(index=1, records=producer.batch("orders", 1, (b"b",)))])
@@ -141,7 +146,7 @@ def test_a_batch_is_refused_if_its_transaction_is_ended_while_the_broker_asks_ab
     version: int, questions: Questions
 ) -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await started(world, peer, version)
+        producer = await with_partitions(world, peer, version)
         assert await producer.send("orders", 1, b"a") is NONE
         questions.hold()
         send_to_both(producer, b"b")
@@ -168,7 +173,7 @@ def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_whil
 ) -> None:
     # INVALID_TXN_STATE would be fatal, but the transaction may still be open.
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await started(world, peer, version)
+        producer = await with_partitions(world, peer, version)
         assert await producer.commit_offset("g", "orders", 0, 7) is NONE
         assert await producer.end(commit=True) is NONE
         assert await producer.completed() == "CompleteCommit"
@@ -195,7 +200,7 @@ def test_offsets_are_committed_again_if_the_coordinator_of_the_transaction_does_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await started(world, peer, V2)
+        producer = await with_partitions(world, peer, V2)
 
         def silent(self: object, question: Question, done: Callable[[Verdicts], None]) -> None:
             done(dict.fromkeys(question.partitions, ErrorCode.NETWORK_EXCEPTION))
@@ -216,7 +221,7 @@ def test_a_partition_is_added_as_soon_as_the_last_transaction_is_completed(monke
 
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         loop = asyncio.get_running_loop()
-        producer = await started(world, peer, V2)
+        producer = await with_partitions(world, peer, V2)
         await producer.write("orders", 0, b"a")
         assert await producer.end(commit=True) is NONE
         await eventually(lambda: bool(markers))
