@@ -63,7 +63,7 @@ class GatewayOptions:
     users: Path | None = None
     """File with the users that log in at the gateway; None for those of PLAIN in the settings."""
     groups_only: bool = False
-    """Whether clients that can get the brokers' addresses for all but the coordinators of groups."""
+    """Whether clients get the brokers' own addresses for all but the coordinators of groups, if they can use them."""
     advertised_host: str | None = None
     """Host in the addresses that clients receive; None for the host on which the gateway listens."""
     sni_domain: str | None = None

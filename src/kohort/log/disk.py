@@ -131,7 +131,7 @@ class Disk:
         directory.mkdir(exist_ok=True)
         # If an old file of that name exists, O_TRUNC ensures that none of its content is visible.
         descriptor = self._descriptors.get(file, os.O_CREAT | os.O_TRUNC)
-        # Whoever made the directory may have been killed before its own name was durable.
+        # The directory's own name may not be durable yet, if the process that made the directory was killed.
         self._new_names.update((self._root, directory))
         file.exists = True
         return descriptor
