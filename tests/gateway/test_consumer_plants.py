@@ -113,7 +113,7 @@ def in_worlds(*faults: str, ways: Sequence[int | None] = (0,)) -> Callable[[], N
 
 
 def a_member_behind_a_gateway_that_is_cut_off() -> None:
-    live_through(8, ways=(0, 1), faults=tests.FAULTS)
+    live_through(57, ways=(0, 1), faults=tests.FAULTS)
 
 
 def a_quiet_group() -> None:
@@ -147,7 +147,7 @@ crash = tests.test_the_partitions_of_a_crashed_member_are_given_away_within_the_
         (partitions_move_before_their_commits, in_worlds(), "read twice"),
         (nobody_is_asked_when_something_happens, change, "assert"),
         (heartbeats_are_passed_on_as_often_as_members_send_them, a_quiet_group, "assert"),
-        (heartbeats_are_hardly_passed_on, in_worlds(), "has expired"),
+        (heartbeats_are_hardly_passed_on, in_worlds(), "has expired|is kept waiting"),
         (news_of_a_probe_wait_for_the_end_of_the_hold, a_held_heartbeat, "is kept waiting"),
         (lost_members_keep_their_sessions, crash, "assert"),
         (a_member_that_came_back_is_removed, in_worlds("reset"), "which lives"),

@@ -133,6 +133,31 @@ def test_a_client_that_may_not_sleep_is_held_for_less_than_its_interval(
     assert 4_500 < held.due_at - shell.now < 5_000
 
 
+def test_a_client_whose_heartbeat_times_out_with_the_interval_has_time_left_for_the_answer(shell: Shell) -> None:
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="a", rebalance_timeout_ms=60_000, topic_partitions=[], subscribed_topic_names=["orders"]
+    )
+    joined = shell.handle(joining, "a joins", 1, client=ClientKind.LIBRDKAFKA, may_hold=True).replies["a joins"]
+    assert isinstance(joined, ConsumerGroupHeartbeatResponse)
+    told = joined.heartbeat_interval_ms
+    assert told == 200, "the answer that gives it partitions"
+    owned = [] if joined.assignment is None else joined.assignment.topic_partitions
+    report = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="a", member_epoch=joined.member_epoch, topic_partitions=owned
+    )
+    shell.now += 10
+    told = interval_of(shell.handle(report, "a reports", 1, client=ClientKind.LIBRDKAFKA, may_hold=True))
+    assert told == 200, "the group has just changed"
+    for passes, expected in ((2_000, 250), (60_000, 5_000)):
+        held = held_heartbeat(shell, joined.member_epoch)
+        assert held.due_at - shell.now == told - 100
+        shell.now += passes
+        told = release(shell, held)
+        assert told == expected
+    held = held_heartbeat(shell, joined.member_epoch)
+    assert held.due_at - shell.now == 4_900
+
+
 def test_a_client_that_sleeps_during_a_hold_is_back_soon_after_a_commit_while_its_group_changes(shell: Shell) -> None:
     epoch = join(shell, "a")
     report = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch, topic_partitions=[])

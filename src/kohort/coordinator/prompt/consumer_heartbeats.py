@@ -26,6 +26,7 @@ from kohort.coordinator.prompt.client_timings import (
     INTERVAL_AFTER_TARGET,
     INTERVAL_ASSIGNED,
     INTERVAL_EMPTY_HANDED,
+    INTERVAL_MIN_WITH_TIMEOUT,
     INTERVAL_RELEASED,
     INTERVAL_RESTLESS,
     INTERVAL_SLEEPING,
@@ -66,6 +67,8 @@ def answer_or_hold(
     client = CLIENT_TIMINGS[context.client]
     if client.sleeps_while_held:
         room.held.sleeping.add((group_id, member_id))
+    if client.times_out_with_interval:
+        room.held.timing_out.add((group_id, member_id))
     state = room.held.state(group_id, member_id)
     _count(state, request, response, acknowledges_nothing=client.sleeps_while_held)
     if client.ignores_answer_to_empty_report and request.topic_partitions == []:
@@ -179,9 +182,10 @@ def _hold_ms(room: RoomState, group_id: str, member_id: str) -> Millis:
         return min(longest, settings.heartbeat_interval_ms)
     state = room.held.states.get((group_id, member_id))
     interval = settings.heartbeat_interval_ms if state is None or not state.interval_ms else state.interval_ms
-    if interval == INTERVAL_EMPTY_HANDED:
+    if interval == INTERVAL_EMPTY_HANDED and (group_id, member_id) not in room.held.timing_out:
         return min(longest, HOLD_EMPTY_HANDED)
-    return max(0, min(longest, hold_within(interval)))
+    times_out = (group_id, member_id) in room.held.timing_out
+    return max(0, min(longest, hold_within(interval, times_out=times_out)))
 
 
 def _answer_earlier(
@@ -237,7 +241,7 @@ def _next_interval(
     short = INTERVAL_AFTER_TARGET if elapsed < TARGET_IS_RECENT else INTERVAL_RESTLESS
     if waits:
         short = min(short, max(INTERVAL_EMPTY_HANDED, elapsed // 2))
-    return min(usual, max(short, len(group.members) // 2))
+    return min(usual, max(short, len(group.members) // 2, _min_interval(room, group_id, member_id)))
 
 
 def _interval_until_acknowledged(room: RoomState, group_id: str, member_id: str, state: HeartbeatState) -> Millis:
@@ -250,8 +254,12 @@ def _interval_until_acknowledged(room: RoomState, group_id: str, member_id: str,
         first = INTERVAL_SLEEPING
     else:
         first = INTERVAL_ASSIGNED if state.unacknowledged == 1 else INTERVAL_AFTER_TARGET
-    first = max(first, 0 if group is None else len(group.members) // 2)
+    first = max(first, 0 if group is None else len(group.members) // 2, _min_interval(room, group_id, member_id))
     return min(first << min(max(state.unacknowledged - 1, 0), 16), usual)
+
+
+def _min_interval(room: RoomState, group_id: str, member_id: str) -> Millis:
+    return INTERVAL_MIN_WITH_TIMEOUT if (group_id, member_id) in room.held.timing_out else 0
 
 
 def _is_restless(group: ConsumerGroupFacts, member_id: str, now: Millis) -> bool:

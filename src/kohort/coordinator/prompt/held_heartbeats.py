@@ -98,7 +98,7 @@ _DEFAULT = HeartbeatState()
 class HeldHeartbeats:
     """All held heartbeats of a shard. Soft state: a failover loses them with their connections."""
 
-    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "sleeping", "states")
+    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "sleeping", "states", "timing_out")
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[str, HeldHeartbeat]] = {}
@@ -109,6 +109,8 @@ class HeldHeartbeats:
         """States of members of consumer groups, by group ID and member ID."""
         self.sleeping: set[tuple[str, str]] = set()
         """Members of consumer groups whose clients sleep while a heartbeat is held."""
+        self.timing_out: set[tuple[str, str]] = set()
+        """Members of consumer groups whose clients consider an answer lost when the interval ends."""
         self.ends_at: Millis | None = None
         """Time at which the shell must fire `HeldHeartbeatsDue`, which calls `take_due`; None if nothing is due."""
         self._by_token: dict[Token, HeldHeartbeat] = {}
@@ -147,6 +149,7 @@ class HeldHeartbeats:
         """Delete what is known of a member that was removed from a consumer group."""
         self.states.pop((group_id, member_id), None)
         self.sleeping.discard((group_id, member_id))
+        self.timing_out.discard((group_id, member_id))
 
     def add(self, held: HeldHeartbeat) -> bool:
         """Hold a heartbeat. Return whether the shell's timer must be set to `ends_at`, which became earlier.
