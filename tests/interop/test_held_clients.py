@@ -17,6 +17,7 @@ import pytest
 from kohort.broker import Broker, BrokerOptions, Clock
 from kohort.broker.clock import now_ms
 from kohort.broker.net.connection import ClientConnection
+from kohort.coordinator.prompt.client_timings import HOLD_MARGIN_MAX
 from kohort.lab.apache_kafka import Unavailable
 from kohort.lab.java_member import java_command
 from kohort.lab.lab_group import LabGroup
@@ -24,6 +25,7 @@ from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
 from kohort.lab.member_settings import PROTOCOLS
 from kohort.lab.trial import Trial, prepare
 from kohort.model import Millis
+from tests.lateness import lateness
 
 HEARTBEATS = {12: 3.0, 68: 5.0}
 """The keys of both protocols' heartbeats, and how often members send them, in seconds."""
@@ -86,7 +88,9 @@ def cpu_seconds(pid: int) -> float:
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("client", "protocol"), KINDS)
-async def test_a_client_works_with_held_heartbeats(client: str, protocol: str, tmp_path: Path) -> None:
+async def test_a_client_works_with_held_heartbeats(
+    client: str, protocol: str, tmp_path: Path, remark: Callable[[str], None]
+) -> None:
     if client == "java":
         try:
             java_command()
@@ -97,12 +101,20 @@ async def test_a_client_works_with_held_heartbeats(client: str, protocol: str, t
         trial = Trial(scenario="held", broker="", client=client, protocol=protocol, partitions=4, commit_ms=500)
         order = await asyncio.to_thread(prepare, trial, f"127.0.0.1:{broker.port}")
         group = LabGroup(client, dataclasses.replace(order, session_ms=120_000), 4, trial.tick_ms, tmp_path, 30.0, None)
-        try:
-            await asyncio.to_thread(rebalance, group)
-            await be_quiet(broker, group, HEARTBEATS[68 if protocol == "consumer" else 12])
-        finally:
-            await asyncio.to_thread(group.close)
-        assert not complaints(tmp_path)
+        with lateness() as late:
+            try:
+                await asyncio.to_thread(rebalance, group)
+                await be_quiet(broker, group, HEARTBEATS[68 if protocol == "consumer" else 12])
+            finally:
+                await asyncio.to_thread(group.close)
+        lines = complaints(tmp_path)
+        if lines and max(late) > HOLD_MARGIN_MAX / 2:
+            # The machine took what the broker leaves librdkafka for the answer. It then says so, and connects again.
+            remark(f"the machine was {max(late):.0f} ms late, and librdkafka missed an answer")
+            lines = [
+                line for line in lines if "REQTMOUT" not in line and "request(s) timed out: disconnect" not in line
+            ]
+        assert not lines
 
 
 def rebalance(group: LabGroup) -> None:

@@ -9,10 +9,8 @@ was during this play, which a thread measures.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -24,6 +22,7 @@ from kohort.lab.measure import measure
 from kohort.lab.processing import Dark
 from kohort.lab.trial import Trial
 from kohort.lab.trial_run import run_trial
+from tests.lateness import lateness
 
 _OF_MANY = pytest.mark.long("the same under another protocol")
 _CLOCKS_MS = 2.0
@@ -63,27 +62,6 @@ def test_the_recorder_and_the_members_see_every_partition_dark_for_the_same_time
         assert seen.begin - _CLOCKS_MS <= recorded.begin, (recorded, seen)
         assert recorded.end <= seen.end + _CLOCKS_MS, (recorded, seen)
         assert seen.length - recorded.length <= allowed, (recorded, seen, late_ms)
-
-
-@contextlib.contextmanager
-def lateness() -> Iterator[list[float]]:
-    """Collect, until it is left, by how many milliseconds a thread that sleeps for 5 ms wakes late."""
-    found = [0.0]
-    over = threading.Event()
-
-    def sleep_and_look() -> None:
-        while not over.is_set():
-            began = time.monotonic()
-            over.wait(0.005)
-            found.append((time.monotonic() - began - 0.005) * 1000)
-
-    thread = threading.Thread(target=sleep_and_look)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()
 
 
 def _dark_intervals(protocol: str) -> list[tuple[Interval, Interval]]:
