@@ -11,10 +11,14 @@ from typing import Any, TypeVar
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 T = TypeVar("T")
 
+WAIT_MS = 45_000
+"""How long a test waits for what the page must show: long, since other tests keep the machine busy. No test waits for
+the opposite so long."""
+expect.set_options(timeout=WAIT_MS)
 SIZES = {"phone": (390, 844), "tablet": (768, 1024), "desk": (1200, 800), "wide": (1920, 1080)}
 
 
@@ -80,6 +84,7 @@ class OpenTab:
             **options,
         )
         self._contexts.push_async_callback(context.close)
+        context.set_default_timeout(WAIT_MS)
         tab = Tab(await context.new_page())
         self._tabs.append(tab)
         await tab.page.goto(url)

@@ -143,7 +143,7 @@ async def test_a_lost_connection_is_said_and_the_figures_are_read_again(open_tab
     await expect(tab.page.get_by_text("The connection to the server was lost at")).to_be_visible()
     del server.cluster.groups["settlement"]
     server.refuses_streams = False
-    await expect(tab.page.get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
+    await expect(tab.page.get_by_text("Live", exact=True)).to_be_visible()
     await expect(tab.page.get_by_text("The connection to the server was lost at")).to_have_count(0)
     await expect(tab.page.get_by_role("button", name="13 Groups")).to_be_visible()
     tab.may_complain()  # the browser reports each failed connection
