@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kohort.lab.brokers import running_gateway
 from tests.interop.broker import Broker
@@ -23,6 +24,10 @@ from tests.last_lines import LastLines
 from tests.spark_session import spark
 
 __all__ = ["spark"]
+
+# Other processes share the machine: how long an example takes says nothing about the code.
+settings.register_profile("kohort", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kohort")
 
 QUICK_CONSUMER_GROUPS = {
     "group.consumer.heartbeat.interval.ms": "200",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -170,8 +171,9 @@ async def test_the_records_of_a_refused_topic_fail_one_by_one() -> None:
 
 
 async def test_a_record_without_room_fails_and_the_next_one_is_tried() -> None:
-    async with sending(buffer_memory=2_000, max_request_size=1_500, max_block_ms=50) as (here, queue):
+    async with sending(buffer_memory=2_000, max_request_size=1_500) as (here, queue):
         await queue._core.ready("t")
+        queue._core._options = dataclasses.replace(queue._core._options, max_block_ms=50)  # only room is waited for
         here.hold()
         first, second, third = (put(queue, b"x" * 900) for _ in range(3))
         with pytest.raises(KafkaError, match="no room for a record"):

@@ -118,11 +118,19 @@ def test_messages_without_a_callback_leave_the_queue_without_a_poll(kohort: Work
                 producer.flush(1)
 
 
+def test_flush_returns_how_many_messages_are_left_after_its_time(kohort: Workspace, topic: str) -> None:
+    answer = kohort.fault(keys="Produce", hold=True)
+    with Producer({"bootstrap.servers": kohort.bootstrap_servers}) as producer:
+        producer.produce(topic, b"v")
+        assert producer.flush(0.01) == 1
+        answer.release()
+        assert producer.flush(30) == 0
+
+
 def test_a_message_that_is_not_written_in_time_fails(caplog: pytest.LogCaptureFixture) -> None:
     failed: list[Any] = []
     with Producer(NOWHERE) as producer:
         producer.produce("t", b"v", key=b"k", callback=lambda error, message: failed.append((error, message)))
-        assert producer.flush(0.01) == 1
         assert producer.flush(30) == 0
         [(error, message)] = failed
         assert error == KafkaError._MSG_TIMED_OUT and message.error() == error
