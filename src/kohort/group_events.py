@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 
 
 class Cause(Enum):
@@ -209,6 +209,36 @@ class MemberRefused:
     reason: str
 
 
+class HoldUpEnd(Enum):
+    """End of a hold-up; the value is what the journal prints."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    DELETED = "offsets deleted"
+
+
+@dataclass(slots=True)
+class OffsetsHeldUp:
+    """Members waited long for offsets that an open transaction has committed, and still wait if `end` is None.
+
+    The group does not change.
+    """
+
+    group_id: str
+    producer_id: int
+    transactional_id: str | None
+    """None if the coordinator has loaded the offsets from its log, which does not have it."""
+    partitions: tuple[TopicPartition, ...]
+    """Partitions with pending offsets of this transaction."""
+    pending_since: Millis
+    """Time of the oldest of these offsets."""
+    waiting_since: Millis
+    """Time at which a member was first told to wait. A failover starts anew."""
+    end: HoldUpEnd | None = None
+    log_partition: int | None = None
+    """Partition of `__consumer_offsets` with the offsets; the shell sets it."""
+
+
 ClassicEvent = RebalanceStarted | MemberRejoined | AssignmentMade
 ConsumerEvent = GroupEpochBumped | MemberCame | MemberMoved | GroupSettled | TargetRefused
-GroupEvent = ClassicEvent | ConsumerEvent | MemberGone | MemberRefused
+GroupEvent = ClassicEvent | ConsumerEvent | MemberGone | MemberRefused | OffsetsHeldUp

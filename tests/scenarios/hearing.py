@@ -18,6 +18,7 @@ from kohort.group_events import (
     MemberMoved,
     MemberRefused,
     MemberRejoined,
+    OffsetsHeldUp,
     RebalanceStarted,
     TargetRefused,
 )
@@ -100,6 +101,9 @@ def event(told: GroupEvent) -> str:
         case MemberRefused():
             who = told.member.member_id or told.member.client_id
             return f"{who} is refused, {told.code}: {told.reason}"
+        case OffsetsHeldUp():
+            what = f"{listing(told.partitions)} of {told.transactional_id} producer={told.producer_id}"
+            return f"members wait for {what}" if told.end is None else f"members waited for {what}, {told.end.value}"
         case TargetRefused():
             return f"target of epoch {told.epoch} refused: {told.refused.reason}"
 

@@ -17,7 +17,7 @@ _VALUE = (
     "group_id STRING, generation INT, started_at BIGINT, ended_at BIGINT, wall_ms BIGINT, cause STRING,"
     " protocol STRING, follow_up_of INT, moved INT, size INT, came ARRAY<STRING>, went ARRAY<STRING>,"
     f" before ARRAY<{_MEMBER}>, after ARRAY<{_MEMBER}>,"
-    " refused_members ARRAY<STRUCT<client_id: STRING>>,"
+    " refused_members ARRAY<STRUCT<client_id: STRING>>, held_offsets STRUCT<producer_id: BIGINT>,"
     " triggers ARRAY<STRUCT<cause: STRING, member_id: STRING, reason: STRING>>,"
     " partitions ARRAY<STRUCT<topic: STRING, partition: INT, previous_owner: STRING, owner: STRING,"
     " revoked_at: BIGINT, assigned_at: BIGINT, first_read_at: BIGINT, dark_ms: BIGINT>>"
@@ -37,8 +37,10 @@ def journal_rows(records: DataFrame, left_out: Observation | None = None) -> Dat
     found = records.select(f.from_json(f.col("value").cast("string"), _VALUE).alias("record")).select("record.*")
     if left_out is not None:
         found = found.observe(left_out, f.count_if(f.col("group_id").isNull()).alias("records"))
-    # The journal also has members that could not join; those records are not rebalances.
-    rebalances = found.where("group_id IS NOT NULL AND coalesce(size(refused_members), 0) <= 0").drop("refused_members")
+    # The journal also has members that could not join or waited for a transaction; those records are not rebalances.
+    rebalances = found.where(
+        "group_id IS NOT NULL AND coalesce(size(refused_members), 0) <= 0 AND held_offsets IS NULL"
+    ).drop("refused_members", "held_offsets")
     return rebalances.selectExpr(
         "*",
         "triggers[0].reason AS reason",

@@ -60,6 +60,7 @@ def rebalances(
 ) -> int:
     """Show why groups rebalanced, who caused it, how many partitions moved and how long they were dark.
 
+    Members that could not join, and members that wait for a transaction, are listed, too.
     Exit code 1 if there is no journal or no such group.
     With --json, each line is one rebalance as stored in the topic __kohort_rebalances.
     """

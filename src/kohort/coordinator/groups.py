@@ -8,6 +8,7 @@ from kohort.coordinator.classic import ClassicGroup, WaitingMember
 from kohort.coordinator.config import DEFAULT_SETTINGS, GroupConfig, GroupSettings
 from kohort.coordinator.consumer import ConsumerGroup, no_group
 from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
+from kohort.coordinator.hold_ups import HoldUps
 from kohort.coordinator.pending_offsets import PendingOffsets
 from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.coordinator.topic_metadata import UNKNOWN, MetadataImage
@@ -31,6 +32,8 @@ class Groups:
     by_id: dict[str, Group] = field(default_factory=dict)
     pending: PendingOffsets = field(default_factory=PendingOffsets)
     """Offsets in open transactions."""
+    hold_ups: HoldUps = field(default_factory=HoldUps)
+    """Members that wait for the end of these transactions."""
     by_topic: dict[str, dict[str, None]] = field(default_factory=dict)
     """By topic name, the IDs of the consumer groups that subscribe to it. A change of a topic affects only those."""
     with_expressions: dict[str, None] = field(default_factory=dict)

@@ -3,10 +3,12 @@
 They become the group's committed offsets with the marker of a commit, and disappear with that of an abort.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from kohort.coordinator.effects import Record
+from kohort.wire.codec import Message
 from kohort.wire.messages.group_records import OffsetCommitKey
 
 _K = TypeVar("_K")
@@ -51,6 +53,19 @@ class PendingOffsets:
     def places(self, group_id: str) -> list[Place]:
         """Return the partitions with a pending offset of this group."""
         return list(self._by_group.get(group_id, ()))
+
+    def producers_of(self, place: Place) -> Collection[int]:
+        """Return the IDs of the producers whose open transactions have an offset for this partition."""
+        kept = self._places.get(place)
+        return () if kept is None else kept.pending
+
+    def offsets_of(self, producer_id: int, group_id: str) -> dict[Place, Message | None]:
+        """Return the pending offsets of one producer for one group."""
+        return {
+            place: self._places[place].pending[producer_id][1].value
+            for place in self._by_producer.get(producer_id, ())
+            if place.group_id == group_id
+        }
 
     def groups_of(self, producer_id: int) -> set[str]:
         """Return the groups with pending offsets of this producer."""

@@ -54,6 +54,7 @@ def replay_pending(groups: Groups, record: Record, producer_id: int) -> None:
 def replay_end(groups: Groups, producer_id: int, *, committed: bool) -> None:
     """Apply a marker: the offsets of the producer's transaction are committed, or never were."""
     ended = groups.pending.groups_of(producer_id)
+    groups.hold_ups.ended(producer_id, committed=committed)
     for record in groups.pending.end(producer_id, committed=committed):
         _store_offset(groups, record)
     for group_id in ended:
@@ -97,6 +98,7 @@ def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None
         return
     if groups.pending:
         groups.pending.deleted(record)
+        groups.hold_ups.forget_deleted(groups.pending)
     group = groups.by_id.get(key.group)
     if group is not None:
         stored = group.offsets.get(key.topic, {})

@@ -159,7 +159,7 @@ class GroupShard:
             case LeaveGroupRequest():
                 leave(groups, request, context, now, out)
             case OffsetFetchRequest():
-                fetch(groups, request, context, out)
+                fetch(groups, request, context, now, out)
             case DescribeGroupsRequest():
                 described = describe(groups, request, context.api_version)
                 out.replies[context.token] = DescribeGroupsResponse(groups=described)
@@ -248,6 +248,12 @@ class GroupShard:
     def replay_end(self, producer_id: int, *, committed: bool) -> None:
         """Apply the marker that ends a producer's transaction in this partition."""
         replay_end(self._groups, producer_id, committed=committed)
+
+    def transaction_ended(self, producer_id: int, *, committed: bool) -> Effects:
+        """Apply the marker of a transaction that ends now, as `replay_end` does, and report what waited for it."""
+        out = Effects(events=[*self._groups.hold_ups.ended(producer_id, committed=committed)])
+        replay_end(self._groups, producer_id, committed=committed)
+        return out
 
     def loaded(self, now: Millis) -> Effects:
         """Complete a load: start a full session for every member, since their last heartbeats are unknown."""

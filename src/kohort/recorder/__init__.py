@@ -3,6 +3,7 @@
 A partition is dark while no member of the group processes it.
 """
 
+from kohort.recorder.held_offsets import HeldOffsets
 from kohort.recorder.journal import Journal
 from kohort.recorder.patterns import (
     BURST_MS,
@@ -45,6 +46,7 @@ __all__ = [
     "Burst",
     "Coming",
     "Flapping",
+    "HeldOffsets",
     "Journal",
     "MalformedRecord",
     "MemberName",

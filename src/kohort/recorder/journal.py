@@ -19,12 +19,14 @@ from kohort.group_events import (
     MemberMoved,
     MemberRefused,
     MemberRejoined,
+    OffsetsHeldUp,
     RebalanceStarted,
     TargetRefused,
 )
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.consumer_group import ConsumerGroupRecorder
 from kohort.recorder.group import ClassicGroupRecorder
+from kohort.recorder.held_offsets import HeldOffsets
 from kohort.recorder.record import RebalanceRecord, RefusedMember
 
 G = TypeVar("G", ClassicGroupRecorder, ConsumerGroupRecorder)
@@ -81,6 +83,8 @@ class Journal:
         finished: list[RebalanceRecord | None]
         if isinstance(event, MemberRefused):
             finished = [self._refused(event, now)]
+        elif isinstance(event, OffsetsHeldUp):
+            finished = [RebalanceRecord(event.group_id, 0, None, now, held_offsets=HeldOffsets.of(event))]
         elif isinstance(event, MemberGone):
             group = self._groups.get(event.group_id) or self._group(ClassicGroupRecorder, event.group_id, [])
             self._unwatch(group, group.removed(event, now))

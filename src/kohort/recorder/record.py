@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 from kohort.errors import KohortError
 from kohort.group_events import Cause, MemberFacts, Refused, Weighed
 from kohort.model import Millis, TopicPartition
+from kohort.recorder.held_offsets import HeldOffsets
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -115,7 +116,7 @@ class RebalanceRecord:
     """One rebalance of one group, from the first trigger to the assignment and the first reads of the new owners.
 
     A record with `refused_members` describes no rebalance, but members that could not join the
-    group.
+    group. A record with `held_offsets` describes members that waited for a transaction.
     """
 
     group_id: str
@@ -155,11 +156,13 @@ class RebalanceRecord:
     """Origin of the record, where an observer has several: `journal` if a recorder saw the requests; else None."""
     refused_members: tuple[RefusedMember, ...] = ()
     """Members that were refused at `ended_at`. `generation` is 0 in this case, because no generation results."""
+    held_offsets: HeldOffsets | None = None
+    """Wait for a transaction, as of `ended_at`. `generation` is 0 in this case."""
 
     @property
     def is_rebalance(self) -> bool:
         """Whether the record describes a rebalance."""
-        return not self.refused_members
+        return not self.refused_members and self.held_offsets is None
 
     @property
     def members_after(self) -> int:
@@ -220,6 +223,10 @@ class RebalanceRecord:
             del value["polled"]
         if self.source is None:
             del value["source"]
+        if self.held_offsets is None:
+            del value["held_offsets"]
+        else:
+            value["held_offsets"] = _plain(self.held_offsets)
         value["wall_ms"] = self.wall_ms
         value["cause"] = self.cause
         value["came"] = [member.member_id for member in self.came]
@@ -232,7 +239,7 @@ class RebalanceRecord:
         """Parse JSON that `to_json` or an observer wrote. Raises MalformedRecord."""
         try:
             value = json.loads(data)
-            nested = {
+            nested: dict[str, Any] = {
                 "triggers": tuple(_made(Trigger, trigger) for trigger in value.get("triggers") or ()),
                 "gone": tuple(_made(Trigger, trigger) for trigger in value.get("gone") or ()),
                 "before": tuple(_made(MemberFacts, member) for member in value.get("before") or ()),
@@ -242,6 +249,10 @@ class RebalanceRecord:
                 "refused": tuple(_made(Refused, refused) for refused in value.get("refused") or ()),
                 "partitions": tuple(_made(PartitionChange, change) for change in value.get("partitions") or ()),
             }
+            held = value.pop("held_offsets", None)
+            if held is not None:
+                partitions = tuple(TopicPartition(str(topic), int(number)) for topic, number in held["partitions"])
+                nested["held_offsets"] = _made(HeldOffsets, {**held, "partitions": partitions})
             return _made(cls, {"started_at": None, **value, **nested})
         except (ValueError, TypeError, AttributeError, RecursionError) as problem:
             raise MalformedRecord(f"This is not a record of a rebalance: {problem}.") from problem

@@ -84,6 +84,7 @@ def nearest(records: Iterable[RebalanceRecord], record: RebalanceRecord) -> Reba
         for each in records
         if each.generation == record.generation
         and each.is_rebalance == record.is_rebalance
+        and each.held_offsets == record.held_offsets
         and abs(each.ended_at - record.ended_at) <= _SAME_MS
     ]
     return min(same, key=lambda each: abs(each.ended_at - record.ended_at), default=None)

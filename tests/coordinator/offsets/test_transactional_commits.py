@@ -9,6 +9,7 @@ import pytest
 
 from kohort.coordinator import Effects, GroupConfig, GroupShard
 from kohort.errors import ErrorCode
+from kohort.group_events import GroupEvent
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest
 from kohort.wire.messages.group_records import OffsetCommitValue
@@ -58,11 +59,12 @@ class TransactionalShell(Shell):
             effects.records.clear()
         return super().apply(effects)
 
-    def end(self, producer_id: int, *, commit: bool) -> None:
-        """Write a marker."""
+    def end(self, producer_id: int, *, commit: bool) -> list[GroupEvent]:
+        """Write a marker; return the events."""
         self.transactions.append((len(self.log), producer_id, commit))
-        self.shard.replay_end(producer_id, committed=commit)
+        effects = self.shard.transaction_ended(producer_id, committed=commit)
         self.check(changed=True)
+        return effects.events
 
     def loaded(self, *, compacted: bool = False) -> GroupShard:
         # What is part of a transaction is not compacted before its end.

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Protocol
 
 from kohort.broker.logs import Leadership, Topics, Writer, partition_to_append
 from kohort.errors import KafkaError
-from kohort.group_events import GroupEvent, MemberRefused
+from kohort.group_events import GroupEvent, MemberRefused, OffsetsHeldUp
 from kohort.model import Millis
-from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
+from kohort.recorder import JOURNAL_TOPIC, HeldOffsets, Journal, RebalanceRecord
 from kohort.wire.batches import Codec, Record, encode_batch
 
 
@@ -59,6 +60,8 @@ class BrokerJournal:
         fresh = self._journal.observe(event, now)
         if isinstance(event, MemberRefused) and fresh:
             _warn_of(event)
+        elif isinstance(event, OffsetsHeldUp):
+            _log_hold_up(event, now)
         self._write(fresh)
         if self._timer is None:
             # The timer checks whether anything is due: the check examines every group, and events arrive in bursts.
@@ -118,6 +121,29 @@ def _warn_of(event: MemberRefused) -> None:
         member.client_host,
         event.code,
         event.reason,
+    )
+
+
+def _log_hold_up(event: OffsetsHeldUp, now: Millis) -> None:
+    held = HeldOffsets.of(event)
+    waited_s = (now - held.waiting_since) / 1000
+    if held.end is not None:
+        log.info(
+            "members of group=%s no longer wait for the transaction of %s: %s after %.1f s",
+            event.group_id,
+            held.transaction,
+            held.end,
+            waited_s,
+        )
+        return
+    log.warning(
+        "members of group=%s have waited %.1f s for the open transaction of %s, which has offsets of %s since %s: %s",
+        event.group_id,
+        waited_s,
+        held.transaction,
+        held.listed,
+        datetime.fromtimestamp(held.pending_since / 1000, UTC).isoformat(timespec="milliseconds"),
+        held.advice,
     )
 
 

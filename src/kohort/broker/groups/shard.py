@@ -36,7 +36,7 @@ from kohort.coordinator import (
     has_no_news,
 )
 from kohort.errors import ErrorCode
-from kohort.group_events import TargetRefused
+from kohort.group_events import OffsetsHeldUp, TargetRefused
 from kohort.log import CoordinatorFenced, Fenced, PartitionStopped, Producer
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import Millis
@@ -277,6 +277,8 @@ class Shard(LogShard):
         for event in effects.events:
             if isinstance(event, TargetRefused):
                 _warn_of_refused_target(event)
+            elif isinstance(event, OffsetsHeldUp):
+                event = replace(event, log_partition=self.partition)
             self._broker.journal.observe(event, now)
         for token, response in effects.replies.items():
             self._answer(cast("Waiter", token), response)
@@ -333,7 +335,7 @@ class Shard(LogShard):
         except PartitionStopped:
             done(ErrorCode.KAFKA_STORAGE_ERROR)
             return
-        self._machine.replay_end(producer_id, committed=marker.committed)
+        self._take_effect(self._machine.transaction_ended(producer_id, committed=marker.committed), self._broker.now())
         self._when_durable(lambda: done(ErrorCode.NONE), lambda: done(ErrorCode.NOT_COORDINATOR))
 
     # The log

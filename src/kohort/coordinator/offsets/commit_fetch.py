@@ -7,6 +7,7 @@ from kohort.coordinator.consumer import ConsumerGroup
 from kohort.coordinator.effects import Effects, Record, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets.member_epochs import commit_refusal, fetch_refusal
+from kohort.coordinator.pending_offsets import Place
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -153,30 +154,38 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
     )
 
 
-def fetch(groups: Groups, request: OffsetFetchRequest, context: RequestContext, out: Effects) -> None:
+def fetch(groups: Groups, request: OffsetFetchRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Return the offsets of groups; -1 for partitions without a commit and for groups that do not exist."""
     stable = request.require_stable and bool(groups.pending)
     if context.api_version >= _MANY_GROUPS:
         found = [_fetch_group(groups, wanted) for wanted in request.groups]
         for group in found if stable else ():
-            _mark_unstable(groups, group.group_id, group.topics)
+            _mark_unstable(groups, group.group_id, group.topics, now, out)
         response = OffsetFetchResponse(groups=found)
     else:
         response = OffsetFetchResponse(topics=_fetch_one_group(groups, request))
         if stable:
-            _mark_unstable(groups, request.group_id, response.topics)
+            _mark_unstable(groups, request.group_id, response.topics, now, out)
     out.replies[context.token] = response
 
 
 def _mark_unstable(
-    groups: Groups, group_id: str, topics: Iterable[OffsetFetchResponseTopic | OffsetFetchResponseTopics]
+    groups: Groups,
+    group_id: str,
+    topics: Iterable[OffsetFetchResponseTopic | OffsetFetchResponseTopics],
+    now: Millis,
+    out: Effects,
 ) -> None:
     """Replace the offsets of partitions that an open transaction has committed (KIP-447): the client asks again."""
+    waits_for: set[int] = set()
     for topic in topics:
         for partition in topic.partitions:
-            if groups.pending.is_open(group_id, topic.name, partition.partition_index):
+            producers = groups.pending.producers_of(Place(group_id, topic.name, partition.partition_index))
+            if producers:
+                waits_for.update(producers)
                 partition.committed_offset, partition.committed_leader_epoch = _NO_OFFSET, -1
                 partition.metadata, partition.error_code = "", ErrorCode.UNSTABLE_OFFSET_COMMIT
+    out.events += groups.hold_ups.rejected(groups.pending, group_id, sorted(waits_for), now)
 
 
 def _fetch_group(groups: Groups, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:

@@ -6,6 +6,7 @@ from kohort.coordinator.classic import ClassicGroup, GroupState, tombstone
 from kohort.coordinator.consumer import ConsumerGroup, ConsumerGroupState, no_group
 from kohort.coordinator.effects import Effects, Record, RequestContext
 from kohort.coordinator.groups import Group, Groups
+from kohort.coordinator.pending_offsets import Place
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import PendingMemberTimeout
 from kohort.errors import ErrorCode
@@ -22,7 +23,11 @@ from kohort.wire.messages.offset_delete import (
 def delete_groups(groups: Groups, request: DeleteGroupsRequest, out: Effects) -> list[DeletableGroupResult]:
     """Delete each group with all its offsets (KIP-229); a group that has members stays."""
     wanted = dict.fromkeys(request.groups_names)
-    return [DeletableGroupResult(group_id=name, error_code=_delete(groups, groups.get(name), out)) for name in wanted]
+    results = [
+        DeletableGroupResult(group_id=name, error_code=_delete(groups, groups.get(name), out)) for name in wanted
+    ]
+    _end_hold_ups(groups, out)
+    return results
 
 
 def _delete(groups: Groups, group: Group | None, out: Effects) -> ErrorCode:
@@ -67,6 +72,7 @@ def delete_offsets(groups: Groups, request: OffsetDeleteRequest, context: Reques
         answer = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=answer) for index in indexes]
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    _end_hold_ups(groups, out)
     out.replies[context.token] = OffsetDeleteResponse(topics=topics)
 
 
@@ -76,6 +82,15 @@ def forget_topics(groups: Groups, names: Collection[str], out: Effects) -> None:
         for name in names:
             pending = [place.partition for place in groups.pending.places(group.group_id) if place.topic == name]
             out.records += _tombstones(groups, group, name, [*group.offsets.get(name, {}), *pending])
+    _end_hold_ups(groups, out)
+
+
+def _end_hold_ups(groups: Groups, out: Effects) -> None:
+    """Report that nobody waits any longer for the pending offsets that `out` deletes."""
+    if groups.pending:
+        keys = [record.key for record in out.records if record.value is None]
+        places = [Place(key.group, key.topic, key.partition) for key in keys if isinstance(key, OffsetCommitKey)]
+        out.events += groups.hold_ups.ended_by_deletion(groups.pending, places)
 
 
 def _refusal(group: Group | None) -> ErrorCode:

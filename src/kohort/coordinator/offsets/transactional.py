@@ -46,6 +46,7 @@ def commit_in_transaction(
             answers.append(TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
     if out.records:
+        groups.hold_ups.named(request.producer_id, request.transactional_id)
         out.producer = request.producer_id, request.producer_epoch
     out.replies[context.token] = TxnOffsetCommitResponse(topics=topics)
 

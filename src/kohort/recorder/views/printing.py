@@ -13,6 +13,7 @@ from rich.text import Text
 from kohort.group_events import Cause, Refused
 from kohort.model import Millis
 from kohort.printable import printable
+from kohort.recorder.held_offsets import HeldOffsets
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
 from kohort.recorder.views.member_labels import label_of, labels, seconds
 
@@ -91,10 +92,15 @@ def weighed_table(record: RebalanceRecord, known: dict[str, str]) -> Table:
 
 def summary(records: Sequence[RebalanceRecord]) -> str:
     """Return a one-sentence summary of all records. It has names: print it without markup."""
-    refusals = sum(not record.is_rebalance for record in records)
-    records = [record for record in records if record.is_rebalance]
-    if refusals:
-        return f"{summary(records)} {_count(refusals, 'member')} could not join."
+    refusals = sum(bool(record.refused_members) for record in records)
+    waits = sum(record.held_offsets is not None and record.held_offsets.end is None for record in records)
+    texts = [_summary_of_rebalances([record for record in records if record.is_rebalance])]
+    texts += [f"{_count(refusals, 'member')} could not join."] if refusals else []
+    texts += [f"Members waited for {_count(waits, 'transaction')}."] if waits else []
+    return " ".join(texts)
+
+
+def _summary_of_rebalances(records: Sequence[RebalanceRecord]) -> str:
     if not records:
         return "No rebalance is recorded."
     moved = sum(len(record.moved) for record in records)
@@ -113,6 +119,8 @@ def summary(records: Sequence[RebalanceRecord]) -> str:
 
 def why(record: RebalanceRecord, known: dict[str, str]) -> str:
     """Return the cause, its member and the reason that the member sent; later triggers and refused targets follow."""
+    if record.held_offsets is not None:
+        return printable(_wait(record.held_offsets, record.ended_at))
     if not record.is_rebalance:
         return printable(
             "; ".join(
@@ -125,6 +133,14 @@ def why(record: RebalanceRecord, known: dict[str, str]) -> str:
         parts[0] = f"follow-up of generation {record.follow_up_of}: {_trigger(record.triggers[0], known, reason=False)}"
     parts += [_refused(refused, known) for refused in record.refused]
     return printable("; then ".join(dict.fromkeys(parts)))
+
+
+def _wait(held: HeldOffsets, now: Millis) -> str:
+    what = f"for the offsets of {held.listed} in the transaction of {held.transaction}"
+    waited = seconds(now - held.waiting_since)
+    if held.end is not None:
+        return f"members waited {waited} {what}: {held.end}"
+    return f"members wait {waited} {what}, pending since {clock(held.pending_since)}: {held.advice}"
 
 
 def _refused(refused: Refused, known: dict[str, str]) -> str:

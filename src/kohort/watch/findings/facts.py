@@ -31,7 +31,7 @@ class Facts:
 
     @cached_property
     def all_records(self) -> list[RebalanceRecord]:
-        """Records of the last hour, oldest first, also those of refused members."""
+        """Records of the last hour, oldest first, also those that are no rebalances."""
         newest_first = sorted(self.history, key=lambda record: record.ended_at, reverse=True)
         recent = takewhile(lambda record: record.ended_at > self.now - WINDOW_MS, newest_first)
         return list(recent)[::-1]
