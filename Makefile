@@ -9,9 +9,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --use-pep517 --constraint constr
 PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-# Tests spend much of their time waiting for other programs, so more workers than cores pay. The long tests start more
-# programs each.
-WORKERS ?= 4
+# Tests spend some of their time waiting for other programs, so a worker more than two cores pays; with two more, tests wait
+# for the cores. The long tests start more programs each.
+WORKERS ?= 3
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -29,7 +29,7 @@ lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
-test: $(VENV)/.develop ## the tests for every day, nine minutes on two cores; the last lines name those that this machine cannot run
+test: $(VENV)/.develop ## the tests for every day, ten minutes on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
 test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, half an hour

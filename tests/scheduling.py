@@ -1,8 +1,8 @@
 """Which tests run in one process when pytest-xdist runs several, and in which order.
 
-Those of a file run in one process, and so do all that use a Spark session. Fixtures of a module or a session would
-else be made once per process: a broker, a JVM. xdist's own groups (`--dist loadgroup`) do not work: pytest 9.2
-ignores the names that xdist 3.8 gives to their tests.
+Those of a file run in one process, and so do all that use a Spark session, and all of the web page. Fixtures of a
+module or a session would else be made once per process: a broker, a JVM, a browser. xdist's own groups (`--dist
+loadgroup`) do not work: pytest 9.2 ignores the names that xdist 3.8 gives to their tests.
 """
 
 from __future__ import annotations
@@ -15,52 +15,61 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
 SPARK = "spark"
+PAGE = "page"
 LONGEST_FIRST: tuple[str, ...] = (
     SPARK,
-    "tests/interop/test_mixed_seven.py",
-    "tests/cluster/test_failover.py",
-    "tests/cluster/test_bad_input.py",
-    "tests/sim/worlds/test_worlds.py",
-    "tests/lab/test_clients.py",
-    "tests/examples/test_only_the_import.py",
-    "tests/cli/test_interruption.py",
-    "tests/client/test_error_table.py",
-    "tests/lab/test_command.py",
-    "tests/interop/test_held_clients.py",
-    "tests/client/membership/test_both_protocols.py",
+    PAGE,
+    "tests/cluster/test_transactions.py",
     "tests/sim/worlds/test_plants.py",
-    "tests/hostile/test_strangers.py",
-    "tests/interop/test_crowds.py",
-    "tests/interop/test_mixed_scenarios.py",
-    "tests/hostile/test_pressure.py",
+    "tests/sim/worlds/test_worlds.py",
+    "tests/assignor/test_properties.py",
+    "tests/interop/test_transactions.py",
+    "tests/testing/test_plugin.py",
+    "tests/test_extras.py",
+    "tests/examples/test_only_the_import.py",
+    "tests/gateway/test_outages.py",
+    "tests/gateway/test_consumer_worlds.py",
+    "tests/test_source.py",
+    "tests/gateway/test_security.py",
+    "tests/cluster/test_failover.py",
+    "tests/analytics/test_command.py",
+    "tests/cli/test_interruption.py",
+    "tests/cli/test_metrics.py",
+    "tests/test_security_document.py",
+    "tests/cli/test_acl_commands.py",
+    "tests/watch/source/test_watching.py",
+    "tests/watch/web/test_security.py",
+    "tests/recorder/test_picture.py",
+    "tests/client/security/test_connections.py",
+    "tests/cluster/test_bad_input.py",
+    "tests/dashboards/test_promtool.py",
+    "tests/gateway/test_login.py",
+    "tests/client/test_error_table.py",
+    "tests/interop/test_transactional_clients.py",
+    "tests/wire/codec/test_oracle.py",
+    "tests/client/consume/test_patterns.py",
     "tests/assignor/server/test_every_plan.py",
-    "tests/client/consume/test_truncation.py",
-    "tests/client/net/test_broker_comes_back.py",
-    "tests/spark/source/test_readers.py",
-    "tests/client/consume/test_said_once.py",
-    "tests/client/net/test_busy.py",
-    "tests/cluster/test_postgres.py",
-    "tests/interop/test_restart.py",
-    "tests/client/consume/test_consumer.py",
+    "tests/client/membership/test_both_protocols.py",
+    "tests/examples/test_confluent_programs.py",
+    "tests/gateway/test_classic_worlds.py",
+    "tests/lab/test_clients.py",
+    "tests/hostile/test_secured_listeners.py",
+    "tests/wire/batches/test_records.py",
+    "tests/interop/test_mixed_secured.py",
+    "tests/interop/test_mixed_seven.py",
+    "tests/interop/test_held_clients.py",
+    "tests/sim/runs/test_report.py",
+    "tests/cluster/test_acls.py",
+    "tests/cli/test_watch_page.py",
     "tests/client/produce/test_unclosed.py",
-    "tests/hostile/test_command_line.py",
-    "tests/log/test_compaction.py",
-    "tests/log/test_stateful.py",
-    "tests/client/net/test_links.py",
-    "tests/client/consume/test_fetch_errors.py",
-    "tests/client/consume/test_auto_commit.py",
-    "tests/assignor/test_java.py",
-    "tests/lab/test_warmup.py",
-    "tests/lab/test_bounce.py",
-    "tests/scenarios/test_on_brokers.py",
-    "tests/chaos/test_kills.py",
-    "tests/spark/test_broker_dies.py",
-    "tests/analytics/test_against_kafka.py",
-    "tests/client/blocking/test_cancelling.py",
-    "tests/client/membership/test_quiet_group.py",
-    "tests/log/test_crash.py",
+    "tests/interop/test_secured_tools.py",
+    "tests/cli/test_watch_webhook.py",
+    "tests/assignor/server/test_java.py",
+    "tests/lab/test_command.py",
+    "tests/cli/test_consume.py",
+    "tests/wire/batches/test_records_java.py",
 )
-"""Those that take ten seconds or more, roughly in order: begun last, one would keep the others waiting for its end."""
+"""Those that take twenty seconds or more on two busy cores, in order: begun last, one would keep the others waiting."""
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -77,6 +86,8 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 def scope_of(nodeid: str) -> str:
     """Name what must run in one process with this test."""
     path = nodeid.partition("::")[0]
+    if path.startswith("tests/watch/page/"):
+        return PAGE
     return SPARK if _uses_spark(path) else path
 
 

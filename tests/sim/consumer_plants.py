@@ -163,7 +163,7 @@ def a_group_that_became_a_classic_one_refuses_commits(patch: MonkeyPatch) -> Non
     patch.setattr(commit_fetch, "_commit_refusal", strict)
 
 
-@plant("S22", hint=48)
+@plant("S22", hint=20)
 def skipped_time_ends_the_sessions_of_a_consumer_group(patch: MonkeyPatch) -> None:
     patch.setattr(consumer_group.ConsumerGroup, "skip_time_of_member", lambda self, member_id, by: None)
 

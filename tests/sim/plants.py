@@ -249,7 +249,7 @@ def no_coordinator_is_ever_found(patch: MonkeyPatch) -> None:
     patch.setattr(find_coordinator, "_find", nobody)
 
 
-@plant("L4", hint=4)
+@plant("L4", hint=71)
 def a_rejected_join_of_a_full_group_does_not_end_the_join_phase(patch: MonkeyPatch) -> None:
     patch.setattr(join, "complete_if_all_joined", lambda *arguments: None)
 

@@ -26,7 +26,7 @@ from kohort.wire.messages.fetch import FetchPartition, FetchRequest
 from tests.sim.planting import plant
 
 
-@plant("S16", hint=4)
+@plant("S16", hint=20)
 def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
     def at_once(broker: Any, commit: Any, call: Any, request: Any, answers: Any, nodes: Any) -> None:
         produce._reply(broker, call, request, answers, nodes)

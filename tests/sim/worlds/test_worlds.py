@@ -15,8 +15,8 @@ from kohort.sim.world import world
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
-DAILY, SEEDS = 30, 300
-"""Each kind of log, of group and of accident is in several of the daily worlds; a world takes half a second."""
+DAILY, SEEDS = 10, 300
+"""Each kind of log and of group is in some of the daily worlds; a world takes half a second."""
 TOGETHER = 10
 _MORE = pytest.mark.long("more worlds of each kind")
 
@@ -50,7 +50,7 @@ def test_a_world_that_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     "worlds",
-    ["(3, 20), (107, 20)", pytest.param("(3, 60), (8, 60), (18, 60)", marks=pytest.mark.long("runs nine worlds"))],
+    ["(3, 10), (107, 10)", pytest.param("(3, 60), (8, 60), (18, 60)", marks=pytest.mark.long("runs nine worlds"))],
 )
 def test_the_world_does_not_depend_on_how_strings_are_hashed(worlds: str) -> None:
     script = f"from kohort.sim import World, draw; print(*(World(draw(*one)).run().trace for one in ({worlds})))"
