@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -25,9 +24,9 @@ from tests.interop.kafka import Unavailable, jars, running_kafka
 from tests.interop.kohort import running_kohort
 from tests.scenarios.conversation import Conversation, milliseconds
 from tests.scenarios.explained import explained
+from tests.scenarios.test_scenarios import FOLDER, SCENARIOS
 from tests.scenarios.wire_coordinator import Rehearsal, WireCoordinator
 
-FOLDER = Path(__file__).parent
 LONGEST_WAIT = 25_000
 DAILY_MS = 8_000
 """A transcript that takes longer is played with the long tests."""
@@ -72,12 +71,13 @@ DIFFERENT = {
 
 def playable() -> Iterator[str]:
     """The transcripts that make sense to a broker in real time."""
-    for path in sorted(FOLDER.glob("*/*.txt")):
+    for name in SCENARIOS:
+        path = FOLDER / name
         text = path.read_text(encoding="utf-8")
         # The brokers here keep both protocols apart; the conversation plays migration, under each policy.
         migrates = path.parent.name == "migration"
         if not migrates and not OURS_ALONE.search(text) and max(waits(text), default=0) <= LONGEST_WAIT:
-            yield str(path.relative_to(FOLDER))
+            yield name
 
 
 def waits(text: str) -> list[int]:
