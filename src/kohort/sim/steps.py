@@ -264,11 +264,13 @@ class Effect(StrEnum):
     RESPONSE_LATE = "response-late"
     RESPONSE_LOST = "response-lost"
     """The connection is lost, too."""
+    REQUEST_AFTER_CLOSE = "request-after-close"
+    """The client loses the connection at once, and the request still arrives, late."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFault(TimedStep):
-    """Delay or lose the next request of that name, or its response."""
+    """Delay the next request of that name, or its response, or lose the connection."""
 
     effect: Effect
     request: str

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from kohort.sim.environment.message_faults import MessageFaults
+from kohort.sim.environment.message_faults import UNHARMED, MessageFaults, RequestFate
 from kohort.sim.steps import Effect
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.peer import Peer, connected
-from tests.broker.virtual import PORT, VirtualBroker, in_virtual_time
+from tests.broker.virtual import PORT, VirtualBroker, eventually, in_virtual_time
 
 V = 5
 LATE_S = 7.0
@@ -66,6 +66,23 @@ def test_a_lost_response_is_that_of_a_request_that_was_executed_and_the_connecti
     in_virtual_time(steps)
 
 
+def test_a_request_that_outlives_its_connection_arrives_late_and_then_its_end() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.network.message_faults.add(Effect.REQUEST_AFTER_CLOSE, "CreateTopics", LATE_S)
+        began = world.loop.time()
+        peer.send(create("struck"), V)
+        assert await peer.closed()
+        assert world.loop.time() - began < 0.1
+        async with connected(f"127.0.0.1:{PORT}") as next_peer:
+            await created_and_answered(world, next_peer, "spared")
+            assert world.broker.topics.named("struck") is None
+            await eventually(lambda: world.broker.topics.named("struck") is not None)
+            assert world.loop.time() - began == pytest.approx(LATE_S, abs=0.1)
+            await eventually(lambda: len(world.broker.sockets) == 1)
+
+    in_virtual_time(steps)
+
+
 def test_faults_strike_one_request_each_in_the_order_in_which_they_were_added() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         for effect in (Effect.RESPONSE_LATE, Effect.REQUEST_LATE):
@@ -89,14 +106,14 @@ def test_no_message_is_struck_once_faults_are_cleared() -> None:
     faults.request(1, REQUEST)
     faults.clear()
     assert faults.is_idle
-    assert (faults.response(1), faults.request(1, REQUEST)) == (0.0, 0.0)
+    assert (faults.response(1), faults.request(1, REQUEST)) == (0.0, UNHARMED)
 
 
 def test_a_connection_whose_response_will_be_struck_takes_no_other_fault() -> None:
     faults = MessageFaults()
     for effect in (Effect.RESPONSE_LOST, Effect.REQUEST_LATE):
         faults.add(effect, "CreateTopics", LATE_S)
-    assert [faults.request(end, REQUEST) for end in (1, 1, 3)] == [0.0, 0.0, LATE_S]
+    assert [faults.request(end, REQUEST) for end in (1, 1, 3)] == [UNHARMED, UNHARMED, RequestFate(LATE_S)]
     assert (faults.response(3), faults.response(1)) == (0.0, -1.0)
     assert faults.response(1) == 0.0
 
@@ -104,4 +121,4 @@ def test_a_connection_whose_response_will_be_struck_takes_no_other_fault() -> No
 def test_bytes_without_an_api_key_are_no_request() -> None:
     faults = MessageFaults()
     faults.add(Effect.REQUEST_LATE, "CreateTopics", LATE_S)
-    assert (faults.request(1, REQUEST[:-1]), faults.request(1, REQUEST)) == (0.0, LATE_S)
+    assert (faults.request(1, REQUEST[:-1]), faults.request(1, REQUEST)) == (UNHARMED, RequestFate(LATE_S))

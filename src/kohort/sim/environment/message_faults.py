@@ -1,5 +1,8 @@
 """Faults that affect single messages: the next request of a kind is delayed, or its response is delayed or lost.
 
+A request can also outlive its connection: the client loses the connection and repeats the request on another
+one, and the first copy arrives later.
+
 Faults at random times rarely coincide with an interesting message, because a process is idle most
 of the time.
 """
@@ -7,7 +10,7 @@ of the time.
 from __future__ import annotations
 
 from struct import Struct
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from kohort.sim.steps import Effect
 from kohort.wire.api import APIS
@@ -16,6 +19,18 @@ _KEYS = {api.name: key for key, api in APIS.items()}
 _KEY = Struct(">h")
 _KEY_AT = 4
 """Position of the API key, after the size of the request."""
+
+
+class RequestFate(NamedTuple):
+    """What happens to a request."""
+
+    late: float = 0.0
+    """Its delay in seconds."""
+    is_outdated: bool = False
+    """Whether the client loses the connection now, before the request arrives."""
+
+
+UNHARMED = RequestFate()
 
 
 class MessageFaults:
@@ -38,24 +53,26 @@ class MessageFaults:
         self._responses.clear()
         self.is_idle = True
 
-    def request(self, broker_end: int, data: bytes) -> float:
-        """Return the delay of a request to that end, in seconds."""
+    def request(self, broker_end: int, data: bytes) -> RequestFate:
+        """Return what happens to a request to that end."""
         if len(data) < _KEY_AT + _KEY.size or broker_end in self._responses:
-            return 0.0
+            return UNHARMED
         faults = self._faults.get(_KEY.unpack_from(data, _KEY_AT)[0])
         if not faults:
-            return 0.0
+            return UNHARMED
         effect, seconds = faults.pop(0)
         match effect:
             case Effect.REQUEST_LATE:
-                return seconds
+                return RequestFate(seconds)
+            case Effect.REQUEST_AFTER_CLOSE:
+                return RequestFate(seconds, is_outdated=True)
             case Effect.RESPONSE_LATE:
                 self._responses[broker_end] = seconds
             case Effect.RESPONSE_LOST:
                 self._responses[broker_end] = -1.0
             case _:
                 assert_never(effect)
-        return 0.0
+        return UNHARMED
 
     def response(self, broker_end: int) -> float:
         """Return the delay of a response from that end, in seconds; negative if the response is lost."""

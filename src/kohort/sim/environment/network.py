@@ -154,17 +154,22 @@ class Network:
         self._deliver(end.other, data)
 
     def _strikes(self, end: Transport, data: bytes) -> bool:
-        """Delay a message that a fault is aimed at; return whether it is lost, together with the connection."""
-        late = (
-            self.message_faults.response(end.number)
-            if end.number % 2
-            else self.message_faults.request(end.other.number, data)
-        )
+        """Delay a message that a fault is aimed at; return whether that is all that happens to it."""
+        if end.number % 2:
+            late, is_outdated = self.message_faults.response(end.number), False
+        else:
+            late, is_outdated = self.message_faults.request(end.other.number, data)
         if late < 0:
             self.reset(end)
             return True
         if late:
             end.other.arrives = max(self._agenda.now + late, end.other.arrives)
+        if is_outdated and self.ends.pop(end.number, None) is not None:
+            # The other end cannot know: what was sent before still arrives, in order, and then the end of it.
+            self._deliver(end.other, data)
+            self._deliver(end.other, None)
+            end.lost(_reset())
+            return True
         return False
 
     def close(self, end: Transport, *, at_once: bool) -> None:
