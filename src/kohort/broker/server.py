@@ -44,7 +44,7 @@ from kohort.broker.net import ClientConnection, Served, Sockets
 from kohort.broker.quotas import ClientQuotas
 from kohort.broker.security import ListenerSecurity, ScramCredentials
 from kohort.broker.telemetry import TelemetryReceiver
-from kohort.broker.transactions import TransactionCoordinator
+from kohort.broker.transactions import LateRequests, TransactionCoordinator
 from kohort.coordinator import GroupShard
 from kohort.coordinator.transactions import TransactionConfig, TransactionShard
 from kohort.errors import ErrorCode, KafkaError
@@ -182,6 +182,7 @@ class Broker:
             self.journal = self.journal_type(self)
             self.groups = self.coordinator_type(self)
             self.transactions = TransactionCoordinator(self)
+            self.late_requests = LateRequests(self)
             if self.access_control is not None:
                 self.access_control.on_change = self.groups.acls_changed
             self.member_connections = MemberConnections(self)

@@ -8,6 +8,7 @@ from kohort.broker.logs import INTERNAL_TOPICS, Topics
 from kohort.broker.net import Call
 from kohort.broker.transactions import (
     OF_BROKERS_FROM,
+    LateRequests,
     MarkingParts,
     TransactionCoordinator,
     all_markers,
@@ -42,6 +43,7 @@ from kohort.wire.messages.write_txn_markers import (
 class Dependencies(MarkingParts, Protocol):
     """The parts of the broker that this module uses."""
 
+    late_requests: LateRequests
     transactions: TransactionCoordinator
     topics: Topics
 
@@ -52,6 +54,8 @@ class Dependencies(MarkingParts, Protocol):
 
 def of_one(broker: Dependencies, call: Call, request: AddOffsetsToTxnRequest | EndTxnRequest) -> None:
     """Handle AddOffsetsToTxn and EndTxn."""
+    if broker.late_requests.refuses(call, request):
+        return
     shard = broker.transactions.shard(request.transactional_id)
     if shard is None:
         call.reply(refusal(request, call.version, ErrorCode.NOT_COORDINATOR))
@@ -66,6 +70,8 @@ def add_partitions(broker: Dependencies, call: Call, request: AddPartitionsToTxn
     """
     if call.version >= OF_BROKERS_FROM:
         _add_of_many(broker, call, request)
+        return
+    if broker.late_requests.refuses(call, request):
         return
     topics = request.v3_and_below_topics
     refused = _refused(topics, {p for p in _partitions(topics) if not _exists(broker, p)}, internal=True)

@@ -28,6 +28,7 @@ from kohort.broker.config.listeners import DEFAULT_NAME, Address, Listener, read
 from kohort.broker.config.reference import setting_reference
 from kohort.broker.config.security import STANDARD_AUTHORIZER
 from kohort.broker.config.setting import Setting
+from kohort.broker.config.single_connection import SINGLE_CONNECTION
 from kohort.broker.config.topics import check_topic_configs, store_defaults, topic_entries
 from kohort.broker.config.unused_security import warn_of_unused_security
 from kohort.broker.config.watch_listener import (
@@ -42,6 +43,7 @@ __all__ = [
     "CLIENT_METRICS_SETTINGS",
     "DEFAULT_INTERVAL_MS",
     "DEFAULT_NAME",
+    "SINGLE_CONNECTION",
     "STANDARD_AUTHORIZER",
     "WATCH_ADDRESS",
     "WATCH_LISTENER",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from kohort.broker.config.security import SECURITY
 from kohort.broker.config.setting import ABSENT, INT32, INT64, Setting
+from kohort.broker.config.single_connection import SINGLE_CONNECTION_SETTINGS
 from kohort.broker.config.without_effect import IDLE
 from kohort.coordinator import MigrationPolicy
 
@@ -299,6 +300,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             "Whether a partition is checked to be part of a producer's transaction before it gets records of it.",
             live=True,
         ),
+        **SINGLE_CONNECTION_SETTINGS,
         "transaction.remove.expired.transaction.cleanup.interval.ms": Setting(
             3_600_000, "Time between two checks for expired transactional IDs, in milliseconds.", 1, INT32
         ),

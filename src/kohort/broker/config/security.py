@@ -6,6 +6,7 @@ All but those of the authorizer may be set for one listener: `listener.name.inte
 from collections.abc import Mapping
 
 from kohort.broker.config.setting import ABSENT, INT32, INT64, Setting
+from kohort.broker.config.single_connection import SINGLE_CONNECTION_SETTINGS
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"})
@@ -187,7 +188,7 @@ AUTHORIZER: Mapping[str, Setting] = {
 
 SECURITY: Mapping[str, Setting] = {**LISTENERS, **TLS, **SASL, **AUTHORIZER}
 
-OF_LISTENERS: Mapping[str, Setting] = {**TLS, **SASL}
+OF_LISTENERS: Mapping[str, Setting] = {**TLS, **SASL, **SINGLE_CONNECTION_SETTINGS}
 """Settings of which a listener may have its own value."""
 
 _PREFIX = "listener.name."

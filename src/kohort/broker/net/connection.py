@@ -106,6 +106,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.host = ""
         self.listener = ""
         """Name of the listener on which the client connected."""
+        self.number = 0
+        """Place in the order in which the broker accepted its connections."""
         self.principal = ANONYMOUS
         self.gate: Gate | None = None
         """None if any request is handled, as without SASL."""

@@ -82,6 +82,8 @@ class Sockets:
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweeps_at = 0.0
         self._closing = False
+        self._accepted = 0
+        """Number of connections that were accepted since the start."""
         self._servers: list[asyncio.Server] = []
         self._tls_servers: list[TlsServer] = []
         self.port = 0
@@ -165,6 +167,8 @@ class Sockets:
             max_waiting=config.number("max.queued.requests.per.connection"),
         )
         connection.listener = listener.name
+        self._accepted += 1
+        connection.number = self._accepted
         return connection
 
     def _opened(self, secured: Secured, connection: ClientConnection) -> None:

@@ -5,6 +5,7 @@ records are in the partitions' logs, and the offsets that they commit in `GroupS
 """
 
 from kohort.coordinator.transactions.config import TransactionConfig
+from kohort.coordinator.transactions.connection_order import ConnectionOrder, LateRequest, Verdict, producer_of
 from kohort.coordinator.transactions.effects import (
     Markers,
     TransactionalIdExpiry,
@@ -17,6 +18,8 @@ from kohort.coordinator.transactions.states import TransactionState
 from kohort.coordinator.transactions.transaction import Transaction
 
 __all__ = [
+    "ConnectionOrder",
+    "LateRequest",
     "Markers",
     "Transaction",
     "TransactionConfig",
@@ -26,4 +29,6 @@ __all__ = [
     "TransactionTimeout",
     "TransactionTimer",
     "TransactionalIdExpiry",
+    "Verdict",
+    "producer_of",
 ]
