@@ -12,6 +12,7 @@ from tests.sim import (
     durability_plants,
     file_plants,
     gateway_plants,
+    late_request_plants,
     member_plants,
     plants,
     record_plants,
@@ -24,7 +25,7 @@ from tests.sim.worlds.test_worlds import SHORT
 SEEDS = 2_000
 assert plants and cluster_plants and consumer_plants and database_plants  # they fill PLANTS
 assert durability_plants and file_plants and gateway_plants and member_plants
-assert record_plants and security_plants and transaction_plants
+assert late_request_plants and record_plants and security_plants and transaction_plants
 
 
 @pytest.mark.parametrize("name", PLANTS)

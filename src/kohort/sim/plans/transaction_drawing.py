@@ -46,6 +46,9 @@ _REQUESTS = (
     "WriteTxnMarkers",
     "Produce",
 )
+_EFFECTS = (Effect.REQUEST_LATE, Effect.RESPONSE_LATE, Effect.RESPONSE_LOST)
+_GUARDED = ("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "EndTxn")
+"""Requests whose late copies do no harm in version 1 if the brokers know the order of connections (decision 016)."""
 _LED = (*COPIES, *COPIES, SOURCE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 """Topics whose leaders die and move; of `COPIES` more often."""
 
@@ -82,6 +85,25 @@ def make_transactional(plan: Plan, rng: Random) -> None:
     sort(plan.steps)
 
 
+def add_late_requests(plan: Plan, rng: Random) -> None:
+    """Let requests of given-up connections arrive late, in some plans with transactions.
+
+    Under version 1 these are only requests that the brokers refuse then, with the setting for it.
+    """
+    if not plan.copiers or rng.random() < 0.5:
+        return
+    if plan.settings["transaction.version"] == "1":
+        plan.settings["transaction.producer.single.connection"] = "true"
+        requests: tuple[str, ...] = _GUARDED
+    else:
+        requests = (*_GUARDED, "TxnOffsetCommit", "Produce", "InitProducerId")
+    for _ in range(rng.choice([3, 10, 20])):
+        at, seconds = rng.uniform(0.0, plan.seconds), rng.choice([0.05, 0.5, 2.0]) * rng.uniform(0.5, 1.5)
+        effect = Effect.REQUEST_AFTER_CLOSE
+        plan.steps.append(MessageFault(round(at, 3), effect, rng.choice(requests), round(seconds, 3)))
+    sort(plan.steps)
+
+
 def _add_faults(plan: Plan, rng: Random) -> None:
     first = plan.writers + len(plan.readers)
     for _ in range(rng.choice([0, 2, 6])):
@@ -98,7 +120,7 @@ def _add_faults(plan: Plan, rng: Random) -> None:
 
 def _add_message_faults(plan: Plan, rng: Random) -> None:
     for _ in range(rng.choice([0, 0, 3, 10])):
-        at, effect = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(list(Effect))
+        at, effect = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(_EFFECTS)
         seconds = round(rng.choice([0.02, 0.5, 3.0]) * rng.uniform(0.5, 1.5), 3)
         plan.steps.append(MessageFault(at, effect, rng.choice(_REQUESTS), seconds))
 

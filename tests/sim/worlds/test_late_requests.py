@@ -1,0 +1,51 @@
+"""Worlds whose producers of transaction version 1 lose connections, and whose requests arrive later (decision 016).
+
+That brokers without the order of connections break an invariant is in `late_request_plants`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.sim import World
+from kohort.sim.processes import copier
+from tests.sim.late_request_plants import late_partitions, late_requests
+
+REQUESTS = ("EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn")
+SEEDS = 100
+_MORE = pytest.mark.long("runs a hundred worlds")
+
+
+@pytest.mark.parametrize(
+    ("request_name", "seeds"),
+    [("EndTxn", 2), *(pytest.param(name, SEEDS, marks=_MORE) for name in REQUESTS)],
+)
+def test_late_requests_do_no_harm_if_the_broker_knows_the_order_of_connections(request_name: str, seeds: int) -> None:
+    for seed in range(seeds):
+        outcome = World(late_requests(seed, request_name)).run()
+        assert outcome.violation is None, f"{request_name}, seed {seed}: {outcome.violation}"
+
+
+def fenced(seed: int, *, is_defended: bool) -> int:
+    """Return how many producers of a world were fenced, though none was late and each had an ID of its own."""
+    world = World(late_partitions(seed, is_defended=is_defended))
+    assert world.run().violation is None
+    assert world.record_clients is not None
+    reports = world.record_clients.records.errors.reported.values()
+    return sum(any(ErrorCode.PRODUCER_FENCED.name in text for _, text in reported) for reported in reports)
+
+
+@pytest.mark.parametrize("seeds", [1, pytest.param(SEEDS, marks=_MORE)])
+def test_late_partitions_fence_no_producer_if_the_broker_knows_the_order_of_connections(
+    seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A late one begins a transaction, which the producer does not know of, so that it times out.
+    monkeypatch.setattr(copier, "_SLEEPS", 0.0)  # applications that pause are fenced, as they must be
+    assert fenced(0, is_defended=False) > 0
+    assert [seed for seed in range(seeds) if fenced(seed, is_defended=True)] == []
+
+
+def test_a_late_end_breaks_a_transaction_without_it() -> None:
+    violation = World(late_requests(0, is_defended=False)).run().violation
+    assert violation is not None and violation.invariant == "S24"
