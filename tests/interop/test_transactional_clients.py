@@ -14,6 +14,7 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kohort.broker.config import SINGLE_CONNECTION
 from tests.interop.broker import Broker
 from tests.interop.kafka import java
 from tests.interop.kohort import KohortBroker, running_kohort
@@ -131,6 +132,26 @@ async def test_committed_records_and_offsets_are_visible_and_aborted_ones_are_no
     assert committed(any_broker.bootstrap, f"{topic}-group", topic) == 3
 
 
+@pytest.fixture(scope="module")
+def single_connections() -> Iterator[KohortBroker]:
+    """A broker that takes requests on an older connection of a producer for late ones (decision 016)."""
+    with running_kohort(transaction_version="1", **{SINGLE_CONNECTION.replace(".", "_"): "true"}) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("client", [with_librdkafka, with_kafka_python, with_aiokafka])
+async def test_no_client_is_hurt_by_the_order_of_its_connections(
+    client: Callable[[str, str], Any], single_connections: KohortBroker, fresh: str
+) -> None:
+    create(single_connections.bootstrap, fresh)
+    done = client(single_connections.bootstrap, fresh)
+    if done is not None:
+        await done
+    assert sorted(values(single_connections.bootstrap, fresh)) == [b"a0", b"a1", b"c0", b"c1"]
+    assert committed(single_connections.bootstrap, f"{fresh}-group", fresh) == 3
+    assert "late" not in single_connections.process.output()
+
+
 def test_a_new_producer_of_librdkafka_fences_the_old_one(any_broker: Broker, topic: str) -> None:
     def started() -> confluent_kafka.Producer:
         producer = confluent_kafka.Producer({"bootstrap.servers": any_broker.bootstrap, "transactional.id": topic})
@@ -184,3 +205,11 @@ def test_java_copies_a_topic_exactly_once_without_an_epoch_per_transaction(
     without_epochs: KohortBroker, kafka_tools: None, fresh: str
 ) -> None:
     copied(without_epochs.bootstrap, fresh)
+
+
+@pytest.mark.long("starts another JVM")
+def test_java_is_not_hurt_by_the_order_of_its_connections(
+    single_connections: KohortBroker, kafka_tools: None, fresh: str
+) -> None:
+    copied(single_connections.bootstrap, fresh)
+    assert "late" not in single_connections.process.output()
