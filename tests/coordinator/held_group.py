@@ -15,6 +15,8 @@ from tests.coordinator.shell import Shell
 
 RESTART = 800
 """Milliseconds that a process takes to be there again."""
+REBALANCE = 400
+"""Milliseconds from the news of a rebalance to the assignment: so long that a successor is worth the wait."""
 
 
 class HeldGroup:
@@ -53,13 +55,14 @@ class HeldGroup:
         self.wait(0)  # for the delay of the first rebalance
         return token
 
-    def share(self) -> None:
+    def share(self, takes: int = 0) -> None:
         """Let all members that learned of a rebalance join again, until all are answered."""
         group = self.shell.shard.groups["g"]
         while group.rebalance.notice.new_members_until is not None:
             self.wait(50)  # for more newcomers
         for member_id in self.notified():
             self.join(member_id)
+        self.wait(takes)
         for member_id in sorted(group.members, key=lambda every: every != group.leader_id):
             request = SyncGroupRequest(group_id="g", generation_id=group.generation, member_id=member_id)
             self.shell.handle(request, f"sync of {member_id} at {self.shell.now}", 3)
@@ -111,12 +114,12 @@ class HeldGroup:
             self.beat(*self.members)
         return self
 
-    def restart(self) -> None:
+    def restart(self, rebalance: int = REBALANCE) -> None:
         """One is restarted, by which the group learns how long that takes, and all are at rest again."""
         self.leave(self.members[0])
-        self.share()
+        self.share(rebalance)
         self.beat(*self.members)
-        self.wait(RESTART)
+        self.wait(RESTART - rebalance)
         self.join()
-        self.share()
+        self.share(rebalance)
         self.beat(*self.members)

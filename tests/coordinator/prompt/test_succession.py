@@ -6,7 +6,7 @@ from kohort.coordinator import WaitingRequest
 from kohort.coordinator.prompt.restarting_members import RestartingMembers
 from kohort.errors import ErrorCode
 from kohort.wire.messages.join_group import JoinGroupResponse
-from tests.coordinator.held_group import RESTART, HeldGroup
+from tests.coordinator.held_group import REBALANCE, RESTART, HeldGroup
 
 
 @pytest.fixture
@@ -32,6 +32,39 @@ def test_after_a_successor_the_next_leave_is_announced_with_the_following_join(g
     assert group.notified() == survivors
     group.share()
     assert (group.generation, len(group.members)) == (before + 1, 3)
+
+
+def test_a_successor_is_not_awaited_if_a_rebalance_more_costs_less() -> None:
+    # Four members rebalance in 50 ms: in sum, all partitions wait for less than those of one member for 800 ms.
+    group = HeldGroup().at_rest(4)
+    group.restart(rebalance=50)
+    group.leave(group.members[0])
+    assert group.notified() == group.members
+
+
+def test_a_larger_group_awaits_the_successor_longer() -> None:
+    group = HeldGroup().at_rest(10)
+    group.restart(rebalance=50)
+    group.leave(group.members[0])
+    assert not group.notified()
+
+
+def test_the_last_rebalance_tells_what_the_next_would_cost(group: HeldGroup) -> None:
+    group.wait(4_000)
+    group.join()
+    group.share(takes=10)
+    group.beat(*group.members)
+    group.leave(group.members[0])
+    assert group.notified() == group.members
+
+
+def test_a_rebalance_without_a_generation_costs_until_the_next() -> None:
+    restarts = RestartingMembers(restart_ms=1_000)
+    restarts.members_notified(500)
+    restarts.generation_ended(began_at=400)
+    restarts.members_notified(700)  # of another rebalance, before the first was over
+    restarts.generation_ended(began_at=800)
+    assert restarts.rebalance_ms == 300
 
 
 def test_the_members_are_notified_when_the_successor_asks_for_an_id(group: HeldGroup) -> None:
@@ -155,11 +188,10 @@ def test_a_wait_that_ends_before_the_successor_is_due_does_not_count(group: Held
         member.rebalance_timeout_ms = RESTART
     group.leave(group.members[0])
     group.wait(RESTART // 2)
-    group.share()
+    group.share(RESTART // 2)
     group.beat(*group.members)
-    group.wait(RESTART // 2)
     group.join()  # as late as the one before
-    group.share()
+    group.share(REBALANCE)
     group.beat(*group.members)
     group.leave(group.members[0])
     assert not group.notified(), "its successor is awaited, too"

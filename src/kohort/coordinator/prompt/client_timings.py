@@ -228,6 +228,11 @@ RESTART_MAX: Millis = 3_000
 Elsewhere, the members of an eager group take this long to learn of a leave (heartbeat.interval.ms). Source: 008, "A
 restart is one rebalance of an eager group, not two".
 """
+UNSEEN_PART_OF_REBALANCE = 2
+"""Time for which a rebalance stops an eager group, as a multiple of the part that the coordinator sees.
+
+After the assignment, clients look up positions, fetch and restore. Source: 008, "When a successor is awaited".
+"""
 NEW_MEMBERS_FOLLOW: Millis = 300
 NEW_MEMBERS_FOLLOW_MAX: Millis = 600
 """Time after a new member in which others are likely to follow, and the maximum time that the first one waits.

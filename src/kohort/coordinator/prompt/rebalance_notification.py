@@ -28,6 +28,7 @@ from kohort.model import Millis
 def rebalance_began(room: RoomState, group: ClassicGroupFacts, now: Millis, out: Effects) -> None:
     """Notify members with held heartbeats of a rebalance that began, at once or later together."""
     notice = group.notice
+    group.restarts.generation_ended(group.generation_at)
     if notice.new_members_until is not None:
         notice.is_delayed = True
         _wait_for_new_members(group, now, out)
@@ -37,7 +38,7 @@ def rebalance_began(room: RoomState, group: ClassicGroupFacts, now: Millis, out:
         may_join_at = _all_may_join_at(group)
         out.timers[NotificationDue(group.group_id)] = min(due_at, may_join_at) if may_join_at > now else due_at
     else:
-        room.held.news_for_group(group.group_id)
+        _notify(room, group, now)
 
 
 def new_members_until(group: ClassicGroupFacts, now: Millis) -> Millis | None:
@@ -111,7 +112,7 @@ def notify_if_possible(room: RoomState, group: ClassicGroupFacts, now: Millis) -
         _awaits_successor(group) or _some_are_unreachable(room, group) or _all_may_join_at(group) > now
     ):
         return
-    _notify(room, group)
+    _notify(room, group, now)
 
 
 def notification_due(room: RoomState, group: ClassicGroupFacts, now: Millis, out: Effects) -> None:
@@ -122,19 +123,21 @@ def notification_due(room: RoomState, group: ClassicGroupFacts, now: Millis, out
             out.timers[NotificationDue(group.group_id)] = notice.due_at
             notify_if_possible(room, group, now)
             return
-        if group.restarts.awaits_successor and group.restarts.awaits_until(now) <= now:
+        if group.restarts.awaits_successor(len(group.members)) and group.restarts.awaits_until(now) <= now:
             group.restarts.successor_missed()
-        _notify(room, group)
+        _notify(room, group, now)
 
 
-def _notify(room: RoomState, group: ClassicGroupFacts) -> None:
+def _notify(room: RoomState, group: ClassicGroupFacts, now: Millis) -> None:
     group.notice.is_delayed, group.notice.new_members_until = False, None
+    group.restarts.members_notified(now)
     room.held.news_for_group(group.group_id)
 
 
 def _awaits_successor(group: ClassicGroupFacts) -> bool:
     """Return whether to wait for a successor; not after a known member rejoined, having given up everything."""
-    return group.restarts.awaits_successor and all(group.members[member_id].is_new for member_id in group.rejoined)
+    is_awaited = group.restarts.awaits_successor(len(group.members))
+    return is_awaited and all(group.members[member_id].is_new for member_id in group.rejoined)
 
 
 def _unreachable(room: RoomState, group: ClassicGroupFacts) -> list[ClassicMemberFacts]:
