@@ -113,7 +113,7 @@ def in_worlds(*faults: str, ways: Sequence[int | None] = (0,)) -> Callable[[], N
 
 
 def a_member_behind_a_gateway_that_is_cut_off() -> None:
-    live_through(57, ways=(0, 1), faults=tests.FAULTS)
+    live_through(52, ways=(0, 1), faults=tests.FAULTS)
 
 
 def a_quiet_group() -> None:

@@ -91,8 +91,10 @@ def test_partitions_have_an_owner_for_more_of_the_time_than_without_a_gateway(wa
     through = [live_through(seed, ways=ways) for seed in range(10)]
     direct = [live_through(seed, hold_ms=0) for seed in range(10)]
     assert sum(world.dark_ms for world in through) < sum(world.dark_ms for world in direct)
-    # Giving up partitions takes a member up to 150 ms, which are not drawn alike.
-    assert max(world.longest_dark for world in through) <= max(world.longest_dark for world in direct) + 200
+    # Of 40 such worlds without a gateway, the longest is dark for 8.4 s; of 10, for 5.0 s. So the longest of few says
+    # little: a partition may wait for heartbeats of two members, which come every 5 s, and for one that gives it up.
+    assert sum(world.longest_dark for world in through) < sum(world.longest_dark for world in direct)
+    assert max(world.longest_dark for world in through) <= 2 * 5_000 + 200
 
 
 def test_the_partitions_of_a_crashed_member_are_given_away_within_the_grace() -> None:
