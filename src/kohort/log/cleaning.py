@@ -11,6 +11,25 @@ from kohort.wire.batches import BatchHeader, Buffer
 from kohort.wire.batches.scanning import Scanned, decode_pairs, scan_records, with_records
 
 
+class EmptyTransactions:
+    """Transactions of which a log has no batches any more, only their markers. It follows the batches of the log."""
+
+    def __init__(self) -> None:
+        self._open: set[int] = set()
+        """Producers with a batch since their last marker."""
+
+    def follow(self, header: BatchHeader) -> bool:
+        """Process the next batch; return whether it is the marker of an empty transaction."""
+        if not header.is_transactional:
+            return False
+        if not header.is_control:
+            self._open.add(header.producer_id)
+            return False
+        is_empty = header.producer_id not in self._open
+        self._open.discard(header.producer_id)
+        return is_empty
+
+
 @dataclass(frozen=True, slots=True)
 class Cleaning:
     """One pass over a log.
@@ -25,13 +44,14 @@ class Cleaning:
     delete_retention_ms: Millis
     last_of_producer: Mapping[int, int]
     """Last offset of each producer's last batch. That batch must stay, because it holds the last sequence number."""
+    epoch_of_producer: Mapping[int, int] = field(default_factory=dict)
+    """Epochs of producers without batches in that epoch. Only their markers hold it, so they must stay."""
     aborted: Mapping[int, Sequence[AbortedTransaction]] = field(default_factory=dict)
     """Aborted transactions by producer ID, in the order of their offsets. None is open before `end`."""
 
     def clean(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
         """Return the batch unchanged or with fewer records, or None if it can be removed. Raises BatchError."""
         if header.base_offset >= self.end or header.is_control:
-            # Without the marker of an abort, readers would skip what its producer writes later.
             return batch
         if self.is_aborted(header):
             return None if self.last_of_producer.get(header.producer_id) != header.last_offset else self._emptied(batch)
@@ -54,6 +74,20 @@ class Cleaning:
         if len(kept) == total and horizon is None:
             return batch
         return with_records(header, data, kept, horizon)
+
+    def clean_marker(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
+        """As `clean`, for the marker of a transaction whose batches are all gone.
+
+        A reader may be about to read the marker, with batches of the transaction that it has read
+        before they were removed. It has until the horizon, as for a tombstone (KIP-354, KIP-534).
+        """
+        if header.base_offset >= self.end:
+            return batch
+        if header.delete_horizon is None:
+            header, data, records = scan_records(batch)
+            return with_records(header, data, records, self.now + self.delete_retention_ms)
+        is_needed = self.epoch_of_producer.get(header.producer_id) == header.producer_epoch
+        return batch if is_needed or self.now < header.delete_horizon else None
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Return whether a batch is of an aborted transaction, so that its records replace nothing."""

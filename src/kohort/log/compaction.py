@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kohort.log.cleaning import Cleaning
+from kohort.log.cleaning import Cleaning, EmptyTransactions
 from kohort.log.config import LogConfig
 from kohort.log.newest import NewestOffsets
 from kohort.log.producers import AbortedTransaction, Producer, ProducerStates
@@ -173,11 +173,12 @@ class Compaction:
             if segment.base_offset < found.end
         ]
         """Segments to process, each with the base offset of its successor."""
+        producers = log.producers.snapshot().items()
         self._last_of_producer = {
-            number: producer.batches[-1].last_offset
-            for number, producer in log.producers.snapshot().items()
-            if producer.batches
+            number: producer.batches[-1].last_offset for number, producer in producers if producer.batches
         }
+        self._epoch_of_producer = {number: producer.epoch for number, producer in producers if not producer.batches}
+        self._empty = EmptyTransactions()
         self._decided = log.last_stable_offset
         """Offset below which every transaction has ended. Its records are not compacted before."""
         self._aborted: dict[int, list[AbortedTransaction]] = {}
@@ -243,19 +244,25 @@ class Compaction:
     def _cleaning_to(self, first: int | None, end: int) -> Cleaning:
         retention = self._log.config.delete_retention_ms
         dirty_from = self._found.dirty_from if first is None else first
-        return Cleaning(self._newest, dirty_from, end, self._now, retention, self._last_of_producer, self._aborted)
+        last, epochs = self._last_of_producer, self._epoch_of_producer
+        return Cleaning(self._newest, dirty_from, end, self._now, retention, last, epochs, self._aborted)
 
     def _rewrite(self, cleaning: Cleaning) -> Iterator[None]:
         """Write one new segment from as many old ones as fit into it."""
         old: list[Segment] = []
         new = self._files.begin(self._todo[0][0].base_offset)
         changed, end = False, 0
+        empty: set[int] = set()
         while self._todo and len(old) < _MOST_IN_A_SWAP:
             segment, after = self._todo[0]
             if old and new.size + segment.size > self._log.config.segment_bytes:
                 break
             for batch, header in self._batches(segment):
-                kept = cleaning.clean(batch, header)
+                if self._empty.follow(header):
+                    empty.add(header.base_offset)
+                    kept = cleaning.clean_marker(batch, header)
+                else:
+                    kept = cleaning.clean(batch, header)
                 changed = changed or kept is not batch
                 if kept is not None:
                     self._files.write([kept])
@@ -272,7 +279,8 @@ class Compaction:
         new.planned = new.size
         producers = self._files.producers_at_end(old[-1])
         new.producers_at_end = None if producers is None else dict(producers)
-        new.aborted = [aborted for segment in old for aborted in segment.aborted]
+        # Without its marker, a reader would skip everything that the producer of an aborted transaction writes later.
+        new.aborted = [each for segment in old for each in segment.aborted if each.last_offset not in empty]
         yield
         self._files.commit(end)
         self._ready = old, new
