@@ -204,7 +204,7 @@ def a_transaction_that_is_too_old_stays_open(patch: MonkeyPatch) -> None:
 
 @plant("S27", plan=suspended_members)
 def an_offset_that_is_pending_is_not_reported_as_unstable(patch: MonkeyPatch) -> None:
-    patch.setattr(commit_fetch, "_mark_unstable", lambda groups, group_id, topics: None)
+    patch.setattr(commit_fetch, "_mark_unstable", lambda *arguments: None)
 
 
 @plant("S27", plan=suspended_consumers)
