@@ -205,6 +205,7 @@ async def test_partitions_with_equal_figures_are_in_the_order_of_their_numbers(o
 
 async def test_tabs_and_their_sorting_are_in_the_url(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(f"{server.url}{GROUP}")
+    await shown(tab.page)  # what is above the tabs would else push them out of sight later
     await tab.page.get_by_role("tab", name="Rebalances").focus()
     await tab.page.keyboard.press("ArrowRight")
     members = tab.page.get_by_role("table", name="Members")
