@@ -70,6 +70,24 @@ def test_an_event_that_fails_is_sent_again_before_the_next(receiver: Receiver, c
     assert len({each.headers["Webhook-Id"] for each in got[:3]}) == 1  # a receiver can tell that it has it
 
 
+def test_the_first_failure_and_the_first_success_after_it_are_logged(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    # All attempts of one event take minutes: without a line, nobody would know that events wait.
+    receiver.answers = [(500, {}), (503, {}), (200, {}), (200, {}), (429, {})]
+    with Delivery(to(receiver), SOON) as delivery:
+        for number in (1, 2, 3):
+            delivery.send(numbered(number))
+        idle(delivery, 3)
+    again = "The webhook at 127.0.0.1 takes events again."
+    assert caplog.messages == [
+        "The webhook at 127.0.0.1 fails, and events wait for it: it answers 500.",
+        again,
+        "The webhook at 127.0.0.1 fails, and events wait for it: it answers 429.",
+        again,
+    ]
+
+
 @pytest.mark.parametrize("code", [400, 401, 404, 302])
 def test_an_event_that_is_refused_is_dropped_with_a_line(
     receiver: Receiver, caplog: pytest.LogCaptureFixture, code: int
@@ -81,7 +99,7 @@ def test_an_event_that_is_refused_is_dropped_with_a_line(
         idle(delivery, 2)
     assert [each.document["number"] for each in receiver.got] == [1, 2]
     [line] = caplog.messages
-    assert line == f"The webhook at 127.0.0.1 did not take an event, which is dropped: it answers {code}."
+    assert line == f"The webhook at 127.0.0.1 did not take an event, which is dropped: it answers {code}. The event: event 1"
 
 
 def test_attempts_are_bounded(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
@@ -147,7 +165,10 @@ def test_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
     with Delivery(settings, replace(SOON, attempts=2)) as delivery:
         delivery.send(numbered(1))
         idle(delivery, 1)
-    assert caplog.messages == ["The webhook at 127.0.0.1 did not take an event, which is dropped: Connection refused."]
+    assert caplog.messages == [
+        "The webhook at 127.0.0.1 fails, and events wait for it: Connection refused.",
+        "The webhook at 127.0.0.1 did not take an event, which is dropped: Connection refused. The event: event 1",
+    ]
 
 
 @pytest.mark.parametrize("secret", ["plain text", "whsec_" + b64encode(b"0123456789abcdef").decode()])

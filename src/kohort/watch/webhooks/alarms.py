@@ -28,6 +28,8 @@ class _Alarm:
     condition: Condition
     began_at: Millis
     seen_at: Millis
+    gone_at: Millis | None = None
+    """Time of the first look that did not find it since it was last seen."""
     reported: bool = False
 
 
@@ -47,7 +49,7 @@ class Alarms:
         """Let all conditions of groups hold on, because nothing is known of them at present."""
         for (_, group_id), alarm in self._alarms.items():
             if group_id is not None:
-                alarm.seen_at = now
+                alarm.seen_at, alarm.gone_at = now, None
 
     def step(self, conditions: Iterable[Condition], now: Millis) -> list[Notice]:
         """Take all conditions that hold now, and return what is to be reported, in order."""
@@ -59,14 +61,18 @@ class Alarms:
                     self.left_out += 1
                     continue
                 alarm = self._alarms[condition.key] = _Alarm(condition, condition.since, now)
-            alarm.condition, alarm.seen_at = condition, now
+            alarm.condition, alarm.seen_at, alarm.gone_at = condition, now, None
             if not alarm.reported and now - alarm.began_at >= self._holds_ms.get(condition.event, 0):
                 alarm.reported = True
                 notices.append(Notice(condition, alarm.began_at, None))
         for key, alarm in list(self._alarms.items()):
-            if alarm.seen_at == now or (alarm.reported and now - alarm.seen_at < CLEAR_MS):
+            if alarm.seen_at == now:
+                continue
+            if alarm.gone_at is None:
+                alarm.gone_at = now
+            if alarm.reported and now - alarm.seen_at < CLEAR_MS:
                 continue
             del self._alarms[key]
             if alarm.reported:
-                notices.append(Notice(alarm.condition, alarm.began_at, alarm.seen_at))
+                notices.append(Notice(alarm.condition, alarm.began_at, alarm.gone_at))
         return notices

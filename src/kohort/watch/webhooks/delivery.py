@@ -21,6 +21,7 @@ from kohort.watch.webhooks.settings import WebhookSettings
 
 _log = logging.getLogger("kohort.watch.webhook")
 _USER_AGENT = "kohort-watch"
+_LONGEST_LINE = 300
 _LATER = (408, 425, 429)
 """Answers of the 4xx kind that ask for another attempt; so does every 5xx."""
 
@@ -56,6 +57,8 @@ class _NoRedirects(HTTPRedirectHandler):
 @dataclass(frozen=True, slots=True)
 class _Message:
     body: bytes
+    text: str
+    """What a line about it says: an event that is dropped is in the log at least."""
     message_id: str = field(default_factory=lambda: f"msg_{uuid.uuid4().hex}")
 
 
@@ -73,6 +76,7 @@ class Delivery:
         self._changed = threading.Condition()
         self._closed = False
         self._dropping = False
+        self._failing = False
         self._allowance = float(self._limits.per_minute)
         self._counted_at = time.monotonic()
         self._opener = build_opener(_NoRedirects(), HTTPSHandler(context=_context(settings.ca)))
@@ -93,7 +97,7 @@ class Delivery:
     def send(self, document: Mapping[str, Any]) -> None:
         """Queue a document. It never blocks."""
         wanted = {"text": document["text"]} if self._settings.text_only else document
-        message = _Message(json.dumps(wanted, separators=(",", ":")).encode())
+        message = _Message(json.dumps(wanted, separators=(",", ":")).encode(), str(document["text"])[:_LONGEST_LINE])
         with self._changed:
             if len(self._waiting) >= self._limits.queue:
                 self.dropped += 1
@@ -135,15 +139,33 @@ class Delivery:
             problem, again, asked_s = self._attempt(message)
             if problem is None:
                 self.sent += 1
+                self._note_answer()
                 return True
             if not again or attempt == self._limits.attempts - 1:
                 break
+            self._note_failure(problem)
             usual = self._limits.wait_s * 2**attempt * random.uniform(0.5, 1.0)
             if not self._pause(min(self._limits.most_wait_s, max(usual, asked_s))):
                 return False
         self.dropped += 1
-        _log.warning("The webhook at %s did not take an event, which is dropped: %s", self._settings.place, problem)
+        _log.warning(
+            "The webhook at %s did not take an event, which is dropped: %s The event: %s",
+            self._settings.place,
+            problem,
+            message.text,
+        )
         return True
+
+    def _note_failure(self, problem: str) -> None:
+        """Log the first failure: all attempts of one event may take minutes."""
+        if not self._failing:
+            self._failing = True
+            _log.warning("The webhook at %s fails, and events wait for it: %s", self._settings.place, problem)
+
+    def _note_answer(self) -> None:
+        if self._failing:
+            self._failing = False
+            _log.warning("The webhook at %s takes events again.", self._settings.place)
 
     def _attempt(self, message: _Message) -> tuple[str | None, bool, float]:
         """Return what went wrong, whether to try again, and the least time until then."""

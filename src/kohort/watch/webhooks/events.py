@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kohort.group_events import Cause
 from kohort.model import Millis
 from kohort.recorder import BURST_MS
-from kohort.watch.findings import KINDS, LagTrails, Severity, duration, hurting, lag_seconds, shown
+from kohort.watch.findings import KINDS, LagTrails, Severity, counted, duration, hurting, lag_seconds, shown
 from kohort.watch.group import WatchedGroup
 from kohort.watch.live import Live
 
@@ -67,7 +67,7 @@ def of_group(
     if "lag" in events:
         lag = lag_seconds(group, live.ends, now)
         if lag is not None and lag > events["lag"]:
-            title = f"The lag is above {duration(events['lag'])}"
+            title = f"The lag is above {events['lag']} s"
             text = f"The first record that is not committed is {duration(lag)} old."
             yield Condition("lag", group.group_id, now, Severity.WARNING, title, text)
 
@@ -90,16 +90,16 @@ def _rebalance(group: WatchedGroup, longest_ms: Millis, now: Millis) -> Iterator
             return
         dark, wall = max(record.dark_times, default=0), record.wall_ms or 0
         if record.is_rebalance and not record.was_empty and record.after and max(dark, wall) > longest_ms:
-            cost = f"took {duration(wall / 1000)}" if wall else "is over"
-            kept = f", and kept a partition dark for {duration(dark / 1000)}" if dark else ""
+            took = f"took {duration(wall / 1000)}" if wall else ""
+            kept = f"kept a partition dark for {duration(dark / 1000)}" if dark else ""
             yield Condition(
                 "rebalance",
                 group.group_id,
                 record.ended_at if record.started_at is None else record.started_at,
                 Severity.WARNING,
                 "A rebalance hurt",
-                f"The rebalance to {record.generation} {cost}{kept}. Cause: {record.cause or 'unknown'}."
-                f" {len(record.moved)} partitions moved.",
+                f"The rebalance to generation {record.generation} {' and '.join(filter(None, (took, kept)))}. Cause: {record.cause or 'unknown'}."
+                f" {counted(len(record.moved), 'partition')} moved.",
             )
             return
 
@@ -122,6 +122,6 @@ def _member_missing(group: WatchedGroup, after_ms: Millis, now: Millis) -> Itera
         went_at,
         Severity.WARNING,
         "A member did not come back",
-        f"The group has had {size} members instead of {most} for {duration((now - went_at) / 1000)}. The first that"
+        f"The group has had {counted(size, 'member')} instead of {most} for {duration((now - went_at) / 1000)}. The first that"
         f" went is {shown(who)}.",
     )
