@@ -15,6 +15,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -151,6 +152,16 @@ def test_groups_that_hurt_come_first() -> None:
     assert "The group does little else" in lines[2]
     assert [row.group_id for row in screen_of(live, Order.LAG).listed] == ["group-2", "group-1", "group-0"]
     assert [row.group_id for row in screen_of(live, Order.NAME, "-1").listed] == ["group-1"]
+
+
+def test_groups_that_keep_up_stay_in_their_places() -> None:
+    # Their lags change between 0 and a few seconds, so an order by them would change with each drawing.
+    found = rows(a_cluster(), LagTrails(), NOW)
+    for lags in ((1.0, 3.0, 2.0), (9.0, 0.0, 3.0), (10.0, 19.0, 11.0)):
+        listed = [replace(row, hurts=(), lag_seconds=lag) for row, lag in zip(found, lags, strict=True)]
+        assert [row.group_id for row in ordered(listed, Order.HURT)] == ["group-0", "group-1", "group-2"]
+    behind = [replace(row, hurts=(), lag_seconds=lag) for row, lag in zip(found, (9.0, 10.0, 20.0), strict=True)]
+    assert [row.group_id for row in ordered(behind, Order.HURT)] == ["group-2", "group-1", "group-0"]
 
 
 @pytest.mark.parametrize("tab", Tab)

@@ -81,7 +81,7 @@ def ordered(found: Iterable[GroupRow], order: Order, wanted: str = "") -> list[G
     kept = [row for row in found if wanted.lower() in row.group_id.lower()]
     match order:
         case Order.HURT:
-            return sorted(kept, key=lambda row: (-len(row.hurts), -(row.lag_seconds or 0), row.group_id))
+            return sorted(kept, key=lambda row: (-len(row.hurts), -_steps_behind(row), row.group_id))
         case Order.LAG:
             return sorted(kept, key=lambda row: (-(row.lag_seconds or 0), -(row.lag or 0), row.group_id))
         case Order.REBALANCES:
@@ -90,3 +90,8 @@ def ordered(found: Iterable[GroupRow], order: Order, wanted: str = "") -> list[G
             return sorted(kept, key=lambda row: (-row.members, row.group_id))
         case Order.NAME:
             return sorted(kept, key=lambda row: row.group_id)
+
+
+def _steps_behind(row: GroupRow) -> int:
+    """Return the lag in steps that double from 10 s: groups that keep up keep their places in the list."""
+    return int((row.lag_seconds or 0) // 10).bit_length()

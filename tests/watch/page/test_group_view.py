@@ -81,6 +81,17 @@ async def test_a_rebalance_is_opened_by_a_click_and_has_a_url(open_tab: OpenTab,
     await shown(tab.page)
 
 
+async def test_the_steps_of_an_instant_have_a_scale_of_different_times(open_tab: OpenTab, server: MadeServer) -> None:
+    group = server.cluster.groups["checkout-enricher"]
+    index, record = next(each for each in enumerate(group.records) if each[1].cause == "member left")
+    at = record.ended_at
+    parts = tuple(replace(part, revoked_at=at, assigned_at=at, first_read_at=at) for part in record.partitions)
+    group.records[index] = replace(record, started_at=at, partitions=parts)
+    tab = await open_tab(f"{server.url}{GROUP}/rebalances/{record.generation}")
+    ticks = tab.page.locator(".waterfall .scale .tick")
+    await expect(ticks).to_have_text(["0", "1 ms", "2 ms", "3 ms", "4 ms"])
+
+
 async def test_a_rebalance_says_why_who_waited_and_what_moved(open_tab: OpenTab, server: MadeServer) -> None:
     group = server.cluster.groups["checkout-enricher"]
     record = next(record for record in group.records if record.cause == "member left")

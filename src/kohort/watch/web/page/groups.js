@@ -28,10 +28,10 @@ export function stateBadge(state) {
   return h("span", { class: `badge ${kind}` }, visible(state));
 }
 
-/** How much a group asks for attention: it hurts, is dark, rebalances, lags. */
+/** How much a group asks for attention: it hurts, is dark, rebalances, lags. Lags in steps of 10 s, so that rows keep their places. */
 function attention(group) {
   return (group.hurts ? 1e9 : 0) + Math.min(group.dark_now ?? 0, 1e4) * 1e4 + (SETTLED.has(group.state) ? 0 : 1e6) +
-    Math.min(group.rebalances_1h ?? 0, 999) * 10 + Math.min(group.lag_seconds ?? 0, 9999) / 1000;
+    Math.min(group.rebalances_1h ?? 0, 999) * 10 + Math.floor(Math.min(group.lag_seconds ?? 0, 9999) / 10) / 100;
 }
 
 export function groupsView(page, feed) {

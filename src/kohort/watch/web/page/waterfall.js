@@ -19,7 +19,7 @@ export function waterfallTable(record, member, owners) {
   const section = (...children) => h("section", { class: "card waterfall", "aria-labelledby": "waterfall-title" }, title, children);
   if (!members.length) return section(h("p", { class: "nothing" }, "No member had to stop or to wait, as far as the sources tell."));
   const from = Math.min(...times, record.started_at ?? Infinity);
-  const to = Math.max(...times, record.ended_at, from + 1);
+  const to = Math.max(...times, record.ended_at, from + 4); // the scale has four parts, of whole milliseconds
   const longest = [...members].sort((a, b) => duration(b) - duration(a)).slice(0, MOST);
   const shown = members.filter((each) => longest.includes(each));
   const rows = shown.map((each) => row(each, from, to, member, owners));
