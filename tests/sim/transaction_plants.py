@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
+from kohort.broker.apis import transactional_produce
 from kohort.broker.transactions import marking
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.produce.transactions import Transactions as ProducersTransactions
@@ -21,7 +22,18 @@ from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.log.partition import SegmentedLog
 from kohort.sim import Plan
 from kohort.sim.plans import SOURCE, ApplicationSettings, make_transactional
-from kohort.sim.steps import BrokerKill, ClientKill, ClientSuspend, MemberStart, Produce, sort
+from kohort.sim.steps import (
+    BrokerKill,
+    ClientKill,
+    ClientSuspend,
+    Effect,
+    LeaderElect,
+    MemberStart,
+    MessageFault,
+    PartitionReassign,
+    Produce,
+    sort,
+)  # fmt: skip
 from tests.sim.planting import plant
 
 
@@ -65,6 +77,25 @@ def cluster_copies(seed: int) -> Plan:
     """The brokers are a cluster, in which leaders and coordinators die and move."""
     plan = _plan(seed, 30.0, brokers=3)
     make_transactional(plan, Random(f"cluster {seed}"))
+    return plan
+
+
+def takeovers(seed: int) -> Plan:
+    """Leaders of copies move, and each broker waits for the coordinator's answer about partitions that it has."""
+    plan, rng = cluster_copies(seed), Random(f"takeovers {seed}")
+    plan.settings["transaction.version"] = "2"  # brokers add the partitions to transactions
+    plan.copying, plan.copiers, plan.transactional_ids, plan.transaction_timeout = "-", 3, 3, 5_000
+    plan.steps = [Produce(0.5 * number, SOURCE, 2) for number in range(60)]
+    at = 3.0
+    while at < 28.0:
+        topic, partition = rng.choice([("tx-out", 0), ("tx-out", 1), ("tx-log", 0)])
+        plan.steps.append(PartitionReassign(round(at, 3), topic, partition, tuple(rng.sample([1, 2, 3], 3))))
+        plan.steps.append(LeaderElect(round(at + 0.6, 3), topic, partition))
+        at += rng.uniform(0.75, 2.25)
+    for number in range(60):
+        at, seconds = round(2.0 + 0.4 * number, 3), round(rng.uniform(0.2, 0.6), 3)
+        plan.steps.append(MessageFault(at, Effect.REQUEST_LATE, "AddPartitionsToTxn", seconds))
+    sort(plan.steps)
     return plan
 
 
@@ -224,3 +255,14 @@ def a_marker_that_another_broker_did_not_confirm_counts_as_written(patch: Monkey
             self._answered(partition, ErrorCode.NONE)
 
     patch.setattr(vars(marking)["_Ending"], "_other_answered", answered)
+
+
+@plant("S25", "S24", "L10", plan=partial(takeovers, 1))
+def a_batch_of_a_partition_that_was_taken_over_meanwhile_is_appended_unverified(patch: MonkeyPatch) -> None:
+    # The broker asked the coordinator about another partition of the same Produce request.
+    real = vars(transactional_produce)["_error"]
+
+    def error(broker: Any, batch: Any, verdicts: Any, producers: Any) -> Any:
+        return None if batch.log is None else real(broker, batch, verdicts, producers)
+
+    patch.setattr(transactional_produce, "_error", error)
