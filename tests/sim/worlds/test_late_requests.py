@@ -13,16 +13,17 @@ from kohort.sim.processes import copier
 from tests.sim.late_request_plants import late_partitions, late_requests
 
 REQUESTS = ("EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn")
-SEEDS = 100
-_MORE = pytest.mark.long("runs a hundred worlds")
+DAILY, SEEDS, TOGETHER = 2, 100, 10
+_MORE = pytest.mark.long("runs a hundred worlds of each kind")
+TENS = [range(first, first + TOGETHER) for first in range(0, SEEDS, TOGETHER)]
 
 
 @pytest.mark.parametrize(
     ("request_name", "seeds"),
-    [("EndTxn", 2), *(pytest.param(name, SEEDS, marks=_MORE) for name in REQUESTS)],
+    [("EndTxn", range(DAILY)), *(pytest.param(name, ten, marks=_MORE) for name in REQUESTS for ten in TENS)],
 )
-def test_late_requests_do_no_harm_if_the_broker_knows_the_order_of_connections(request_name: str, seeds: int) -> None:
-    for seed in range(seeds):
+def test_late_requests_do_no_harm_if_the_broker_knows_the_order_of_connections(request_name: str, seeds: range) -> None:
+    for seed in seeds:
         outcome = World(late_requests(seed, request_name)).run()
         assert outcome.violation is None, f"{request_name}, seed {seed}: {outcome.violation}"
 
@@ -36,14 +37,14 @@ def fenced(seed: int, *, is_defended: bool) -> int:
     return sum(any(ErrorCode.PRODUCER_FENCED.name in text for _, text in reported) for reported in reports)
 
 
-@pytest.mark.parametrize("seeds", [1, pytest.param(SEEDS, marks=_MORE)])
+@pytest.mark.parametrize("seeds", [range(1), *(pytest.param(ten, marks=_MORE) for ten in TENS)])
 def test_late_partitions_fence_no_producer_if_the_broker_knows_the_order_of_connections(
-    seeds: int, monkeypatch: pytest.MonkeyPatch
+    seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A late one begins a transaction, which the producer does not know of, so that it times out.
     monkeypatch.setattr(copier, "_SLEEPS", 0.0)  # applications that pause are fenced, as they must be
     assert fenced(0, is_defended=False) > 0
-    assert [seed for seed in range(seeds) if fenced(seed, is_defended=True)] == []
+    assert [seed for seed in seeds if fenced(seed, is_defended=True)] == []
 
 
 def test_a_late_end_breaks_a_transaction_without_it() -> None:
