@@ -122,6 +122,23 @@ def test_retry_after_is_obeyed_within_bounds(receiver: Receiver) -> None:
     assert time.monotonic() - began >= 0.5
 
 
+def test_a_strange_time_to_wait_does_not_end_the_delivery(receiver: Receiver) -> None:
+    receiver.answers = [(429, {"Retry-After": "\u00b2"})]
+    with Delivery(to(receiver), SOON) as delivery:
+        delivery.send(numbered(1))
+        idle(delivery, 1)
+    assert (delivery.sent, delivery.dropped) == (1, 0)
+
+
+def test_a_host_name_that_is_impossible_does_not_end_the_delivery(caplog: pytest.LogCaptureFixture) -> None:
+    with Delivery(WebhookSettings(Secret(f"http://{'a' * 64}.example/")), SOON) as delivery:
+        delivery.send(numbered(1))
+        delivery.send(numbered(2))
+        idle(delivery, 2)
+    assert delivery.dropped == 2
+    assert "its URL has no possible host name." in caplog.text
+
+
 def test_the_queue_is_bounded_and_says_so_once(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     receiver.silent.set()
     with Delivery(to(receiver), replace(SOON, queue=3)) as delivery:

@@ -184,12 +184,14 @@ class Delivery:
             with answer:
                 asked = answer.headers.get("Retry-After", "")
             again = answer.code in _LATER or answer.code >= 500
-            return f"it answers {answer.code}.", again, float(asked) if asked.isdigit() else 0.0
+            return f"it answers {answer.code}.", again, float(asked) if asked.isascii() and asked.isdigit() else 0.0
         except URLError as problem:
             certificate = isinstance(problem.reason, ssl.SSLCertVerificationError)
             return _reason(problem.reason), not certificate, 0.0
         except (OSError, HTTPException) as problem:
             return _reason(problem), True, 0.0
+        except UnicodeError:  # of a host whose label is too long, which ends no thread
+            return "its URL has no possible host name.", False, 0.0
 
     def _until_allowed(self) -> float:
         """Return the time to wait before the next request, and count it."""
