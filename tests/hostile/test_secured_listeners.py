@@ -22,7 +22,7 @@ from tests.interop.process import until
 
 PASSWORD = "wonderland"
 MANY = 1_000
-TIMEOUT_S = 4.0
+TIMEOUT_S = 10.0
 MIB = 1 << 20
 PATIENCE_S = 30.0
 
