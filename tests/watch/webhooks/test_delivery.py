@@ -99,7 +99,9 @@ def test_an_event_that_is_refused_is_dropped_with_a_line(
         idle(delivery, 2)
     assert [each.document["number"] for each in receiver.got] == [1, 2]
     [line] = caplog.messages
-    assert line == f"The webhook at 127.0.0.1 did not take an event, which is dropped: it answers {code}. The event: event 1"
+    assert line == (
+        f"The webhook at 127.0.0.1 did not take an event, which is dropped: it answers {code}. The event: event 1"
+    )
 
 
 def test_attempts_are_bounded(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:

@@ -92,13 +92,14 @@ def _rebalance(group: WatchedGroup, longest_ms: Millis, now: Millis) -> Iterator
         if record.is_rebalance and not record.was_empty and record.after and max(dark, wall) > longest_ms:
             took = f"took {duration(wall / 1000)}" if wall else ""
             kept = f"kept a partition dark for {duration(dark / 1000)}" if dark else ""
+            did = " and ".join(filter(None, (took, kept)))
             yield Condition(
                 "rebalance",
                 group.group_id,
                 record.ended_at if record.started_at is None else record.started_at,
                 Severity.WARNING,
                 "A rebalance hurt",
-                f"The rebalance to generation {record.generation} {' and '.join(filter(None, (took, kept)))}. Cause: {record.cause or 'unknown'}."
+                f"The rebalance to generation {record.generation} {did}. Cause: {record.cause or 'unknown'}."
                 f" {counted(len(record.moved), 'partition')} moved.",
             )
             return
@@ -122,6 +123,6 @@ def _member_missing(group: WatchedGroup, after_ms: Millis, now: Millis) -> Itera
         went_at,
         Severity.WARNING,
         "A member did not come back",
-        f"The group has had {counted(size, 'member')} instead of {most} for {duration((now - went_at) / 1000)}. The first that"
-        f" went is {shown(who)}.",
+        f"The group has had {counted(size, 'member')} instead of {most} for {duration((now - went_at) / 1000)}."
+        f" The first that went is {shown(who)}.",
     )
