@@ -219,6 +219,32 @@ def test_a_generation_that_falls_is_found() -> None:
     assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
 
 
+def join_while_another_generation_is_stored(generation: int, *members: str, first: bool = False) -> Stream:
+    """Let member a-1 join in generation 4, while (or, with `first`, before) the coordinator stores another one."""
+    stream = Stream()
+    value = GroupMetadataValue(generation=generation, members=[MemberMetadata(member_id=member) for member in members])
+    record, peer = Record(GroupMetadataKey(group="g"), value), stream.peer()
+    if first:
+        stream.stores(record)
+    request_id = peer.sends(JoinGroupRequest(group_id="g", session_timeout_ms=SESSION_MS))
+    if not first:
+        stream.stores(record)
+    peer.gets(request_id, JoinGroupResponse(generation_id=4, leader="a-1", member_id="a-1"))
+    return stream
+
+
+def test_an_answer_may_be_on_its_way_while_its_member_is_removed() -> None:
+    assert join_while_another_generation_is_stored(5).broken() == []
+    assert join_while_another_generation_is_stored(5, "b-1").broken() == []
+
+
+def test_an_older_generation_is_found_unless_its_member_has_just_been_removed() -> None:
+    broken = [(Invariant.RISING_EPOCHS, "broker")]
+    assert join_while_another_generation_is_stored(5, "a-1").broken() == broken, "it is a member of the later one"
+    assert join_while_another_generation_is_stored(6).broken() == broken, "there was another one in between"
+    assert join_while_another_generation_is_stored(5, first=True).broken() == broken, "it asked afterwards"
+
+
 def test_a_generation_may_begin_anew_after_the_group_was_deleted_or_restored() -> None:
     stream = Stream()
     key = GroupMetadataKey(group="g")

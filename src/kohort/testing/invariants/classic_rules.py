@@ -126,7 +126,7 @@ class ClassicRules:
         self._refusals.joined(group_id, asked.event.client_id)
         group = scene.group(group_id, event.broker)
         group.protocol_type = request.protocol_type
-        self._check_generation(asked, group, response.generation_id, event)
+        self._check_generation(asked, group, response, event)
         if request.group_instance_id is not None:
             for other in [m for m in group.members.values() if m.instance_id == request.group_instance_id]:
                 if other.member_id != response.member_id:
@@ -151,8 +151,18 @@ class ClassicRules:
             connection.members[group_id] = response.member_id
             connection.handed.pop(group_id, None)
 
-    def _check_generation(self, asked: Asked, group: Group, generation: int, event: Answer) -> None:
+    def _check_generation(self, asked: Asked, group: Group, response: JoinGroupResponse, event: Answer) -> None:
+        generation = response.generation_id
         if group.stored is not None and generation < group.generation and not group.is_consumer:
+            if (
+                generation == group.generation - 1
+                and response.member_id not in group.stored_in
+                and group.stored.at >= asked.event.at
+            ):
+                # An administrator removed the member while the answer was on its way to the network: for example, it
+                # waited for the disk. In Apache Kafka, one thread decides, and others send. The member's SyncGroup
+                # is refused with UNKNOWN_MEMBER_ID.
+                return
             self._scene.report(
                 Invariant.RISING_EPOCHS,
                 Fault.BROKER,

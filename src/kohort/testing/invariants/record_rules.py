@@ -88,6 +88,7 @@ class RecordRules:
         if value.protocol_type == CONSUMER:
             self._check_generation(group, value, event)
         group.generation, group.stored, group.is_consumer = value.generation, event, False
+        group.stored_in = frozenset(member.member_id for member in value.members)
         group.stored_members.clear()
         group.holders.clear()
 
