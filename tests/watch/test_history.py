@@ -35,11 +35,19 @@ def spans(histories: Histories, partition: int, start: Millis = 0, end: Millis =
     return list(histories.timeline("g", start, end).partitions[TopicPartition("orders", partition)])
 
 
-def record(histories: Histories, *changes: PartitionChange, at: Millis, number: int = 2, after: str = "ab") -> None:
+def record(
+    histories: Histories,
+    *changes: PartitionChange,
+    at: Millis,
+    number: int = 2,
+    after: str = "ab",
+    source: str | None = None,
+) -> None:
     """Put a record in place of the last one, as a source does that knows more."""
     rebalances = histories.live.groups["g"].rebalances
+    members = tuple(FACTS[name] for name in after)
     known = RebalanceRecord(
-        "g", number, at, at, (Trigger("member joined"),), after=tuple(FACTS[name] for name in after), partitions=changes
+        "g", number, at, at, (Trigger("member joined"),), after=members, partitions=changes, source=source
     )
     rebalances[-1] = known
     histories.live.rebalanced([known], at)
@@ -59,8 +67,15 @@ def test_a_partition_is_dark_between_its_revocation_and_the_first_read() -> None
 
 def test_without_a_first_read_it_is_dark_until_the_assignment() -> None:
     histories = made(generation(1_000, 1, a=(0,)), generation(5_000, 2, b=(0,)))
-    record(histories, PartitionChange("orders", 0, "a", "b", 4_000, 5_000), at=5_000)
+    record(histories, PartitionChange("orders", 0, "a", "b", 4_000, 5_000), at=5_000, source="journal")
     assert spans(histories, 0)[2:] == [(4_000, 5_000, DARK), (5_000, None, "b")]
+
+
+def test_a_quiet_partition_is_not_dark_since_its_last_commit() -> None:
+    # The log does not show when its owner stopped: it had nothing to commit.
+    histories = made(generation(1_000, 1, a=(0,)), generation(5_000, 2, b=(0,)))
+    record(histories, PartitionChange("orders", 0, "a", "b", 1_500, 5_000), at=5_000)
+    assert spans(histories, 0)[1:] == [(1_000, 5_000, "a"), (5_000, None, "b")]
 
 
 def test_a_partition_without_an_owner_is_dark_until_another_generation() -> None:

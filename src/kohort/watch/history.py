@@ -273,7 +273,7 @@ def _changes_of_records(records: Iterable[RebalanceRecord]) -> defaultdict[Topic
             if change.owner is None:
                 stopped = record.ended_at if change.revoked_at is None else change.revoked_at
                 step = _Step(stopped, stopped, None if empty else DARK, change.previous_owner)
-            elif change.revoked_at is None or record.was_empty or _shows_no_reader(change, steps):
+            elif record.was_empty or _stop_is_unknown(record, change) or _shows_no_reader(change, steps):
                 step = _Step(assigned, assigned, change.owner, None if record.was_empty else change.previous_owner)
             else:
                 read = assigned if change.first_read_at is None else change.first_read_at
@@ -284,6 +284,15 @@ def _changes_of_records(records: Iterable[RebalanceRecord]) -> defaultdict[Topic
                 if known[-1].owner and known[-1].started <= record.ended_at:
                     steps[partition].append(_Step(record.ended_at, record.ended_at, None, None))
     return steps
+
+
+def _stop_is_unknown(record: RebalanceRecord, change: PartitionChange) -> bool:
+    """Return whether nothing shows when the owner before stopped.
+
+    The log shows the last commit. If no unread record waited, that may be long before the owner stopped, and the
+    rebalance has no dark time for the partition.
+    """
+    return change.revoked_at is None or (record.source is None and change.first_read_at is None)
 
 
 def _shows_no_reader(change: PartitionChange, steps: defaultdict[TopicPartition, list[_Step]]) -> bool:
