@@ -5,6 +5,7 @@ The first signal ends it in order and within a second, a second signal immediate
 
 import atexit
 import contextlib
+import functools
 import logging
 import os
 import signal
@@ -57,9 +58,29 @@ def install() -> None:
         logging.getLogger().addFilter(_is_no_interruption)
         for name in _LOST_CONNECTION_LOGGERS:
             logging.getLogger(name).addFilter(_is_no_lost_connection)
+        sys.unraisablehook = functools.partial(_raise_again_soon, sys.unraisablehook)
     _state.installed = True
     for number in SIGNALS:
         signal.signal(number, _raise)
+
+
+def _raise_again_soon(
+    others: "Callable[[sys.UnraisableHookArgs], object]", unraisable: "sys.UnraisableHookArgs"
+) -> None:
+    """Raise Interrupted once more if it was raised where Python ignores exceptions, as in `__del__`.
+
+    Python's import system has such callbacks, and a signal often arrives during imports.
+    """
+    if isinstance(unraisable.exc_value, Interrupted):
+        signal.signal(signal.SIGALRM, _raise_again)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+    else:
+        others(unraisable)
+
+
+def _raise_again(_number: int, _frame: FrameType | None) -> NoReturn:
+    assert _state.begun is not None
+    raise Interrupted(_state.begun)
 
 
 def _is_no_interruption(record: logging.LogRecord) -> bool:

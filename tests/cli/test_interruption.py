@@ -319,6 +319,32 @@ def test_a_signal_ends_what_spark_does(
         ended(command, command.interrupt(number), name, 128 + number)
 
 
+IGNORED = """
+import signal, time, weakref
+from kohort import interruption
+
+class Referred: pass
+
+def gone(_):
+    signal.raise_signal(signal.SIGINT)
+    for _ in range(1_000): pass
+
+interruption.install()
+referred = Referred()
+reference = weakref.ref(referred, gone)
+try:
+    del referred
+    time.sleep(60)
+except interruption.Interrupted as problem:
+    print("interrupted", problem.exit_code)
+"""
+
+
+def test_a_signal_that_arrives_where_exceptions_are_ignored_is_not_lost() -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORED], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted 130\n", "", 0)
+
+
 CHILDREN = ("lab", "demo", "analyse")
 """Commands that start processes from their beginning on."""
 
