@@ -223,6 +223,32 @@ def test_problems_that_are_solved_are_no_longer_listed_or_counted() -> None:
     assert not live.unsolved
 
 
+def test_a_problem_that_was_left_out_is_counted_no_more_when_it_is_listed() -> None:
+    live = Live()
+
+    def report(number: int) -> None:
+        live.problem(f"Group {number} cannot be described.", 1, about=f"group {number}")
+
+    for number in range(201):
+        report(number)
+    live.solved("group 0", 2)
+    report(200)
+    assert len(live.problems) == 200
+    for number in range(201):
+        live.solved(f"group {number}", 3)
+    assert not live.problems
+
+
+def test_a_problem_with_two_things_is_listed_until_both_are_solved() -> None:
+    live = Live()
+    for about in (None, "one", "two"):
+        live.problem("It cannot be read.", 1, about=about)
+    live.solved("one", 2)
+    assert list(live.problems) == ["It cannot be read."]
+    live.solved("two", 3)
+    assert not live.problems
+
+
 def test_events_after_the_end_of_a_group_are_not_remembered() -> None:
     live = Live()
     live.apply([generation("g", 1, 1)], 1)

@@ -1,5 +1,6 @@
 """`kohort watch`: groups, their lag and their rebalances, on any cluster."""
 
+import logging
 import re
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -150,11 +151,18 @@ async def _look(servers: str, history_ms: Millis) -> "Snapshot":
     from kohort.watch.source import NO_LOG, clock
 
     options = of_command(servers) | client_options(AdminOptions) | client_options(ConsumerOptions)
+    logging.getLogger("kohort.client.net.metadata_refresh").addFilter(_is_not_said_by_the_watcher)
     async with Watching(options, history_ms=history_ms) as watching:
         await watching.caught_up()
         if history_ms and watching.live.sources[SourceKind.LOG].state == "forbidden":
             watching.live.problem(NO_LOG, clock())
         return watching.live.snapshot(clock())
+
+
+def _is_not_said_by_the_watcher(record: logging.LogRecord) -> bool:
+    """Filter out the client's warning about the log of groups, since NO_LOG says what is missing and what to do."""
+    denied = ("__consumer_offsets", "TOPIC_AUTHORIZATION_FAILED")
+    return not (isinstance(record.args, tuple) and record.args[1::2] == denied)
 
 
 def _print(snapshot: "Snapshot") -> None:

@@ -321,11 +321,12 @@ class Live:
         text = text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}…"
         if about is not None and self._about.get(about, text) != text:
             self.solved(about, now)
-        if text in self.problems:
-            return
         if about is not None and len(self._about) < _MOST_COUNTED:
             self._about[about] = text
+        if text in self.problems:
+            return
         if len(self.problems) - bool(self._left_out) < _MOST_PROBLEMS:
+            self._count_no_more(text)  # it was left out while there was no room
             self.problems[text] = None
             self._report(ProblemFound(text), now)
         elif len(self._left_out) < _MOST_COUNTED:
@@ -334,14 +335,18 @@ class Live:
             self.problems[_left_out(len(self._left_out))] = None
 
     def solved(self, about: str, now: Millis) -> None:
-        """Withdraw the problem with this, if there is one."""
+        """Withdraw the problem with this, if there is one, and it is about nothing else."""
         text = self._about.pop(about, None)
-        if text is None:
+        if text is None or text in self._about.values():
             return
         if text in self.problems:
             del self.problems[text]
             self._report(ProblemSolved(text), now)
-        elif hash(text) in self._left_out:
+        else:
+            self._count_no_more(text)
+
+    def _count_no_more(self, text: str) -> None:
+        if hash(text) in self._left_out:
             self.problems.pop(_left_out(len(self._left_out)), None)
             self._left_out.remove(hash(text))
             if self._left_out:
