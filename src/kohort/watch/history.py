@@ -273,7 +273,12 @@ def _changes_of_records(records: Iterable[RebalanceRecord]) -> defaultdict[Topic
             if change.owner is None:
                 stopped = record.ended_at if change.revoked_at is None else change.revoked_at
                 step = _Step(stopped, stopped, None if empty else DARK, change.previous_owner)
-            elif record.was_empty or _stop_is_unknown(record, change) or _shows_no_reader(change, steps):
+            elif (
+                change.revoked_at is None
+                or record.was_empty
+                or _is_last_commit(record, change)
+                or _shows_no_reader(change, steps)
+            ):
                 step = _Step(assigned, assigned, change.owner, None if record.was_empty else change.previous_owner)
             else:
                 read = assigned if change.first_read_at is None else change.first_read_at
@@ -286,13 +291,13 @@ def _changes_of_records(records: Iterable[RebalanceRecord]) -> defaultdict[Topic
     return steps
 
 
-def _stop_is_unknown(record: RebalanceRecord, change: PartitionChange) -> bool:
-    """Return whether nothing shows when the owner before stopped.
+def _is_last_commit(record: RebalanceRecord, change: PartitionChange) -> bool:
+    """Return whether `revoked_at` says no more than when the owner before committed last.
 
-    The log shows the last commit. If no unread record waited, that may be long before the owner stopped, and the
-    rebalance has no dark time for the partition.
+    If no unread record waited, the owner may have stopped long afterwards: the rebalance has no dark time for the
+    partition. A recorder sees when an owner stops.
     """
-    return change.revoked_at is None or (record.source is None and change.first_read_at is None)
+    return record.source is None and change.first_read_at is None
 
 
 def _shows_no_reader(change: PartitionChange, steps: defaultdict[TopicPartition, list[_Step]]) -> bool:
