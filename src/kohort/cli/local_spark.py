@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Iterator
@@ -59,25 +60,26 @@ def running_spark(master: str | None, name: str, *, small: bool = False) -> Iter
         return
     import tempfile
 
-    with tempfile.NamedTemporaryFile("w+", prefix="kohort-spark-", suffix=".log", delete=False) as log:
+    path = Path(tempfile.gettempdir()) / f"kohort-spark-{secrets.token_hex(8)}.log"
 
-        def interrupted() -> None:
-            # Both before anything else: the process may end at any time after a signal.
-            Path(log.name).unlink(missing_ok=True)
-            _end_descendants()
+    def interrupted() -> None:
+        # Both before anything else: the process may end at any time after a signal.
+        path.unlink(missing_ok=True)
+        _end_descendants()
 
-        if interruption.installed():
-            interruption.on_begin(interrupted)
+    if interruption.installed():
+        interruption.on_begin(interrupted)  # before the file exists: a signal may arrive as soon as it does
+    with open(path, "x+", opener=_private) as log:
         try:
             with _stderr_into(log.fileno()):
                 spark = session(master or "local[*]", name, _LOCAL_SMALL if small else _LOCAL)
         except KeyboardInterrupt:
-            Path(log.name).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             raise
         except Exception as error:
             if interruption.begun():
                 raise interruption.Interrupted(interruption.exit_code() - 128) from error
-            raise KohortError(f"Spark did not start, see {log.name}: {_first_line(error)}") from error
+            raise KohortError(f"Spark did not start, see {path}: {_first_line(error)}") from error
         try:
             spark.sparkContext.setLogLevel("ERROR")
             if interruption.installed():
@@ -87,7 +89,12 @@ def running_spark(master: str | None, name: str, *, small: bool = False) -> Iter
             # After a signal the JVM cleans up by itself; stopping the session in order takes seconds.
             if not interruption.begun():
                 spark.stop()
-    Path(log.name).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only this user may read."""
+    return os.open(path, flags, 0o600)
 
 
 def _end_descendants() -> None:
