@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kohort.errors import ConfigError
-from kohort.group_events import Cause, MemberFacts
-from kohort.model import Millis, TopicPartition
-from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
+from kohort.group_events import Cause
+from kohort.model import Millis
+from kohort.recorder import PartitionChange, Trigger
 from kohort.watch import Live, SourceKind
-from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
+from kohort.watch.changes import Committed
 from kohort.watch.findings import KINDS, LagTrails, Severity
-from kohort.watch.webhooks import EVENTS, report_events, usual_events, webhook_settings
+from kohort.watch.webhooks import (
+    EVENTS,
+    usual_events,
+    webhook_settings,
+)
 from kohort.watch.webhooks.alarms import CLEAR_MS, MOST_ALARMS, Alarms, Notice
 from kohort.watch.webhooks.events import Condition, of_group, of_watcher
 from kohort.watch.webhooks.payload import document
+from tests.watch.webhooks.groups import MINUTE, NOW, ORDERS, SECOND, rebalance, watched
 
-NOW = 1_700_000_000_000
-SECOND, MINUTE = 1_000, 60_000
-ORDERS = TopicPartition("orders", 0)
 DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "watch-webhooks.md"
 
 
@@ -85,6 +84,17 @@ def test_conditions_of_groups_do_not_end_while_the_watcher_is_blind() -> None:
     assert over.ended_at == NOW + 3 * CLEAR_MS
 
 
+def test_an_absence_before_the_watcher_was_blind_is_not_the_end() -> None:
+    alarms = Alarms({})
+    assert len(alarms.step([condition()], NOW)) == 1
+    assert alarms.step([], NOW + SECOND) == []
+    alarms.hold(NOW + 10 * SECOND)
+    assert alarms.step([], NOW + 10 * SECOND) == []
+    assert alarms.step([], NOW + 20 * SECOND) == []
+    [over] = alarms.step([], NOW + 10 * SECOND + CLEAR_MS)
+    assert over.ended_at == NOW + 20 * SECOND
+
+
 def test_that_the_watcher_is_blind_does_not_hold_by_itself() -> None:
     alarms = Alarms({})
     blind = condition(group=None)
@@ -97,32 +107,9 @@ def test_that_the_watcher_is_blind_does_not_hold_by_itself() -> None:
 # Conditions
 
 
-def members(names: str) -> tuple[MemberFacts, ...]:
-    return tuple(MemberFacts(name, name, "/10.0.0.1") for name in names)
-
-
-def rebalance(age: Millis, before: str, after: str, took: Millis = SECOND, **changes: Any) -> RebalanceRecord:
-    return replace(
-        RebalanceRecord(
-            "g", 7, NOW - age - took, NOW - age, (Trigger(Cause.MEMBER_LEFT.value, "b"),), "range",
-            before=members(before), after=members(after),
-        ),
-        **changes,
-    )  # fmt: skip
-
-
 def conditions(live: Live, **events: int) -> list[Condition]:
     chosen = {name.replace("_", "-"): seconds for name, seconds in events.items()}
     return list(of_group(live, live.groups["g"], LagTrails(), chosen, NOW))
-
-
-def watched(*records: RebalanceRecord, here: str = "ab") -> Live:
-    live = Live()
-    held = tuple(GenerationMember(each, frozenset({"orders"}), frozenset()) for each in members(here))
-    live.apply([GenerationWritten("g", NOW - 90 * MINUTE, 7, "consumer", "range", None, held)], NOW)
-    live.groups["g"].rebalances.clear()
-    live.groups["g"].rebalances.extend(records)
-    return live
 
 
 def test_a_rebalance_that_took_long_or_left_a_partition_dark() -> None:
@@ -134,6 +121,18 @@ def test_a_rebalance_that_took_long_or_left_a_partition_dark() -> None:
     [found] = conditions(watched(rebalance(MINUTE, "ab", "a", partitions=(dark,))), rebalance=30)
     assert "generation 7 took 1.0 s and kept a partition dark for 2 min. " in found.text
     assert "1 partition moved." in found.text
+
+
+def test_a_rebalance_at_the_limit_or_one_that_empties_the_group_is_none() -> None:
+    assert conditions(watched(rebalance(MINUTE, "ab", "a", 30 * SECOND)), rebalance=30) == []
+    assert conditions(watched(rebalance(MINUTE, "ab", "", 31 * SECOND)), rebalance=30) == []
+
+
+def test_a_rebalance_whose_start_is_unknown_began_with_its_end() -> None:
+    dark = PartitionChange("orders", 0, "b", "a", NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - MINUTE)
+    [found] = conditions(watched(rebalance(MINUTE, "ab", "a", started_at=None, partitions=(dark,))), rebalance=30)
+    assert found.since == NOW - MINUTE
+    assert found.text.startswith("The rebalance to generation 7 kept a partition dark for 2 min. ")
 
 
 def test_a_rebalance_of_long_ago_or_of_an_empty_group_is_none() -> None:
@@ -155,6 +154,14 @@ def test_a_member_that_does_not_come_back() -> None:
     assert conditions(watched(replace(gone, gone=removed)), member_missing=300) == []
 
 
+def test_a_member_that_went_again_is_missing_since_the_last_time() -> None:
+    went, back = rebalance(50 * MINUTE, "abc", "ab"), rebalance(45 * MINUTE, "ab", "abc")
+    again = rebalance(6 * MINUTE, "abc", "ab")
+    [found] = conditions(watched(went, back, again), member_missing=300)
+    assert found.since == NOW - 6 * MINUTE
+    assert conditions(watched(rebalance(61 * MINUTE, "abc", "ab")), member_missing=300) == []
+
+
 def test_lag() -> None:
     live = watched()
     live.apply([Committed("g", NOW - 400 * SECOND, ORDERS, 5)], NOW)
@@ -163,12 +170,19 @@ def test_lag() -> None:
     assert [found.event for found in conditions(live, lag=300)] == ["lag"]
     assert conditions(live, lag=300)[0].title == "The lag is above 300 s"  # as --webhook-on says it
     assert conditions(live, lag=400) == []
+    at_the_limit = watched()
+    at_the_limit.apply([Committed("g", NOW - 400 * SECOND, ORDERS, 5)], NOW)
+    at_the_limit.sampled({ORDERS: 5}, NOW - 301 * SECOND)
+    at_the_limit.sampled({ORDERS: 6}, NOW - 299 * SECOND)  # one record, dated to the middle
+    assert conditions(at_the_limit, lag=300) == []
+    assert len(conditions(at_the_limit, lag=299)) == 1
 
 
 def test_findings_are_events() -> None:
     live = watched(*(rebalance(n * 20 * SECOND, "ab", "ba") for n in range(9, 0, -1)))
     [found] = conditions(live, thrashing=0)
     assert (found.event, found.title) == ("thrashing", KINDS["thrashing"].title)
+    assert found.advice
     assert conditions(live, flapping_member=0) == []
 
 
@@ -208,6 +222,15 @@ def test_a_watcher_that_fails_by_turns_for_different_reasons_is_blind() -> None:
     assert found.text.endswith("Reason 1.")
 
 
+def test_a_watcher_is_blind_since_its_last_source_failed() -> None:
+    live = Live()
+    live.source(SourceKind.LOG, "forbidden", NOW)
+    live.source(SourceKind.ADMIN, "failed", NOW + 30 * SECOND)
+    assert list(of_watcher(live, {"blind": 60}, NOW + 89 * SECOND)) == []
+    [found] = of_watcher(live, {"blind": 60}, NOW + 90 * SECOND)
+    assert found.since == NOW + 30 * SECOND
+
+
 def test_a_cluster_whose_groups_are_polled_is_seen() -> None:
     live = Live()
     live.source(SourceKind.LOG, "forbidden", NOW)
@@ -234,18 +257,26 @@ def test_a_document_is_an_alert_with_begin_and_end() -> None:
 
 def test_two_groups_have_different_fingerprints() -> None:
     documents = [document(Notice(condition(group=name), NOW, None), "prod") for name in ("a", "b")]
-    assert len({each["alerts"][0]["fingerprint"] for each in documents}) == 2
+    documents.append(document(Notice(condition(group="a"), NOW, None), "test"))  # the same group of another cluster
+    assert len({each["alerts"][0]["fingerprint"] for each in documents}) == 3
+
+
+def test_a_document_about_the_watcher_names_no_group() -> None:
+    told = document(Notice(condition(group=None), NOW, None), "prod")
+    assert "group" not in told["commonLabels"] | told["groupLabels"]
+    assert told["text"] == "WARNING: The group thrashes (prod). It is so. Look."
 
 
 def test_a_name_cannot_mention_people_or_make_a_link() -> None:
     evil = condition(group="<!channel> @everyone\n<http://127.0.0.1|click> & \x1b[2J" + "x" * 5_000)
-    text = document(Notice(evil, NOW, None), "prod")["text"]
-    assert "<" not in text and ">" not in text
-    assert "&lt;http" in text and "click&gt; &amp; " in text
-    assert "@everyone" not in text
-    assert "\n" not in text
-    assert "\x1b" not in text
-    assert len(text) < 1_000
+    for ended_at in (None, NOW + SECOND):
+        text = document(Notice(evil, NOW, ended_at), "prod")["text"]
+        assert "<" not in text and ">" not in text
+        assert "&lt;http" in text and "click&gt; &amp; " in text
+        assert "@everyone" not in text
+        assert "\n" not in text
+        assert "\x1b" not in text
+        assert len(text) < 1_000
 
 
 # Settings
@@ -320,75 +351,6 @@ def test_files_that_are_refused(tmp_path: Path, content: str, message: str) -> N
         webhook_settings(f"@{path}")
     assert message in str(raised.value)
     assert "s3cret" not in str(raised.value)
-
-
-# All of it
-
-
-class Collected:
-    def __init__(self) -> None:
-        self.documents: list[Mapping[str, Any]] = []
-        self.news = asyncio.Event()
-
-    def send(self, document: Mapping[str, Any]) -> None:
-        self.documents.append(document)
-        self.news.set()
-
-    async def wait(self, number: int) -> None:
-        async with asyncio.timeout(30):
-            while len(self.documents) < number:
-                self.news.clear()
-                await self.news.wait()
-
-
-async def test_events_are_sent_while_the_groups_change() -> None:
-    live, sender = Live(), Collected()
-    live.source(SourceKind.LOG, "failed", 1, "No broker answers.")
-    task = asyncio.create_task(report_events(live, {"blind": 0, "lag": 60}, sender, cluster="c", tick_s=0.01))
-    await sender.wait(1)
-    live.source(SourceKind.LOG, "following", 2)
-    live.apply([Committed("g", 1, ORDERS, 5)], 1)
-    live.sampled({ORDERS: 5}, 1)
-    live.sampled({ORDERS: 9}, 2)
-    await sender.wait(2)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    names = [document["alerts"][0]["labels"]["alertname"] for document in sender.documents]
-    assert names == ["blind", "lag"]
-
-
-async def test_no_event_of_a_group_begins_while_the_history_is_read() -> None:
-    # Read half, the history shows a group that was smaller long ago.
-    live, sender = Live(), Collected()
-    live.source(SourceKind.LOG, "loading", 1)
-    live.apply([Committed("g", 1, ORDERS, 5)], 1)
-    live.sampled({ORDERS: 5}, 1)
-    live.sampled({ORDERS: 9}, 2)
-    task = asyncio.create_task(report_events(live, {"lag": 60}, sender, cluster="c", tick_s=0.01))
-    try:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):  # many looks at the groups
-                await sender.wait(1)
-        live.source(SourceKind.LOG, "following", 2)
-        await sender.wait(1)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_events_that_are_too_many_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    live, sender = Live(), Collected()
-    live.source(SourceKind.LOG, "following", 1)
-    live.apply([Committed(f"g{number}", 1, ORDERS, 5) for number in range(MOST_ALARMS + 2)], 1)
-    live.sampled({ORDERS: 5}, 1)
-    live.sampled({ORDERS: 9}, 2)
-    task = asyncio.create_task(report_events(live, {"lag": 60}, sender, cluster="c", tick_s=0.01))
-    await sender.wait(MOST_ALARMS)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert caplog.messages == [
-        f"More than {MOST_ALARMS} events hold at a time; further ones are not sent to the webhook until some end."
-    ]
 
 
 def test_the_document_names_every_event() -> None:

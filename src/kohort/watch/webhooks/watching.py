@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -33,6 +33,10 @@ class Sender(Protocol):
     def send(self, document: Mapping[str, Any], /) -> None: ...
 
 
+def _now() -> Millis:
+    return time.time_ns() // 1_000_000
+
+
 @asynccontextmanager
 async def sending(live: Live, settings: WebhookSettings, *, cluster: str, page: str = "") -> AsyncIterator[Delivery]:
     """Send events for the time of a block. Raises ConfigError if the certificates cannot be read.
@@ -57,14 +61,21 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 async def report_events(
-    live: Live, events: Mapping[str, int], sender: Sender, *, cluster: str, page: str = "", tick_s: float = TICK_S
+    live: Live,
+    events: Mapping[str, int],
+    sender: Sender,
+    *,
+    cluster: str,
+    page: str = "",
+    tick_s: float = TICK_S,
+    clock: Callable[[], Millis] = _now,
 ) -> None:
-    """Send each begin and each end of an event, until cancelled."""
+    """Send each begin and each end of an event, until cancelled. `clock` is asked once for each look."""
     trails = LagTrails()
     leaving_out = False
     alarms = Alarms({name: seconds * 1000 for name, seconds in events.items() if name not in _TIMED})
     while True:
-        began, now = time.monotonic(), _now()
+        began, now = time.monotonic(), clock()
         trails.take(live.groups.values(), live.ends, now)
         conditions = list(of_watcher(live, events, now))
         old = _is_old(live)
@@ -88,7 +99,3 @@ def _is_old(live: Live) -> bool:
     """Return whether what is known of the groups is that of the past: the history is read, or no source follows."""
     states = [source.state for source in live.group_sources]
     return bool(states) and "following" not in states
-
-
-def _now() -> Millis:
-    return time.time_ns() // 1_000_000
