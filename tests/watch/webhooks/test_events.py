@@ -11,7 +11,7 @@ import pytest
 from kohort.errors import ConfigError
 from kohort.group_events import Cause
 from kohort.model import Millis
-from kohort.recorder import PartitionChange, Trigger
+from kohort.recorder import PartitionChange, RebalanceRecord, RefusedMember, Trigger
 from kohort.watch import Live, SourceKind
 from kohort.watch.changes import Committed
 from kohort.watch.findings import KINDS, LagTrails, Severity
@@ -160,6 +160,19 @@ def test_a_member_that_went_again_is_missing_since_the_last_time() -> None:
     [found] = conditions(watched(went, back, again), member_missing=300)
     assert found.since == NOW - 6 * MINUTE
     assert conditions(watched(rebalance(61 * MINUTE, "abc", "ab")), member_missing=300) == []
+
+
+def test_a_member_that_came_back_is_not_missing_if_the_group_is_then_made_smaller() -> None:
+    went, back = rebalance(50 * MINUTE, "abc", "ab"), rebalance(45 * MINUTE, "ab", "abc")
+    removed = rebalance(40 * MINUTE, "abc", "ab", gone=(Trigger(Cause.REMOVED_BY_ADMIN.value, "c"),))
+    assert conditions(watched(went, back, removed), member_missing=300) == []
+
+
+def test_members_that_are_refused_hide_no_missing_one() -> None:
+    # The journal has records that describe no rebalance, and they change no member.
+    gone = rebalance(6 * MINUTE, "abc", "ab")
+    refused = RebalanceRecord("g", 0, None, NOW, refused_members=(RefusedMember("x", "x", "/10.0.0.1", "", ""),))
+    assert conditions(watched(gone, refused), member_missing=300) == conditions(watched(gone), member_missing=300)
 
 
 def test_lag() -> None:

@@ -108,13 +108,17 @@ def _rebalance(group: WatchedGroup, longest_ms: Millis, now: Millis) -> Iterator
 def _member_missing(group: WatchedGroup, after_ms: Millis, now: Millis) -> Iterator[Condition]:
     """Compare the present size with that before the last member that went within the hour."""
     size, most, went_at, who = len(group.members), 0, None, ""
+    reached = size  # largest size after the record: whoever went before it was replaced
     for record in reversed(group.rebalances):
-        if now - record.ended_at > _HOUR_MS or not record.is_rebalance:
+        if now - record.ended_at > _HOUR_MS:
             break
+        if not record.is_rebalance:
+            continue
         before = record.members_after - len(record.came) + len(record.went)
         on_purpose = any(gone.cause == Cause.REMOVED_BY_ADMIN.value for gone in record.gone)
-        if record.went and before > most and not on_purpose:
+        if record.went and before > max(most, reached) and not on_purpose:
             most, went_at, who = before, record.ended_at, record.went[0].client_id
+        reached = max(reached, record.members_after)
     if went_at is None or not size or size >= most or now - went_at < after_ms:
         return
     yield Condition(
