@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -114,6 +115,7 @@ def test_ids_follow_from_the_rebalance_alone() -> None:
     assert {span.id for span in spans_of(later)} <= ids
     assert spans_of(later)[0].id == root_of("c1", "delays", end)
     others = [root_of(*names, end) for names in (("c2", "delays"), ("c1", "delay"), ("c", "1delays"))]
+    assert root_of("c", "g1", Ended(2, 5)) != root_of("c", "g", Ended(12, 5))
     others.append(root_of("c1", "delays", end._replace(generation=3)))
     others.append(root_of("c1", "delays", end._replace(at=end.at + 1)))  # the group was deleted and made again
     assert len({trace for trace, _ in [*others, *ids]}) == 6
@@ -134,6 +136,10 @@ def test_a_rebalance_links_to_the_one_before_it_although_generations_repeat() ->
     assert earlier_ones(first, [first, second, again]) == Earlier()
     follow_up = replace(again, generation=3, follow_up_of=1)
     assert earlier_ones(follow_up, [first, second]) == Earlier(Ended(2, 200), Ended(1, 100))
+    later = replace(follow_up, ended_at=400)  # of the newest one with this generation
+    assert earlier_ones(later, [first, second, again]).cause == Ended(1, 300)
+    refused = RebalanceRecord("g", 0, None, 250, refused_members=(RefusedMember("", "", "", "", ""),))
+    assert earlier_ones(again, [second, refused]) == Earlier(Ended(2, 200))  # that one has no trace
 
 
 def test_it_is_an_error_if_a_partition_was_dark_for_long() -> None:
@@ -217,13 +223,30 @@ def test_a_group_that_is_made_again_repeats_generations() -> None:
     assert [record.ended_at for record in final.due(300)] == [100, 200]
 
 
-def test_the_journal_and_the_log_tell_of_the_same_rebalance() -> None:
+@pytest.mark.parametrize("other", [{"source": "journal"}, {"polled": True}])
+def test_two_sources_tell_of_the_same_rebalance(other: dict[str, Any]) -> None:
     final = FinalRecords(0)
-    alone = replace(read(120, ended_at=95), source="journal")
+    alone = replace(read(120, ended_at=95), **other)
     final.add(alone, 100)
     assert final.due(100) == [alone]
     final.add(read(120), 110)  # by the log, with another end
     assert final.due(5000) == []
+
+
+def test_a_group_that_is_made_again_much_later_is_another_one_whichever_source_tells_it() -> None:
+    final = FinalRecords(0)
+    final.add(replace(read(120), source="journal"), 100)
+    final.add(read(60_120, ended_at=60_100), 60_100)
+    assert [record.ended_at for record in final.due(60_200)] == [100, 60_100]
+
+
+def test_a_rebalance_that_is_forgotten_takes_no_newer_one_of_its_generation_along() -> None:
+    final = FinalRecords(0, most=1)
+    for end in (100, 200_000):
+        final.add(read(end + 20, ended_at=end), end)
+        assert [record.ended_at for record in final.due(end)] == [end]
+    final.add(replace(read(200_020, ended_at=199_995), source="journal"), 200_100)
+    assert final.due(300_000) == []
 
 
 def test_a_record_waits_for_reads_for_a_bounded_time() -> None:
