@@ -37,6 +37,8 @@ class Receiver:
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     silent: threading.Event = field(default_factory=threading.Event)
     """While set, requests are taken and not answered."""
+    answering: threading.Event = field(default_factory=threading.Event)
+    """While not set, answers wait."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def url(self, path: str = "/hook", scheme: str = "http") -> str:
@@ -52,6 +54,7 @@ class Receiver:
 @contextmanager
 def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     receiver = Receiver()
+    receiver.answering.set()
     go_on = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,6 +67,7 @@ def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
             if receiver.silent.is_set():
                 go_on.wait(PATIENCE_S)
                 return
+            receiver.answering.wait(PATIENCE_S)
             self.send_response(answer)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -84,6 +88,7 @@ def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
         yield receiver
     finally:
         go_on.set()
+        receiver.answering.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -155,6 +155,43 @@ def test_the_queue_is_bounded_and_says_so_once(receiver: Receiver, caplog: pytes
     assert "3 events for the webhook at 127.0.0.1 were not sent." in caplog.messages
 
 
+def test_each_time_that_events_are_dropped_is_logged(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    with Delivery(to(receiver), replace(SOON, queue=1)) as delivery:
+        for turn in (1, 2):
+            receiver.answering.clear()
+            delivery.send(numbered(0))
+            receiver.wait(turn)
+            delivery.send(numbered(1))
+            receiver.answering.set()
+            deadline = time.monotonic() + PATIENCE_S
+            while len(caplog.messages) < 2 * turn:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+    begins = "1 events wait for the webhook at 127.0.0.1; further ones are dropped."
+    ends = "{} events for the webhook at 127.0.0.1 were dropped so far."
+    assert caplog.messages == [begins, ends.format(1), begins, ends.format(2)]
+
+
+def test_an_answer_that_is_not_http_does_not_end_the_delivery(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answers = [(1000, {})]
+    with Delivery(to(receiver), SOON) as delivery:
+        delivery.send(numbered(1))
+        idle(delivery, 1)
+    assert (delivery.sent, delivery.dropped) == (1, 0)
+    assert "the connection failed (BadStatusLine)." in caplog.text
+
+
+def test_the_line_about_an_event_is_bounded(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    receiver.answers = [(404, {})]
+    with Delivery(to(receiver), SOON) as delivery:
+        delivery.send({"text": "x" * 3_000})
+        idle(delivery, 1)
+    [line] = caplog.messages
+    assert len(line) < 500
+
+
 def test_the_rate_is_bounded(receiver: Receiver) -> None:
     # Two at once, then one in half a second.
     began = time.monotonic()
@@ -190,12 +227,12 @@ def test_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-@pytest.mark.parametrize("secret", ["plain text", "whsec_" + b64encode(b"0123456789abcdef").decode()])
+@pytest.mark.parametrize("secret", ["plain text", "whsec_" + b64encode(b"0123456789abcdef").decode(), "whsec_plain!"])
 def test_a_request_is_signed_as_standard_webhooks_says(receiver: Receiver, secret: str) -> None:
     with Delivery(to(receiver, secret=Secret(secret)), SOON) as delivery:
         delivery.send(numbered(1))
         [got] = receiver.wait(1)
-    key = b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
+    key = secret.encode() if "plain" in secret else b64decode(secret.removeprefix("whsec_"))
     stamp, message_id = got.headers["Webhook-Timestamp"], got.headers["Webhook-Id"]
     signed = f"{message_id}.{stamp}.".encode() + got.body
     expected = b64encode(hmac.new(key, signed, sha256).digest()).decode()
