@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kohort.group_events import MemberFacts
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
@@ -78,6 +80,27 @@ def test_a_quiet_partition_is_not_dark_since_its_last_commit() -> None:
     assert spans(histories, 0)[1:] == [(1_000, 5_000, "a"), (5_000, None, "b")]
 
 
+def test_a_group_that_does_not_commit_is_not_dark_between_two_owners() -> None:
+    # Nothing shows that the owner before ever read: it "stopped" when it began.
+    histories = made(generation(1_000, 1, a=(0,)), generation(5_000, 2, b=(0,)))
+    record(histories, PartitionChange("orders", 0, "a", "b", 1_000, 5_000), at=5_000, source="journal")
+    assert spans(histories, 0)[1:] == [(1_000, 5_000, "a"), (5_000, None, "b")]
+
+
+def test_the_first_members_of_a_group_end_no_dark_time() -> None:
+    histories = made(generation(5_000, 2, b=(0,)))
+    change = PartitionChange("orders", 0, "a", "b", 1_500, 5_000, 5_500)
+    first = RebalanceRecord("g", 2, 5_000, 5_000, (Trigger("first member"),), after=(FACTS["b"],), partitions=(change,))
+    histories.live.groups["g"].rebalances[-1] = first
+    assert spans(histories, 0) == [(0, 5_000, None), (5_000, None, "b")]
+
+
+def test_a_read_before_the_revocation_makes_no_dark_time() -> None:
+    histories = made(generation(1_000, 1, a=(0,)), generation(5_000, 2, b=(0,)))
+    record(histories, PartitionChange("orders", 0, "a", "b", 4_500, 4_000, 4_200), at=5_000)
+    assert spans(histories, 0)[1:] == [(1_000, 4_200, "a"), (4_200, None, "b")]
+
+
 def test_a_partition_without_an_owner_is_dark_until_another_generation() -> None:
     histories = made(generation(1_000, 1, a=(0, 1)), generation(5_000, 2, a=(0,), b=()))
     record(histories, PartitionChange("orders", 1, "a", None, 4_000), at=5_000)
@@ -92,6 +115,18 @@ def test_an_empty_group_is_not_dark() -> None:
         (5_000, 9_000, None),
         (9_000, None, "b"),
     ]
+
+
+def test_partitions_that_no_record_mentions_have_no_owner_when_the_group_becomes_empty() -> None:
+    histories = made(generation(1_000, 1, a=(0, 1)), generation(5_000, 2))
+    record(histories, PartitionChange("orders", 0, "a", None, 4_000), at=5_000, after="")
+    assert spans(histories, 1)[1:] == [(1_000, 5_000, "a"), (5_000, None, None)]
+
+
+def test_a_first_read_after_the_start_belongs_to_a_rebalance_before_it() -> None:
+    histories = made(generation(1_000, 1, a=(0,)), generation(5_000, 2, b=(0,)))
+    record(histories, PartitionChange("orders", 0, "a", "b", 4_000, 5_000, 8_000), at=5_000)
+    assert spans(histories, 0, 6_000) == [(6_000, 8_000, DARK), (8_000, None, "b")]
 
 
 def test_a_timeline_is_cut_at_both_ends() -> None:
@@ -126,6 +161,42 @@ def test_what_no_record_reports_yet_is_shown_as_it_was_seen() -> None:
     assert spans(histories, 1) == [(0, 1_000, None), (1_000, 3_000, "a"), (3_000, None, DARK)]
     histories.live.apply([generation(5_000, 2, a=(0,), b=(1,))], 5_000)
     assert spans(histories, 1) == [(0, 1_000, None), (1_000, 5_000, "a"), (5_000, None, "b")]
+
+
+def test_an_owner_that_was_seen_after_the_end_is_not_that_of_the_time_before() -> None:
+    histories = made(generation(1_000, 1, a=(0,)))
+    group = histories.live.groups["g"]
+    group.rebalances.clear()
+    histories.groups["g"].changes.clear()  # as if it was watched from its first generation on
+    group.members["c"] = replace(group.members["a"], facts=FACTS["c"])
+    group.members["a"].owned = frozenset()
+    histories.live.apply([Committed("g", 3_000, TopicPartition("orders", 0), 1)], 3_000)
+    assert spans(histories, 0, 0, 9_000) == [(0, 3_000, None), (3_000, None, "c")]
+    assert spans(histories, 0, 0, 2_000) == [(0, None, None)]
+
+
+def test_an_owner_that_no_record_tells_follows_an_empty_group() -> None:
+    histories = made(generation(1_000, 1, a=(0,)))
+    members = histories.live.groups["g"].members
+    member = replace(members["a"], facts=FACTS["b"])
+    histories.live.apply([generation(5_000, 2)], 5_000)
+    histories.live.groups["g"].members["b"] = member
+    assert spans(histories, 0)[1:] == [(1_000, 5_000, "a"), (5_000, None, "b")]
+
+
+def test_a_member_that_is_in_no_record_keeps_its_name_when_it_is_gone() -> None:
+    histories = made(generation(1_000, 1, a=(0,)))
+    live, orders = histories.live, TopicPartition("orders", 0)
+    members = live.groups["g"].members
+    passing = replace(members["a"], facts=FACTS["c"])
+    members["a"].owned, members["c"] = frozenset(), passing
+    live.apply([Committed("g", 2_000, orders, 1)], 2_000)
+    del members["c"]
+    members["a"].owned = frozenset([orders])
+    live.apply([Committed("g", 3_000, orders, 2)], 3_000)
+    timeline = histories.timeline("g", 0, 9_000)
+    assert [owner for _, _, owner in timeline.partitions[orders]] == [None, "a", "c", "a"]
+    assert timeline.members["c"] == FACTS["c"]
 
 
 def test_a_record_replaces_what_was_seen() -> None:
@@ -188,6 +259,13 @@ def test_a_constant_lag_is_two_points() -> None:
         series.add(minute * 60_000, 0.0 if minute else None)
     assert series.since(60_000) == [(60_000, 0.0), (540_000, 0.0)]
     assert series.since(0)[0] == (0, None)
+
+
+def test_a_lag_that_is_unknown_does_not_hide_that_of_the_same_minute() -> None:
+    series = LagSeries()
+    for seconds in (None, 3.0, None):
+        series.add(60_000, seconds)
+    assert list(series.points) == [(60_000, 3.0)]
 
 
 def test_each_groups_lag_is_sampled_in_turn() -> None:

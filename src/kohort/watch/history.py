@@ -222,10 +222,9 @@ def timeline(group: WatchedGroup, history: GroupHistory, start: Millis, end: Mil
     records = [record for record in group.rebalances if record.is_rebalance]
     start = max(start, _start_within_bound([record for record in records if record.ended_at >= start]))
     known = _changes_of_records([record for record in records if record.ended_at >= start - _LONGEST_STEP_MS])
-    for change in history.changes:
-        if change.at <= end:
-            owner = change.owner if change.owner is not None or not group.members else DARK
-            known[change.partition].append(_Step(change.at, change.at, owner, None))
+    for change in history.changes:  # also a later one: the present owner was not that before it
+        owner = change.owner if change.owner is not None or not group.members else DARK
+        known[change.partition].append(_Step(change.at, change.at, owner, None))
     owners = group.owners
     spans = {
         partition: _spans(known.get(partition, []), owners.get(partition), start, end)
