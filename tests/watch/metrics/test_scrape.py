@@ -12,6 +12,7 @@ from kohort.group_events import Cause, MemberFacts
 from kohort.model import TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
 from kohort.watch.changes import CommitDeleted, Committed, GenerationMember, GenerationWritten, GroupDeleted
+from kohort.watch.group import GroupFound, WatchedMember
 from kohort.watch.live import Live, SourceKind
 from kohort.watch.metrics import GroupMetrics, MetricNames, MetricsOptions
 
@@ -143,6 +144,7 @@ def test_lags_have_the_names_of_other_exporters_if_asked() -> None:
     lags = values(samples, "kminion_kafka_consumer_group_topic_partition_lag", "group_id", "topic_name", "partition_id")
     assert lags == {("g", "orders", "0"): 10, ("g", "orders", "1"): 0}
     assert values(samples, "kminion_kafka_consumer_group_info", "group_id", "state") == {("g", "Stable"): 1}
+    assert values(samples, "kminion_kafka_consumer_group_topic_offset_sum", "topic_name") == {("orders",): 25}
 
 
 def test_a_partition_without_an_owner_has_empty_labels_of_its_member() -> None:
@@ -185,6 +187,63 @@ def test_a_rebalance_is_counted_with_its_cause_and_an_exemplar() -> None:
     assert exemplar.timestamp is not None
     assert (exemplar.labels, exemplar.value, float(exemplar.timestamp)) == ({"generation": "5300"}, 1, 5.3)
     assert values(samples, "kohort_group_rebalance_seconds_sum", "group") == {("g",): 0.5}
+
+
+def test_times_and_moves_of_rebalances_are_counted_in_seconds_and_by_need() -> None:
+    groups = live()
+    metrics = GroupMetrics(groups, MetricsOptions(), 0)
+    b = MemberFacts("b-1", "client-b", "/10.0.0.2")
+    changes = (
+        PartitionChange("orders", 0, "a-1", "b-1", 3_400, 4_000, 4_500),  # the new member needs one
+        PartitionChange("orders", 1, "a-1", "a-1", 3_600, 4_000, 4_100),
+    )
+    joined = RebalanceRecord(
+        "g", 8, 3_000, 4_000, protocol="range", leader_id="a-1", before=(A,), after=(A, b), partitions=changes
+    )
+    groups.rebalanced([joined], 5_000)
+    swap = (PartitionChange("orders", 0, "b-1", "a-1"), PartitionChange("orders", 1, "a-1", "b-1"))
+    groups.rebalanced(
+        [RebalanceRecord("g", 10, None, 9_000, protocol="range", before=(A, b), after=(A, b), partitions=swap)], 9_000
+    )
+    samples = scraped(metrics, 9_000)
+    assert values(samples, "kohort_group_dark_partition_seconds_total", "group") == {("g",): 1.6}
+    assert values(samples, "kohort_group_paused_member_seconds_total", "group") == {("g",): 0.4}
+    assert values(samples, "kohort_group_partitions_moved_total", "needless") == {("false",): 1, ("true",): 2}
+
+
+def test_members_of_a_consumer_group_are_shown_by_state() -> None:
+    groups = Live()
+    members = tuple(
+        WatchedMember(MemberFacts(name, name, ""), epoch=epoch, stable=stable)
+        for name, epoch, stable in (("a", 5, True), ("b", 4, True), ("c", 5, False), ("d", -2, True))
+    )
+    groups.found(GroupFound("g", "consumer", "Reconciling", 5, 5, "uniform", None, members, {}), 1_000)
+    samples = scraped(GroupMetrics(groups, MetricsOptions(), 0))
+    assert values(samples, "kohort_group_members", "state") == {("stable",): 1, ("reconciling",): 2, ("away",): 1}
+
+
+def test_figures_of_the_last_hour_follow_rebalances_and_time() -> None:
+    groups = live()
+    metrics = GroupMetrics(groups, MetricsOptions(), 0)
+    b = MemberFacts("b-1", "client-b", "/10.0.0.2")
+    assert values(scraped(metrics), "kohort_group_missing_members", "group") == {("g",): 0}
+    went = RebalanceRecord("g", 8, None, 4_500, protocol="range", before=(A, b), after=(A,))
+    groups.groups["g"].rebalances.append(went)
+    groups.rebalanced([went], 5_000)
+    assert values(scraped(metrics, 5_000), "kohort_group_missing_members", "group") == {("g",): 1}
+    assert values(scraped(metrics, 4_500 + 3_600_000), "kohort_group_missing_members", "group") == {("g",): 0}
+
+
+def test_the_longest_dark_time_is_that_of_the_partition_that_is_dark_for_longest() -> None:
+    groups = live()
+    groups.groups["g"].unowned |= {orders(0): 10_000, orders(1): 12_000}
+    samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 13_000)
+    assert values(samples, "kohort_group_longest_dark_seconds", "group") == {("g",): 3}
+
+
+def test_partitions_are_counted_by_the_way_their_lag_is_known() -> None:
+    samples = scraped(GroupMetrics(live(), MetricsOptions(), 0))
+    assert values(samples, "kohort_group_lag_partitions", "method") == {("interpolated",): 1, ("caught up",): 1}
 
 
 def test_partitions_without_an_owner_are_dark_since_the_rebalance() -> None:
@@ -240,6 +299,12 @@ def test_too_many_partitions_lose_their_series_and_a_problem_tells_it() -> None:
     assert values(samples, "kafka_consumergroup_group_topic_sum_lag", "group") == {("g",): 10, ("h",): 10}
     assert values(samples, "kohort_watch_partitions_left_out") == {(): 1}
     assert any("more than 3 partitions" in problem for problem in groups.problems)
+    for group in groups.groups.values():
+        group.commits.clear()  # their members own them still
+    assert not any("partition" in sample.labels for sample in scraped(metrics))
+    groups.apply([GroupDeleted("h", 5_000, "classic")], 5_000)
+    assert values(scraped(metrics, 6_000), "kohort_watch_partitions_left_out") == {(): 0}
+    assert not groups.problems
 
 
 def test_too_many_groups_are_left_out_and_a_problem_tells_it() -> None:
@@ -261,9 +326,12 @@ def test_the_watcher_tells_what_it_can_see() -> None:
     groups.source(SourceKind.LOG, "following", 1_000)
     groups.source(SourceKind.ADMIN, "failed", 1_000, "No broker answers.")
     groups.problem("A problem.", 1_000)
+    groups.counts.records, groups.counts.unreadable = 9, 2
     samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 5_000)
     assert values(samples, "kohort_watch_source_following", "source") == {("log",): 1, ("admin",): 0}
     assert values(samples, "kohort_watch_end_offsets_age_seconds") == {(): 2}
+    assert values(samples, "kohort_watch_records_total") == {(): 9}
+    assert values(samples, "kohort_watch_unreadable_records_total") == {(): 2}
     groups.sampled({orders(0): 15}, 4_500)  # the other partition was not asked for
     samples = scraped(GroupMetrics(groups, MetricsOptions(), 0), 5_000)
     assert values(samples, "kohort_watch_end_offsets_age_seconds") == {(): 0.5}
