@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from kohort.cli.watch import read_age
+from kohort.cli.watch import _row, read_age
 from kohort.errors import ConfigError, ErrorCode
+from kohort.recorder import RebalanceRecord, RefusedMember
 from kohort.testing import Workspace
+from kohort.watch import Live
+from kohort.watch.changes import GenerationWritten
 from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
 from tests.interop.kohort import KohortBroker
@@ -91,6 +94,15 @@ def test_a_cluster_that_hides_its_log_shows_the_rest(run: Run, kohort: Workspace
     assert told.err == ""
 
 
+def test_a_line_counts_rebalances_and_not_refused_members() -> None:
+    live = Live(history_from=0)
+    live.apply([GenerationWritten("g", 1_000, 1, "consumer", None, None, ())], 1_000)
+    before = _row(live.snapshot(2_000), live.groups["g"])
+    refused = RebalanceRecord("g", 0, None, 1_500, refused_members=(RefusedMember("x", "x", "", "", ""),))
+    live.groups["g"].rebalances.append(refused)
+    assert _row(live.snapshot(2_000), live.groups["g"]) == before
+
+
 def test_ages() -> None:
     assert [read_age("--history", text) for text in ("0", "90s", "30m", "6h", "2d")] == [
         0,
@@ -99,5 +111,6 @@ def test_ages() -> None:
         21_600_000,
         172_800_000,
     ]
-    with pytest.raises(ConfigError, match="not '-1h'"):
-        read_age("--history", "-1h")
+    for text in ("-1h", "00", "10"):
+        with pytest.raises(ConfigError, match=f"not '{text}'"):
+            read_age("--history", text)

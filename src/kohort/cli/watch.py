@@ -176,7 +176,8 @@ def _print(snapshot: "Snapshot") -> None:
 def _row(snapshot: "Snapshot", group: "WatchedGroup") -> tuple[object, ...]:
     progress = snapshot.progress(group)
     lags = [each.lag for each in progress if each.lag is not None]
-    last = group.rebalances[-1] if group.rebalances else None
+    rebalances = [record for record in group.rebalances if record.is_rebalance]
+    last = rebalances[-1] if rebalances else None
     return (
         group.group_id,
         group.type,
@@ -185,7 +186,7 @@ def _row(snapshot: "Snapshot", group: "WatchedGroup") -> tuple[object, ...]:
         len(progress),
         sum(lag.records for lag in lags) if lags else None,
         round(max(lag.seconds for lag in lags)) if lags else None,
-        len(group.rebalances) if snapshot.history_from is not None else None,
+        len(rebalances) if snapshot.history_from is not None else None,
         None if last is None else f"{_clock(last.ended_at)} {last.cause or 'unknown cause'}",
     )
 
