@@ -26,7 +26,7 @@ from kohort.cli.top_rows import Order, ordered, rows
 from kohort.cli.top_screen import Screen, draw, page_height, sparkline
 from kohort.group_events import Cause, MemberFacts
 from kohort.model import TopicPartition
-from kohort.recorder import RebalanceRecord, Trigger
+from kohort.recorder import RebalanceRecord, RefusedMember, Trigger
 from kohort.telemetry import ClientTelemetry
 from kohort.watch import Live, SourceKind
 from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
@@ -152,6 +152,28 @@ def test_groups_that_hurt_come_first() -> None:
     assert "The group does little else" in lines[2]
     assert [row.group_id for row in screen_of(live, Order.LAG).listed] == ["group-2", "group-1", "group-0"]
     assert [row.group_id for row in screen_of(live, Order.NAME, "-1").listed] == ["group-1"]
+
+
+def test_a_row_counts_the_rebalances_of_the_last_hour() -> None:
+    live = a_cluster(1)
+    group = live.groups["group-0"]
+    a, b = (
+        RebalanceRecord("group-0", n, None, NOW - age, (Trigger(f"cause {n}"),)) for n, age in ((1, 90_000), (2, 5))
+    )
+    old = replace(a, ended_at=NOW - 3_600_000)
+    refused = replace(b, ended_at=NOW, refused_members=(RefusedMember("x", "x", "", "", ""),))
+    for records, history_from, expected in (
+        ((old,), None, (None, None, None)),
+        ((old,), 0, (0, None, None)),
+        ((old, a, b, refused), 0, (2, NOW - 5, "cause 2")),
+    ):
+        live.history_from = history_from
+        group.rebalances.clear()
+        group.rebalances.extend(records)
+        [row] = rows(live, LagTrails(), NOW)
+        assert (row.rebalances, row.last_at, row.last_cause) == expected
+    shouting = replace(row, group_id="GROUP-0")
+    assert ordered([row, shouting], Order.NAME, "Group") == [shouting, row]
 
 
 def test_groups_that_keep_up_stay_in_their_places() -> None:
