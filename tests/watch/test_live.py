@@ -3,7 +3,16 @@
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
 from kohort.watch.changes import Committed, GenerationWritten, GroupDeleted
-from kohort.watch.live import EndsSampled, GroupsChanged, Live, LiveEvent, ProblemFound, Rebalanced, SourceKind
+from kohort.watch.live import (
+    EndsSampled,
+    GroupsChanged,
+    Live,
+    LiveEvent,
+    ProblemFound,
+    ProblemSolved,
+    Rebalanced,
+    SourceKind,
+)
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -59,6 +68,15 @@ def test_problems_and_states_of_sources_are_reported_once_per_change() -> None:
     live.source(SourceKind.LOG, "failed", 4, "No broker answers in time.")
     source = live.sources[SourceKind.LOG]
     assert (source.since, source.detail) == (3, "No broker answers in time.")
+
+
+def test_a_problem_that_is_over_is_reported_once() -> None:
+    live = Live()
+    live.problem("Topic orders cannot be read.", 1, about="orders")
+    events = told(live)
+    for now in (2, 3):
+        live.solved("orders", now)
+    assert events == [ProblemSolved("Topic orders cannot be read.")]
 
 
 def test_nobody_is_told_after_unsubscribing() -> None:

@@ -89,6 +89,14 @@ async def test_the_dark_time_of_the_last_hour_counts_partitions_that_are_dark_no
         assert document["dark_seconds_1h"] == pytest.approx(90 + 3_600, abs=1)
 
 
+async def test_a_rebalance_of_more_than_an_hour_ago_is_the_last_one_and_not_one_of_the_hour() -> None:
+    async with site() as here:
+        at = now() - 3_700_000
+        here.apply(generation("g", at, 1, a=(0, 1)))
+        document = (await here.get("/api/groups/g")).value
+        assert (document["rebalances_1h"], document["last_rebalance"]["at"]) == (0, at)
+
+
 async def test_the_records_of_rebalances_newest_first_and_limited() -> None:
     async with site() as here:
         at = worked(here)
