@@ -352,7 +352,15 @@ def test_settings_that_are_refused(given: str, events: str | None, message: str)
             '{"url": "https://127.0.0.1/s3cret", "headers": {"A": "s3cret\\r\\nB: c"}}',
             "must be an object of header names",
         ),
-        ('{"url": "https://127.0.0.1/s3cret", "headers": {"Host": "s3cret"}}', "must be an object of header names"),
+        ('{"url": "https://127.0.0.1/s3cret", "headers": {"Host": "s3cret"}}', "has `Host`, which the watcher sets"),
+        (
+            '{"url": "https://127.0.0.1/s3cret", "headers": {"A": "s3cret", "Webhook-Id": "s3cret"}}',
+            "has `Webhook-Id`, which the watcher sets",
+        ),
+        (
+            '{"url": "https://127.0.0.1/s3cret", "headers": {"user-agent": ""}}',
+            "has `user-agent`, which the watcher sets",
+        ),
         ('{"url": "https://127.0.0.1/s3cret", "secret": 5}', "must be strings"),
         ('{"url": "s3cret"}', "must be a URL"),
     ],

@@ -14,7 +14,18 @@ from kohort.watch.webhooks.events import EVENTS, usual_events
 
 _KEYS = ("url", "headers", "secret", "ca", "text_only")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OURS = ("content-length", "content-type", "host", "transfer-encoding", "connection")
+_OURS = (
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+)
+"""Headers that the watcher sets: a value from the file would be overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,8 @@ def webhook_settings(given: str, events: str | None = None) -> WebhookSettings:
     headers = content.get("headers", {})
     if not isinstance(headers, dict) or not all(map(_is_header, headers.items())):
         raise ConfigError(f"`headers` in {name} must be an object of header names and values.")
+    if taken := [header for header in headers if header.lower() in _OURS]:
+        raise ConfigError(f"`headers` in {name} has `{taken[0]}`, which the watcher sets: leave it out.")
     secret, ca, text_only = content.get("secret"), content.get("ca"), content.get("text_only", False)
     if not isinstance(secret, str | None) or not isinstance(ca, str | None) or not isinstance(text_only, bool):
         raise ConfigError(f"In {name}, `secret` and `ca` must be strings, and `text_only` true or false.")
@@ -92,7 +105,6 @@ def _is_header(item: tuple[object, object]) -> bool:
         isinstance(name, str)
         and isinstance(value, str)
         and _HEADER.fullmatch(name) is not None
-        and name.lower() not in _OURS
         and value.isascii()
         and value.isprintable()
     )
