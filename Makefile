@@ -29,7 +29,7 @@ lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
-test: $(VENV)/.develop ## the tests for every day, ten minutes on two cores; the last lines name those that this machine cannot run
+test: $(VENV)/.develop ## the tests for every day, a quarter of an hour on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
 test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, half an hour
