@@ -1,8 +1,4 @@
-"""Play every transcript and compare; `pytest tests/scenarios --rewrite` writes what is heard into the files.
-
-A transcript is comments, and commands each followed by `----`, by what was heard, and by an empty line. Several
-commands before one `----` are played one after the other.
-"""
+"""Play every transcript and compare; `pytest tests/scenarios --rewrite` writes what is heard into the files."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import pytest
 
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.explained import explained
+from tests.scenarios.transcripts import played_by
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(
@@ -22,24 +19,7 @@ SCENARIOS = sorted(
 
 def played(text: str) -> str:
     """Return the same transcript with the present output."""
-    conversation = Conversation()
-    out: list[str] = []
-    commands: list[str] = []
-    heard = False
-    for line in text.splitlines():
-        if line == "----":
-            out.append(line)
-            out += [said for command in commands for said in conversation.play(command)]
-            commands, heard = [], True
-        elif heard and line:
-            continue
-        else:
-            heard = False
-            out.append(line)
-            if line and not line.startswith("#"):
-                commands.append(line)
-    assert not commands, f"no ---- after {commands}"
-    return "\n".join(out).rstrip("\n") + "\n"
+    return played_by(Conversation().play, text)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

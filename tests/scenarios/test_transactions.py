@@ -16,6 +16,7 @@ from tests.interop.kohort import running_kohort
 from tests.scenarios.explained import explained
 from tests.scenarios.transaction_talk import TransactionTalk
 from tests.scenarios.transaction_wires import SocketWire, VirtualWire
+from tests.scenarios.transcripts import played_by
 
 FOLDER = Path(__file__).parent / "transactions"
 NAMES = sorted(path.name for path in FOLDER.glob("*.txt"))
@@ -40,24 +41,6 @@ def settings_of(name: str) -> dict[str, str]:
     return SETTINGS | ({VERIFICATION: "false"} if name in UNVERIFIED else {})
 
 
-def played(text: str, talk: TransactionTalk) -> str:
-    """Return the same transcript with the present output."""
-    out: list[str] = []
-    commands: list[str] = []
-    heard = False
-    for line in text.splitlines():
-        if line == "----":
-            out += [line, *(said for command in commands for said in talk.play(command))]
-            commands, heard = [], True
-        elif not (heard and line):
-            heard = False
-            out.append(line)
-            if line and not line.startswith("#"):
-                commands.append(line)
-    assert not commands, f"no ---- after {commands}"
-    return "\n".join(out).rstrip("\n") + "\n"
-
-
 def text_of(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
@@ -65,7 +48,7 @@ def text_of(name: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_transcript_is_what_happens(name: str, pytestconfig: pytest.Config) -> None:
     wire = VirtualWire(settings_of(name))
-    now = played(text_of(name), TransactionTalk(wire))
+    now = played_by(TransactionTalk(wire).play, text_of(name))
     wire.close()
     if pytestconfig.getoption("--rewrite"):
         (FOLDER / name).write_text(now, encoding="utf-8")
@@ -80,7 +63,7 @@ def play(bootstrap: str, name: str) -> str:
     """Play a transcript to a broker; what ends the play early is the last line."""
     wire = SocketWire(bootstrap)
     try:
-        return played(text_of(name), TransactionTalk(wire, f"{name.removesuffix('.txt')}."))
+        return played_by(TransactionTalk(wire, f"{name.removesuffix('.txt')}.").play, text_of(name))
     except (AssertionError, OSError) as problem:
         return f"{problem!r}"
     finally:

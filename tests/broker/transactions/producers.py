@@ -192,6 +192,12 @@ class TransactionalProducer:
         return state.transaction_state
 
 
+async def ended(producer: TransactionalProducer, *, commit: bool = True) -> None:
+    """End the transaction, and wait until all markers are written."""
+    assert await producer.end(commit=commit) is NONE
+    assert (await producer.completed()).startswith("Complete")
+
+
 async def committed_values(peer: Peer, topic: str, partition: int = 0) -> list[bytes]:
     """Return the values that a consumer with read_committed sees."""
     places = [FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)]

@@ -19,6 +19,7 @@ from tests.broker.transactions.producers import (
     V2,
     TransactionalProducer,
     committed_values,
+    ended,
     fetched_offset,
     started,
 )
@@ -28,11 +29,6 @@ from tests.broker.virtual import VirtualBroker, in_virtual_time
 def late(producer: TransactionalProducer) -> TransactionalProducer:
     """Return the producer as it is now: what this one sends arrives late."""
     return replace(producer, sequences=dict(producer.sequences))
-
-
-async def ended(producer: TransactionalProducer, *, commit: bool = True) -> None:
-    assert await producer.end(commit=commit) is NONE
-    assert (await producer.completed()).startswith("Complete")
 
 
 @BOTH

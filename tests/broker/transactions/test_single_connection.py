@@ -20,11 +20,11 @@ from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kohort.wire.messages.end_txn import EndTxnRequest
 from tests.broker.peer import Peer, connected
 from tests.broker.transactions.producers import (
-    NONE,
     V1,
     V2,
     TransactionalProducer,
     committed_values,
+    ended,
     started,
 )
 from tests.broker.virtual import PORT, VirtualBroker, in_virtual_time
@@ -37,11 +37,6 @@ async def on_a_newer_connection(producer: TransactionalProducer) -> AsyncIterato
     """The producer as it goes on after it has given its connection up."""
     async with connected(f"127.0.0.1:{PORT}") as newer:
         yield replace(producer, peer=newer, sequences=dict(producer.sequences))
-
-
-async def ended(producer: TransactionalProducer, *, commit: bool = True) -> None:
-    assert await producer.end(commit=commit) is NONE
-    assert (await producer.completed()).startswith("Complete")
 
 
 def late_end(producer: TransactionalProducer, *, commit: bool = True) -> tuple[Message, int]:
