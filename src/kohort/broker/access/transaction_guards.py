@@ -3,7 +3,8 @@
 from kohort.broker.access.request_access import RequestAccess
 from kohort.broker.groups import refusal as group_refusal
 from kohort.broker.logs import INTERNAL_TOPICS
-from kohort.broker.transactions import OF_BROKERS_FROM, all_markers, all_partitions, refusal
+from kohort.broker.transactions import all_markers, all_partitions, refusal
+from kohort.coordinator.transactions import OF_BROKERS_FROM
 from kohort.errors import ErrorCode
 from kohort.security import Operation
 from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

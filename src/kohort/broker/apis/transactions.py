@@ -7,7 +7,6 @@ from kohort.broker.apis.gather import Gather
 from kohort.broker.logs import INTERNAL_TOPICS, Topics
 from kohort.broker.net import Call
 from kohort.broker.transactions import (
-    OF_BROKERS_FROM,
     LateRequests,
     MarkingParts,
     TransactionCoordinator,
@@ -17,7 +16,7 @@ from kohort.broker.transactions import (
     refusal,
 )
 from kohort.coordinator import RequestContext
-from kohort.coordinator.transactions import TransactionShard
+from kohort.coordinator.transactions import OF_BROKERS_FROM, TransactionShard
 from kohort.errors import ErrorCode
 from kohort.model import Millis, TopicPartition
 from kohort.wire.batches import Marker

@@ -4,14 +4,13 @@
 """
 
 from kohort.broker.transactions.coordinator import TransactionCoordinator
-from kohort.broker.transactions.error_answers import OF_BROKERS_FROM, all_markers, all_partitions, refusal
+from kohort.broker.transactions.error_answers import all_markers, all_partitions, refusal
 from kohort.broker.transactions.late_requests import LateRequests
 from kohort.broker.transactions.marking import MarkingParts, append_marker
 from kohort.broker.transactions.shard import TransactionPartition
 from kohort.broker.transactions.verification import Producers, Question, Verdicts
 
 __all__ = [
-    "OF_BROKERS_FROM",
     "LateRequests",
     "MarkingParts",
     "Producers",

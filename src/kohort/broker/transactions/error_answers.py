@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from kohort.coordinator.transactions import OF_BROKERS_FROM
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
 from kohort.wire.messages import describe_transactions
@@ -33,9 +34,6 @@ TransactionRequest = (
     | ListTransactionsRequest
     | describe_transactions.DescribeTransactionsRequest
 )
-
-OF_BROKERS_FROM = 4
-"""First version of AddPartitionsToTxn that brokers send, with several transactions; older ones are from clients."""
 
 
 def refusal(request: Message, version: int, code: ErrorCode) -> Message:

@@ -5,7 +5,13 @@ records are in the partitions' logs, and the offsets that they commit in `GroupS
 """
 
 from kohort.coordinator.transactions.config import TransactionConfig
-from kohort.coordinator.transactions.connection_order import ConnectionOrder, LateRequest, Verdict, producer_of
+from kohort.coordinator.transactions.connection_order import (
+    OF_BROKERS_FROM,
+    ConnectionOrder,
+    LateRequest,
+    Verdict,
+    producer_of,
+)
 from kohort.coordinator.transactions.effects import (
     Markers,
     TransactionalIdExpiry,
@@ -18,6 +24,7 @@ from kohort.coordinator.transactions.states import TransactionState
 from kohort.coordinator.transactions.transaction import Transaction
 
 __all__ = [
+    "OF_BROKERS_FROM",
     "ConnectionOrder",
     "LateRequest",
     "Markers",

@@ -15,8 +15,8 @@ from kohort.wire.messages.end_txn import EndTxnRequest
 LateRequest = AddOffsetsToTxnRequest | AddPartitionsToTxnRequest | EndTxnRequest
 """The requests to a coordinator that can be late. EndTxn outdates an AddPartitionsToTxn: they are one family."""
 
-_OF_BROKERS_FROM = 4
-"""First version of AddPartitionsToTxn that only brokers send, about producers of other connections."""
+OF_BROKERS_FROM = 4
+"""First version of AddPartitionsToTxn that brokers send, with several transactions; older ones are from clients."""
 _OF_VERSION_2_FROM = 5
 """First version of EndTxn that belongs to transaction version 2, where the epoch refuses late requests."""
 MOST_PRODUCERS = 10_000
@@ -44,7 +44,7 @@ def producer_of(request: LateRequest, version: int) -> Producer | None:
     """Return the producer that sends the request; None if the order of connections says nothing about it."""
     match request:
         case AddPartitionsToTxnRequest():
-            if version >= _OF_BROKERS_FROM:
+            if version >= OF_BROKERS_FROM:
                 return None
             return Producer(
                 request.v3_and_below_transactional_id,
