@@ -26,7 +26,7 @@ from kohort.cli.watch_page import (
 )
 from kohort.cli.watch_traces import OtlpEndpoint, traces_option
 from kohort.cli.watch_webhook import Webhook, WebhookOn, webhook_options
-from kohort.errors import ConfigError
+from kohort.errors import ConfigError, ErrorCode
 from kohort.model import Millis
 
 if TYPE_CHECKING:
@@ -161,7 +161,9 @@ async def _look(servers: str, history_ms: Millis) -> "Snapshot":
 
 def _is_not_said_by_the_watcher(record: logging.LogRecord) -> bool:
     """Filter out the client's warning about the log of groups, since NO_LOG says what is missing and what to do."""
-    denied = ("__consumer_offsets", "TOPIC_AUTHORIZATION_FAILED")
+    from kohort.watch.source import OFFSETS_TOPIC
+
+    denied = (OFFSETS_TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED.name)
     return not (isinstance(record.args, tuple) and record.args[1::2] == denied)
 
 

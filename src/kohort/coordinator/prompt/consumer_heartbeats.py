@@ -182,9 +182,9 @@ def _hold_ms(room: RoomState, group_id: str, member_id: str) -> Millis:
         return min(longest, settings.heartbeat_interval_ms)
     state = room.held.states.get((group_id, member_id))
     interval = settings.heartbeat_interval_ms if state is None or not state.interval_ms else state.interval_ms
-    if interval == INTERVAL_EMPTY_HANDED and (group_id, member_id) not in room.held.timing_out:
-        return min(longest, HOLD_EMPTY_HANDED)
     times_out = (group_id, member_id) in room.held.timing_out
+    if interval == INTERVAL_EMPTY_HANDED and not times_out:
+        return min(longest, HOLD_EMPTY_HANDED)
     return max(0, min(longest, hold_within(interval, times_out=times_out)))
 
 

@@ -61,7 +61,10 @@ class RestartingMembers:
             self._notified_at = None
 
     def awaits_successor(self, remaining: int) -> bool:
-        """Return whether a successor is expected soon, and worth the wait with so many remaining members."""
+        """Return whether a successor is expected soon and should be awaited.
+
+        - `remaining`: Number of members that have not left.
+        """
         left = len(self._left_at)
         if not left or not self.restart_ms:
             return False

@@ -108,7 +108,7 @@ def _rebalance(group: WatchedGroup, longest_ms: Millis, now: Millis) -> Iterator
 def _member_missing(group: WatchedGroup, after_ms: Millis, now: Millis) -> Iterator[Condition]:
     """Compare the present size with that before the last member that went within the hour."""
     size, most, went_at, who = len(group.members), 0, None, ""
-    reached = size  # largest size after the record: whoever went before it was replaced
+    reached = size  # largest size since the record; a member that went is replaced once that size is reached again
     for record in reversed(group.rebalances):
         if now - record.ended_at > _HOUR_MS:
             break
