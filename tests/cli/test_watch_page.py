@@ -117,6 +117,8 @@ def test_the_watch_command_serves_a_page_and_follows(run: Run, kohort_broker: Ko
         (("--tls-cert", "{short}"), "cannot be used with its key"),
         (("--json",), "--json prints one snapshot: add --once."),
         (("--once", "--listen", "127.0.0.1:0"), "--listen is for the page, and --once shows none"),
+        (("--once", "--metrics-names", "kminion"), "--metrics-names is for the page, and --once shows none"),
+        (("--once", "--metrics-partitions", "50000"), "--metrics-partitions is for the page, and --once shows none"),
     ],
 )
 def test_options_that_cannot_be_followed(run: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:

@@ -102,6 +102,7 @@ def test_a_webhook_needs_the_page(run: Run, command: str) -> None:
         ),
         (("--webhook", "https://127.0.0.1/", "--webhook-on", "x"), "--webhook-on has no event 'x'; the events are"),
         (("--once", "--webhook-on", "lag=5"), "--webhook-on is for a watcher that goes on"),
+        (("--once", "--webhook", "https://127.0.0.1/"), "--webhook is for a watcher that goes on"),
     ],
 )
 def test_it_says_what_is_wrong(run: Run, arguments: tuple[str, ...], sentence: str) -> None:

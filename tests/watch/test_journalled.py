@@ -69,6 +69,16 @@ def test_what_two_descriptions_show_gives_way_to_the_journal() -> None:
     assert [record.generation for record in told if record.polled] == [1]
 
 
+def test_a_refused_member_leaves_what_two_descriptions_show() -> None:
+    refused = RefusedMember("m", "c", "/192.0.2.1", "INCONSISTENT_GROUP_PROTOCOL", "no common assignor")
+    live, _ = followed()
+    written(live, 1, 5_000, polled=True)
+    live.journalled([RebalanceRecord("g", 1, 6_000, 6_000, refused_members=(refused,))], 6_000)
+    written(live, 2, 7_000, polled=True)
+    live.expire_journal(60_000)
+    assert kept(live) == [(1, 5_000, None), (1, 6_000, "journal"), (2, 7_000, None)]
+
+
 def test_a_refused_member_is_kept_beside_the_rebalances() -> None:
     live, _ = followed()
     written(live, 1, 1_000)

@@ -34,6 +34,18 @@ if TYPE_CHECKING:
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HISTORY = re.compile(r"(\d{1,6})([smhd])|0")
+_OF_PAGE = {
+    "listen",
+    "token_file",
+    "tls_cert",
+    "tls_key",
+    "cluster_name",
+    "metrics_names",
+    "metrics_include",
+    "metrics_exclude",
+    "metrics_partitions",
+}
+_OF_EVENTS = {"webhook", "webhook_on", "otlp_endpoint"}
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def watch(
+    context: typer.Context,
     once: Annotated[bool, typer.Option("--once", help="Show the groups as they are now, and end.")] = False,
     listen: Annotated[
         str | None,
@@ -112,19 +125,7 @@ def watch(
             webhook=hook,
             traces=traces_option(otlp_endpoint),
         )
-    for option, given in (
-        ("--listen", listen),
-        ("--token-file", token_file),
-        ("--tls-cert", tls_cert),
-        ("--tls-key", tls_key),
-        ("--cluster-name", cluster_name),
-    ):
-        if given is not None:
-            raise ConfigError(f"{option} is for the page, and --once shows none: give one of them.")
-    if otlp_endpoint is not None:
-        raise ConfigError("--otlp-endpoint is for a watcher that goes on, and --once does not: give one of them.")
-    if webhook_on is not None:
-        raise ConfigError("--webhook-on is for a watcher that goes on, and --once does not: give one of them.")
+    _refuse_with_once(context)
     snapshot = run(_look(servers, history_ms), servers)
     if as_json:
         print_json(snapshot.to_json())
@@ -135,6 +136,20 @@ def watch(
     if note := _left_out(snapshot):
         print_note(f"kohort: {note}")
     return 0
+
+
+def _refuse_with_once(context: typer.Context) -> None:
+    """Refuse options that a single snapshot would ignore. Environment variables may be set for other watchers."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        if parameter.name in _OF_PAGE:
+            raise ConfigError(f"{parameter.opts[0]} is for the page, and --once shows none: give one of them.")
+        if parameter.name in _OF_EVENTS:
+            raise ConfigError(
+                f"{parameter.opts[0]} is for a watcher that goes on, and --once does not: give one of them."
+            )
 
 
 def read_age(option: str, text: str) -> Millis:

@@ -55,7 +55,7 @@ class Journalled:
     def covers(self, polled: RebalanceRecord) -> bool:
         """Return whether the journal has a rebalance at about the time of one that two descriptions show."""
         known = self._records.get(polled.group_id, ())
-        return any(abs(record.ended_at - polled.ended_at) <= _SAME_MS for record in known)
+        return any(record.is_rebalance and abs(record.ended_at - polled.ended_at) <= _SAME_MS for record in known)
 
     def due(self, now: Millis) -> list[RebalanceRecord]:
         """Return the records for which the log has had no rebalance for some seconds, each once."""
@@ -100,8 +100,12 @@ def put(kept: MutableSequence[RebalanceRecord], record: RebalanceRecord) -> bool
 
 
 def insert(kept: deque[RebalanceRecord], record: RebalanceRecord) -> None:
-    """Insert a record by its end. It replaces what two descriptions of the group showed at about that time."""
-    rest = [each for each in kept if not (each.polled and abs(each.ended_at - record.ended_at) <= _SAME_MS)]
+    """Insert a record by its end. A rebalance replaces what two descriptions of the group showed at about that time."""
+    rest = [
+        each
+        for each in kept
+        if not (record.is_rebalance and each.polled and abs(each.ended_at - record.ended_at) <= _SAME_MS)
+    ]
     place = next((at for at in range(len(rest), 0, -1) if rest[at - 1].ended_at <= record.ended_at), 0)
     kept.clear()
     kept.extend([*rest[:place], record, *rest[place:]])
