@@ -272,6 +272,7 @@ async def test_a_broker_that_stops_measuring_loads_leaves_no_connection(tmp_path
         topic = coordinator.topics.create("orders", 1, placement=Placement(1, [[other.node_id]]))
         async with talking_to(coordinator) as peer:
             await Members(peer, topic.topic_id).settle()
+        await so(lambda: other.partition("orders", 0) is not None)  # until it leads it, there is nothing to measure
         before = len(other.sockets)
         await coordinator.loads._ask_others()
         assert len(other.sockets) > before
