@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
+from kohort import testing
+from kohort.blocking import Admin
 from kohort.cli.watch import _row, read_age
 from kohort.errors import ConfigError, ErrorCode
-from kohort.recorder import RebalanceRecord, RefusedMember
+from kohort.recorder import JOURNAL_TOPIC, RebalanceRecord, RefusedMember
 from kohort.testing import Workspace
 from kohort.watch import Live
 from kohort.watch.changes import GenerationWritten
@@ -92,6 +95,26 @@ def test_a_cluster_that_hides_its_log_shows_the_rest(run: Run, kohort: Workspace
     assert "need the ACLs Read and Describe on the topic __consumer_offsets, which are denied" in said
     told = succeeded(run("watch", "--once", "--history", "0", bootstrap=kohort.bootstrap_servers))
     assert told.err == ""
+
+
+def test_a_snapshot_says_what_a_user_without_permissions_does_not_see(run: Run) -> None:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with testing.Broker() as broker:
+        at = broker.bootstrap_servers
+        log = broker.fault(keys="Metadata", topic="__consumer_offsets", count=-1, error=denied)
+        told = succeeded(run("watch", "--once", bootstrap=at))
+        assert told.lines == ["no groups"]
+        assert "others need the ACL Describe on the group" in told.err
+        log.remove()
+        consumed(run, at, "known")
+        with Admin(bootstrap_servers=at) as admin:
+            while JOURNAL_TOPIC not in admin.describe_topics():
+                time.sleep(0.05)  # a broker tells nobody that it has made it
+        broker.fault(keys="Fetch", topic=JOURNAL_TOPIC, count=-1, error=denied)
+        told = succeeded(run("watch", "--once", bootstrap=at))
+    assert any(line.startswith("known ") for line in told.lines)
+    assert told.err.startswith("kohort: The journal of rebalances is not read, so causes and times are only those")
+    assert len(told.err.splitlines()) == 1
 
 
 def test_a_line_counts_rebalances_and_not_refused_members() -> None:

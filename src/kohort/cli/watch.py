@@ -45,6 +45,8 @@ _OF_PAGE = {
     "metrics_exclude",
     "metrics_partitions",
 }
+_NO_JOURNAL = "The journal of rebalances is not read, so causes and times are only those that follow from the log."
+_NO_GROUPS = "A cluster lists only groups that you may describe: others need the ACL Describe on the group."
 _OF_EVENTS = {"webhook", "webhook_on", "otlp_endpoint"}
 
 
@@ -169,9 +171,15 @@ async def _look(servers: str, history_ms: Millis) -> "Snapshot":
     logging.getLogger("kohort.client.net.metadata_refresh").addFilter(_is_not_said_by_the_watcher)
     async with Watching(options, history_ms=history_ms) as watching:
         await watching.caught_up()
-        if history_ms and watching.live.sources[SourceKind.LOG].state == "forbidden":
-            watching.live.problem(NO_LOG, clock())
-        return watching.live.snapshot(clock())
+        live, sources = watching.live, watching.live.sources
+        forbidden = sources[SourceKind.LOG].state == "forbidden"
+        if history_ms and forbidden:
+            live.problem(NO_LOG, clock())
+        if history_ms and SourceKind.JOURNAL in sources and sources[SourceKind.JOURNAL].state == "failed":
+            live.problem(f"{_NO_JOURNAL} {sources[SourceKind.JOURNAL].detail}", clock())
+        if forbidden and not live.groups:
+            live.problem(_NO_GROUPS, clock())
+        return live.snapshot(clock())
 
 
 def _is_not_said_by_the_watcher(record: logging.LogRecord) -> bool:

@@ -12,9 +12,10 @@ import pytest
 
 from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartition
 from kohort.model import UUID
+from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Broker, Invariant, Workspace
-from kohort.watch import Live, ProblemSolved, SourceKind, Watching
-from kohort.watch.source import offsets
+from kohort.watch import Live, LiveEvent, ProblemSolved, SourceChanged, SourceKind, Watching
+from kohort.watch.source import kohort_topic, offsets
 from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
 from kohort.wire.group_log import encode_key, encode_value
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -175,6 +176,33 @@ async def size_of(admin: Admin, topic: str) -> int:
     """Size of a topic's logs in bytes."""
     directories = await admin.describe_log_dirs([topic])
     return sum(size for directory in directories for size in directory.sizes.values())
+
+
+async def test_a_journal_that_may_not_be_read_is_said_once(kohort: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kohort_topic, "_MOST_PAUSE_S", 0.1)
+    topic, group = kohort.topic("orders", partitions=1), kohort.group()
+    options: dict[str, Any] = {"bootstrap_servers": kohort.bootstrap_servers}
+    async with Consumer(topic, group_id=group, **options):
+        await group.wait_async(state="Stable")
+    async with Admin(**options) as admin:
+        while JOURNAL_TOPIC not in await admin.describe_topics():  # noqa: ASYNC110  a broker tells nobody
+            await asyncio.sleep(0.05)
+    live, states = Live(), list[str]()
+
+    def sink(event: LiveEvent, _now: int) -> None:
+        if isinstance(event, SourceChanged) and event.source.kind is SourceKind.JOURNAL:
+            states.append(event.source.state)
+
+    live.subscribe(sink)
+    denied = kohort.fault(keys="Fetch", topic=JOURNAL_TOPIC, count=-1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    async with Watching(options, history_ms=HOUR_MS, live=live) as watching:
+        await watching.caught_up()
+        await until(live, lambda: "failed" in states)
+        await denied.wait_async(denied.hits + 2)  # further attempts, none of which is a success
+        assert states[-1] == "failed"
+        assert states.count("failed") == 1
+        denied.remove()
+        await until(live, lambda: states[-1] == "following")
 
 
 async def test_problems_are_withdrawn_when_the_permission_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ class KohortTopic:
         self._take = take
         self._pause_s = pause_s
         self._open = False
+        self._failed = False
         self._looked_at = 0.0
         self._caught_up = asyncio.Event()
 
@@ -70,6 +71,7 @@ class KohortTopic:
                 failures = 0
             except KafkaError as problem:
                 failures += 1
+                self._failed = True
                 if self._open:
                     self._live.source(self._kind, "failed", clock(), sentence(problem))
                 self._caught_up.set()
@@ -85,11 +87,13 @@ class KohortTopic:
                 await asyncio.sleep(_LOOK_S)
                 return
             await self._read_to(await self._stream.ends())
-        self._live.source(self._kind, "following", clock())
+        if not self._failed:  # else what failed may fail again
+            self._live.source(self._kind, "following", clock())
         if loop.time() - self._looked_at > _LOOK_S:
             self._looked_at = loop.time()
             await self._stream.add_partitions()
         self._take(await self._stream.read(_MOST_RECORDS, self._pause_s))
+        self._failed = False
 
     async def _read_to(self, ends: Mapping[Any, int]) -> None:
         while self._stream.behind(ends):
