@@ -9,6 +9,7 @@ import pytest
 
 from kohort.assignor.server import (
     MemberShape,
+    PartitionNumbers,
     TopicShape,
     check_targets,
     find_server_assignor,
@@ -112,6 +113,17 @@ def test_it_receives_owned_partitions_but_no_drained_members() -> None:
     assert own.seen.keys() == {"a", "b"}
     assert own.seen["a"].target == {topic(0): {0, 1}}
     assert group.targets["c"] == {}
+
+
+def test_it_receives_frozensets_after_a_failover_too() -> None:
+    own = ToTheFirst()
+    group = Group(CustomAssignor(own))
+    group.set_topic(0, 10)
+    group.join("a", 0)
+    group.plan.restore({"a": {topic(0): PartitionNumbers(range(10))}})
+    assert group.plan.update() == {}
+    (numbers,) = own.seen["a"].target.values()
+    assert type(numbers) is frozenset and numbers == frozenset(range(10))
 
 
 def test_it_is_not_asked_where_nothing_changed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kohort.assignor.server import PartitionNumbers
 from kohort.coordinator import GroupSettings
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_value
 from kohort.wire.messages.group_records import (
@@ -65,6 +66,20 @@ def test_a_target_of_the_future_is_not_waited_for() -> None:
     world.consumer("c", "t")
     world.run(30_000)
     assert len(set(world.owners().values())) == 3
+
+
+def test_a_members_assignment_and_target_are_one_small_value_before_and_after_a_failover() -> None:
+    # Ten partitions as a frozenset of integers take half the memory of a member.
+    world = World({"t": 10})
+    world.consumer("a", "t")
+    world.run(10_000)
+    for _ in range(2):
+        group = world.shell.shard.consumer_groups["g"]
+        ((member_id, member),) = group.members.items()
+        (numbers,) = member.assigned.by_topic.values()
+        assert type(numbers) is PartitionNumbers and numbers == frozenset(range(10))
+        assert member.assigned is group.targets[member_id]
+        world.fail_over()
 
 
 def test_only_members_that_claim_the_same_partition_are_removed() -> None:

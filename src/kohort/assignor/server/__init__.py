@@ -3,6 +3,7 @@
 from kohort.assignor.server.api import Load, LoadAware, MemberShape, Plan, ServerAssignor, Target, TopicShape
 from kohort.assignor.server.checking import check_targets
 from kohort.assignor.server.custom import CustomAssignor, MemberView, SimpleAssignor
+from kohort.assignor.server.partition_numbers import PartitionNumbers, kept
 from kohort.assignor.server.registry import SERVER_ASSIGNORS, find_server_assignor, find_server_assignors
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "LoadAware",
     "MemberShape",
     "MemberView",
+    "PartitionNumbers",
     "Plan",
     "ServerAssignor",
     "SimpleAssignor",
@@ -20,4 +22,5 @@ __all__ = [
     "check_targets",
     "find_server_assignor",
     "find_server_assignors",
+    "kept",
 ]

@@ -5,15 +5,15 @@ rebalances, so the cost of an update depends on the number of changes and not on
 Equal changes in equal order give equal targets.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from kohort.model import UUID
 
-Target = Mapping[UUID, frozenset[int]]
-"""Target assignment of one member: partition numbers by topic ID, without entries for empty topics."""
+Target = Mapping[UUID, Set[int]]
+"""Target assignment of one member: immutable sets of partition numbers by topic ID, without empty ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kohort.assignor.server.api import MemberShape, Target, TopicShape
+from kohort.assignor.server.api import MemberShape, TopicShape
 from kohort.errors import AssignorError
 from kohort.model import UUID
 
@@ -11,7 +11,7 @@ def check_targets(
     given: Mapping[str, Mapping[UUID, Collection[int]]],
     members: Mapping[str, MemberShape],
     topics: Mapping[UUID, TopicShape],
-) -> dict[str, Target]:
+) -> dict[str, Mapping[UUID, frozenset[int]]]:
     """Return the targets of all members; members that are not in `given` get nothing.
 
     Raises AssignorError, with the reason, if a member does not exist, a member is not subscribed to

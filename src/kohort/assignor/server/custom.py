@@ -19,7 +19,7 @@ from kohort.model import UUID
 class MemberView(MemberShape):
     """Facts about a member that a user-defined assignor receives."""
 
-    target: Target = field(default_factory=dict)
+    target: Mapping[UUID, frozenset[int]] = field(default_factory=dict)
     """Present target of the member. Assignors that keep it avoid moves."""
 
 
@@ -65,7 +65,7 @@ class CustomPlan:
         self._own = own
         self._topics: dict[UUID, TopicShape] = {}
         self._members: dict[str, MemberShape] = {}
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, Mapping[UUID, frozenset[int]]] = {}
         self._changed = False
 
     def set_topic(self, topic_id: UUID, topic: TopicShape) -> None:
@@ -100,7 +100,10 @@ class CustomPlan:
 
     def restore(self, targets: Mapping[str, Target]) -> None:
         """See `Plan.restore`."""
-        self._targets = dict(targets)
+        self._targets = {
+            member_id: {topic_id: frozenset(numbers) for topic_id, numbers in target.items()}
+            for member_id, target in targets.items()
+        }
         self._changed = True
 
     def update(self) -> Mapping[str, Target]:
@@ -121,7 +124,7 @@ class CustomPlan:
             f"{sum(map(len, self._targets.get(member_id, {}).values()))} partitions, by the assignor {self._own.name}"
         )
 
-    def _compute(self) -> dict[str, Target]:
+    def _compute(self) -> dict[str, Mapping[UUID, frozenset[int]]]:
         members = {
             member_id: MemberView(
                 member.topics,

@@ -67,7 +67,7 @@ class Member:
         self.kind = kind
         self.load = self.slot = 0
         self.target: dict[UUID, Set[int]] = {}
-        """Partition numbers by topic, as frozensets.
+        """Partition numbers by topic, in immutable sets.
 
         In the present turn, a large one may be a mutable set that only this member uses.
         """

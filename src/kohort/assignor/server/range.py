@@ -4,10 +4,11 @@ The assignment depends only on the present members, so it is not sticky beyond t
 joins or leaves shifts the ranges of all later members.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from operator import attrgetter
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape, why_nothing
+from kohort.assignor.server.partition_numbers import kept
 from kohort.model import UUID
 
 
@@ -106,8 +107,8 @@ class RangePlan:
         return self._places[topics]
 
     def _ranges(self) -> dict[str, Target]:
-        made: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in self._members}
-        cut: dict[tuple[int, int], list[frozenset[int]]] = {}
+        made: dict[str, dict[UUID, Set[int]]] = {member_id: {} for member_id in self._members}
+        cut: dict[tuple[int, int], list[Set[int]]] = {}
         self._subscribers, self._places = self._in_order(), {}
         for topic_id, subscribers in self._subscribers.items():
             shape = (self._topics[topic_id], len(subscribers))
@@ -148,11 +149,11 @@ class RangePlan:
         return (True, member_id) if instance_id is None else (False, instance_id)
 
 
-def _cut(partitions: int, members: int) -> Iterable[frozenset[int]]:
+def _cut(partitions: int, members: int) -> Iterable[Set[int]]:
     """Yield the non-empty ranges in order, longer ones first."""
     short, longer = divmod(partitions, members)
     start = 0
     for index in range(members if short else longer):
         end = start + short + (index < longer)
-        yield frozenset(range(start, end))
+        yield kept(frozenset(range(start, end)))
         start = end

@@ -5,10 +5,10 @@ target.
 """
 
 from collections.abc import Collection, Mapping, Set
-from typing import cast
 
 from kohort.assignor.server.api import MemberShape, Target, TopicShape
 from kohort.assignor.server.levels import Member, MemberClass, MembersByLoad, Singletons, Topic
+from kohort.assignor.server.partition_numbers import kept
 from kohort.model import UUID
 
 _MANY = 64
@@ -32,8 +32,6 @@ class Roster:
         """Removed topics that members may still own."""
         self._before: dict[str, Mapping[UUID, Set[int]] | None] = {}
         """Targets as last returned, of members whose target has changed since; None for members that are new."""
-        self._open: dict[Member, None] = {}
-        """Members whose target contains a mutable set."""
         self._turn = 0
         """Number of updates so far. A target that was copied in this turn is not shared."""
         self._singletons = Singletons()
@@ -135,16 +133,18 @@ class Roster:
 
     def take_changed_targets(self) -> dict[str, Target]:
         """Return the targets of present members that changed since the last call. They are immutable from now on."""
-        for open_member in self._open:
-            open_member.target = {topic_id: frozenset(numbers) for topic_id, numbers in open_member.target.items()}
-        self._open = {}
         self._shares = {}
         self._singletons = Singletons()
         changed: dict[str, Target] = {}
         for member_id, before in self._before.items():
             member = self.members.get(member_id)
-            if member is not None and member.target != before:
-                changed[member_id] = cast("Target", member.target)
+            if member is None:
+                continue
+            target = member.target
+            for topic_id, numbers in target.items():
+                target[topic_id] = kept(numbers)
+            if target != before:
+                changed[member_id] = target
         self._before = {}
         self._turn += 1
         return changed
@@ -163,7 +163,6 @@ class Roster:
                 had.add(number)
             else:
                 target[topic_id] = {*had, number}
-                self._open[member] = None
 
     def give_all(self, topic: Topic, numbers: Collection[int], member: Member) -> None:
         """Assign all numbers to one member. The caller updates its load."""
@@ -195,7 +194,6 @@ class Roster:
             target[topic.id] = had - self._singletons[number]
         else:
             target[topic.id] = set(had) - {number}
-            self._open[giver] = None
         if not target[topic.id]:
             del target[topic.id]
         self.give(topic, (number,), (receiver,))

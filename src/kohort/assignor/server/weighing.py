@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from kohort.assignor.server.api import Load, MemberShape, Plan, Target, TopicShape, why_nothing
+from kohort.assignor.server.partition_numbers import kept
 from kohort.assignor.server.scales import LoadBalancer, PartitionLoad, WeightedMember
 from kohort.model import UUID
 
@@ -247,4 +248,4 @@ def _target(member: WeightedMember) -> Target:
     numbers: dict[UUID, set[int]] = {}
     for part in member.parts:
         numbers.setdefault(part.topic_id, set()).add(part.number)
-    return {topic_id: frozenset(here) for topic_id, here in numbers.items()}
+    return {topic_id: kept(here) for topic_id, here in numbers.items()}

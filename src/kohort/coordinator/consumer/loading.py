@@ -6,7 +6,7 @@ rejoin with epoch 0 and a full request.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from itertools import chain
 
 from kohort.coordinator.consumer.epochs import bump_if_topics_changed
@@ -66,7 +66,7 @@ def _members_with_shared_partitions(
     group: ConsumerGroup, claims: Iterable[tuple[str, Partitions]]
 ) -> dict[str, ConsumerMember]:
     """Return the members that claim a partition that another member claims too, by member ID."""
-    by_topic: defaultdict[UUID, list[tuple[str, frozenset[int]]]] = defaultdict(list)
+    by_topic: defaultdict[UUID, list[tuple[str, Set[int]]]] = defaultdict(list)
     for member_id, claimed in claims:
         for topic_id, partitions in claimed.by_topic.items():
             by_topic[topic_id].append((member_id, partitions))

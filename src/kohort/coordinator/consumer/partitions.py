@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
+from kohort.assignor.server import kept
 from kohort.model import UUID
 
 
 class Partitions:
     """An immutable set of partitions with the operators of `frozenset`.
 
-    It is grouped by topic, as in the log and on the wire, so each operation is one `frozenset`
-    operation per topic. No topic in it is empty.
+    It is grouped by topic, as in the log and on the wire, so each operation is one operation of sets
+    per topic. No topic in it is empty.
     """
 
     __slots__ = ("by_topic",)
 
-    def __init__(self, by_topic: Mapping[UUID, frozenset[int]]) -> None:
-        """Take over `by_topic`. The caller must not modify it afterwards."""
+    def __init__(self, by_topic: Mapping[UUID, Set[int]]) -> None:
+        """Take over `by_topic` and its sets. The caller must not modify them afterwards."""
         self.by_topic = by_topic
 
     @classmethod
@@ -30,13 +31,21 @@ class Partitions:
                 by_topic[topic_id] = by_topic[topic_id] | found if topic_id in by_topic else found
         return cls(by_topic) if by_topic else NOTHING
 
+    def kept(self) -> Partitions:
+        """Return an equal set that takes little memory, for the state of a group."""
+        return _made({topic_id: kept(numbers) for topic_id, numbers in self.by_topic.items()})
+
     def __and__(self, other: Partitions) -> Partitions:
+        if other is self:  # a member that has its target, as most do
+            return self
         theirs = other.by_topic
         if not theirs or not self.by_topic:
             return NOTHING
         return _made({t: both for t, own in self.by_topic.items() if t in theirs and (both := own & theirs[t])})
 
     def __sub__(self, other: Partitions) -> Partitions:
+        if other is self:
+            return NOTHING
         theirs = other.by_topic
         if not theirs or not self.by_topic:
             return self
@@ -92,7 +101,7 @@ class Partitions:
         return _made({t: own for t, own in self.by_topic.items() if t in topic_ids})
 
 
-def _made(by_topic: dict[UUID, frozenset[int]]) -> Partitions:
+def _made(by_topic: dict[UUID, Set[int]]) -> Partitions:
     return Partitions(by_topic) if by_topic else NOTHING
 
 

@@ -181,10 +181,8 @@ def _classic(value: ClassicMemberMetadata | None) -> ClassicProtocolState | None
 def _put_target(group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue) -> None:
     target = Partitions.of((topic.topic_id, topic.partitions) for topic in value.topic_partitions)
     made = group.targets_to_write.pop(member_id, None)
-    if made == target:
-        target = made
     if target:
-        group.targets[member_id] = target
+        group.targets[member_id] = made if made == target else target.kept()
     else:
         group.targets.pop(member_id, None)
 
@@ -199,7 +197,7 @@ def _put_current(group: ConsumerGroup, member_id: str, value: ConsumerGroupCurre
         value.previous_member_epoch,
         _STATES.get(value.state, MemberState.UNKNOWN),
         # Most members own exactly their target; in a large group, one object then serves for both.
-        target if target is not None and target == assigned else assigned,
+        target if target is not None and target == assigned else assigned.kept(),
         _partitions(owed),
     )
     before = (member.state, member.assigned, member.revoking)
