@@ -15,6 +15,15 @@ from tests.examples import confluent_admin_programs, confluent_programs
 from tests.examples.confluent_programs import Program
 from tests.interop.broker import Broker
 
+RUNNER = """
+import gc, sys
+names = {"BOOTSTRAP": sys.argv[1], "TOPIC": sys.argv[2], "GROUP": sys.argv[2]}
+exec(compile(sys.argv[3], "<program>", "exec"), names)
+names.clear()
+gc.collect()
+"""
+"""Runs a program, and closes its clients before the interpreter ends: a thread of librdkafka that calls into Python
+after that makes the process crash now and then (PyThreadState_New without an interpreter)."""
 PROGRAMS = [*confluent_programs.PROGRAMS, *confluent_admin_programs.PROGRAMS]
 
 
@@ -34,7 +43,8 @@ def output(text: str, broker: Broker) -> str:
     topic = uuid.uuid4().hex
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic(topic, 1)])
-    head = f"BOOTSTRAP, TOPIC, GROUP = {broker.bootstrap!r}, {topic!r}, {topic!r}"
-    run = subprocess.run([sys.executable, "-c", f"{head}\n{text}"], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", RUNNER, broker.bootstrap, topic, text], capture_output=True, text=True, timeout=60
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout.replace(topic, "TOPIC")
