@@ -41,6 +41,7 @@ async def test_the_document_shows_the_page(open_tab: OpenTab, request: pytest.Fi
         await expect(tab.page.locator("#cluster")).to_have_text("orders-eu")
         await expect(tab.page.get_by_text("Live", exact=True).first).to_be_visible()
         await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert await tab.sideways() <= 0
         picture = await tab.page.screenshot()
     file = DOCS / "images" / name
     if request.config.getoption("--rewrite"):
