@@ -90,13 +90,16 @@ class MemberRejoined:
 class MemberGone:
     """End of a membership: the member left, was removed or was replaced.
 
-    From now on, no member processes the partitions that it owned.
+    No member processes the partitions that it owned: from now on, or since `silent_since` if it
+    disappeared without leaving.
     """
 
     group_id: str
     member: MemberFacts
     cause: Cause
     reason: str | None
+    silent_since: Millis | None = None
+    """Time of its last sign of life: its last request to the coordinator, or the end of its connection."""
 
 
 @dataclass(slots=True)

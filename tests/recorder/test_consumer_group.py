@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kohort.group_events import (
     AssignmentMade,
     Cause,
@@ -105,6 +107,21 @@ def test_partitions_of_a_dead_member_are_dark_since_its_removal() -> None:
     assert [(member.member_id, member.cause) for member in record.gone] == [("a-1", "session expired")]
     assert (record.came, record.went) == ((B,), (A,))
     assert [change.dark_ms for change in record.partitions] == [3_050, 3_100]
+
+
+@pytest.mark.parametrize(("silent_since", "dark_ms"), [(5_000, 45_050), (1_000, 48_850)])
+def test_partitions_of_a_crashed_member_are_dark_since_its_last_sign_of_life(silent_since: int, dark_ms: int) -> None:
+    # It read its partitions until 1,100 and 1,200: before that they were not dark.
+    journal = Journal()
+    first_member(journal)
+    journal.observe(MemberCame("g", B), 2_000)
+    journal.observe(MemberGone("g", A, Cause.CONNECTION_LOST, None, silent_since), 47_000)
+    journal.observe(GroupEpochBumped("g", 4, Cause.CONNECTION_LOST, "a-1", None), 47_000)
+    journal.observe(moved(B, 4, took=orders(0, 1)), 50_000)
+    journal.observe(GroupSettled("g", 4, "uniform"), 50_000)
+    journal.fetched("b", "/b", "orders", 0, 50_050)
+    (record,) = journal.fetched("b", "/b", "orders", 1, 50_150)
+    assert [change.dark_ms for change in record.partitions] == [dark_ms, dark_ms + 100]
 
 
 def test_a_static_member_that_returns_was_away_since_it_left() -> None:

@@ -1,5 +1,7 @@
 from collections.abc import Iterable
 
+import pytest
+
 from kohort.group_events import (
     AssignmentMade,
     Cause,
@@ -36,8 +38,8 @@ class Told:
         kept = None if owned is None else parts(owned)
         self.out += self.journal.observe(MemberRejoined("g", facts(name), kept), at)
 
-    def gone(self, at: Millis, name: str, cause: Cause) -> None:
-        self.out += self.journal.observe(MemberGone("g", facts(name), cause, None), at)
+    def gone(self, at: Millis, name: str, cause: Cause, silent_since: Millis | None = None) -> None:
+        self.out += self.journal.observe(MemberGone("g", facts(name), cause, None, silent_since), at)
 
     def assign(self, at: Millis, generation: int, **shares: str) -> None:
         event = AssignmentMade(
@@ -202,6 +204,26 @@ def test_a_member_that_is_removed_leaves_its_partitions_dark_from_then_on() -> N
     assert shown(record.partitions) == ["0 a>b dark 500", "1 a>b dark 500"]
     assert record.went == (facts("a"),)
     assert record.gone == (Trigger("session expired", "a-id"),)
+
+
+@pytest.mark.parametrize(("silent_since", "dark_ms"), [(1_000, 4_500), (60, 5_395), (105, 5_395), (9_999, 500)])
+def test_a_crashed_member_leaves_its_partitions_dark_since_its_last_sign_of_life(
+    silent_since: Millis, dark_ms: int
+) -> None:
+    told = Told()
+    first_member(told)
+    told.begin(100, Cause.MEMBER_JOINED, "b", 1)
+    told.join(100, "b", "")
+    told.join(100, "a", "0 1 2")
+    told.assign(105, 2, a="0 1 2", b="")  # until here, no sign of life is too old to count
+    told.take()
+    told.gone(5_000, "a", Cause.CONNECTION_LOST, silent_since)
+    told.begin(5_000, Cause.CONNECTION_LOST, "a", 2)
+    told.join(5_400, "b", "")
+    told.assign(5_410, 3, b="0 1 2")
+    told.read(5_500, "b", "0 1 2")
+    [record] = told.take()
+    assert shown(record.partitions) == [f"{partition} a>b dark {dark_ms}" for partition in range(3)]
 
 
 def test_a_group_that_becomes_empty_is_recorded_at_once_and_its_partitions_stay_dark() -> None:

@@ -44,9 +44,11 @@ def inferred_grace_ms(heartbeat_interval_ms: Millis, session_timeout_ms: Millis 
 
 def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:
     """Remove a member that has not reconnected within its grace period."""
-    if grace_ms(groups, group_id, member_id) is None:
+    grace = grace_ms(groups, group_id, member_id)
+    if grace is None:
         return
-    _remove(groups, groups.by_id[group_id], RebalanceReason(Cause.CONNECTION_LOST, member_id), now, out)
+    why = RebalanceReason(Cause.CONNECTION_LOST, member_id)
+    _remove(groups, groups.by_id[group_id], why, now, out, silent_since=now - grace)
 
 
 def expire_member(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:
@@ -56,10 +58,18 @@ def expire_member(groups: Groups, group_id: str, member_id: str, now: Millis, ou
         _remove(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
 
 
-def _remove(groups: Groups, group: Group, why: RebalanceReason, now: Millis, out: Effects) -> None:
+def _remove(
+    groups: Groups,
+    group: Group,
+    why: RebalanceReason,
+    now: Millis,
+    out: Effects,
+    *,
+    silent_since: Millis | None = None,
+) -> None:
     member_id = why.member_id
     assert member_id is not None
     if isinstance(group, ClassicGroup):
-        remove_dead_member(groups, group, why, now, out)
+        remove_dead_member(groups, group, why, now, out, silent_since=silent_since)
     else:
-        remove_members(groups, group, [group.members[member_id]], why, now, out)
+        remove_members(groups, group, [group.members[member_id]], why, now, out, silent_since=silent_since)

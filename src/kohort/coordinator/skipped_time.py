@@ -62,16 +62,16 @@ def _is_heard(groups: Groups, group: Group, member_id: str, now: Millis) -> bool
     """Return whether the member is not silent for longer than its heartbeats explain."""
     if isinstance(group, ClassicGroup):
         member = group.members[member_id]
-        session, interval, deadline = member.session_timeout_ms, member.heartbeats.interval_ms, member.session_deadline
+        session, interval, heard = member.session_timeout_ms, member.heartbeats.interval_ms, member.last_heard
     else:
         settings, known = groups.settings(group.group_id), group.members[member_id]
         classic = known.classic
         session = settings.session_timeout_ms if classic is None else classic.session_timeout_ms
-        interval, deadline = settings.heartbeat_interval_ms, known.session_deadline
-    if not deadline:
+        interval, heard = settings.heartbeat_interval_ms, known.last_heard(settings.session_timeout_ms)
+    if heard is None:
         return True  # a member of a consumer group has just joined
     # A client may send heartbeats as rarely as its session allows; what is known of its interval is an inference.
-    return now - (deadline - session) <= max(session // 2, interval * 3 // 2 + _MARGIN)
+    return now - heard <= max(session // 2, interval * 3 // 2 + _MARGIN)
 
 
 def _spare_in_classic_group(groups: Groups, group: ClassicGroup, living: Set[str], by: Millis) -> set[Timer]:

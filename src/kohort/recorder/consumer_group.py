@@ -71,12 +71,13 @@ class ConsumerGroupRecorder(GroupRecorder):
             del self._went[next(iter(self._went))]
         self._went[member_id] = event.member
         self.members.pop(member_id, None)
-        return self._darken(self.holdings.held.get(member_id, set()), now)
+        return self._darken(self.holdings.held.get(member_id, set()), self._stopped_at(event, now))
 
     def moved(self, event: MemberMoved, now: Millis) -> Set[TopicPartition]:
         """Record that a member gave up or received partitions."""
         member_id = event.member.member_id
         self.members[member_id] = event.member
+        self._seen[member_id] = now
         for partition in event.owes | event.gave_up:
             self.holdings.give(partition, member_id)  # after a failover, the recorder may not know the owner yet
         given_up = self._darken(event.gave_up, now)
@@ -128,7 +129,7 @@ class ConsumerGroupRecorder(GroupRecorder):
 
     def read(self, partition: TopicPartition, now: Millis) -> RebalanceRecord | None:
         """Record the first fetch of an awaited partition; return the record if it awaits no other read."""
-        del self.awaited[partition]
+        self._seen[self.awaited.pop(partition).member_id] = now
         self.holdings.dark.pop(partition, None)
         if partition in self._changes:
             self._changes[partition] = replace(self._changes[partition], first_read_at=now)

@@ -3,7 +3,7 @@
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from kohort.group_events import MemberFacts
+from kohort.group_events import MemberFacts, MemberGone
 from kohort.model import Millis, TopicPartition
 from kohort.recorder.holdings import Ownership
 from kohort.recorder.record import PartitionChange, RebalanceRecord, Trigger
@@ -52,12 +52,23 @@ class GroupRecorder:
     empty_since: Millis | None = None
     _running: RunningRebalance | None = None
     _gone: list[Trigger] = field(default_factory=list)
+    _seen: dict[str, Millis] = field(default_factory=dict)
+    """Time at which each member last did something that the recorder saw."""
 
     def _went_for(self, trigger: Trigger) -> None:
         """Take the reason for the removal of a member. The newest ones are kept."""
         if len(self._gone) >= MOST_TRIGGERS:
             del self._gone[0]
         self._gone.append(trigger)
+
+    def _stopped_at(self, event: MemberGone, now: Millis) -> Millis:
+        """Return the time from which a removed member processes nothing. Its partitions are dark since then.
+
+        A member that disappeared stopped at its last sign of life, but not before it received and
+        read its partitions.
+        """
+        seen = self._seen.pop(event.member.member_id, 0)
+        return now if event.silent_since is None else min(now, max(event.silent_since, seen))
 
     def complete(self) -> RebalanceRecord | None:
         """Return the record if it awaits no read."""

@@ -60,7 +60,7 @@ class ClassicGroupRecorder(GroupRecorder):
         self._went_for(Trigger(event.cause.value, member_id, event.reason))
         if self._generation is None and self._running is None:
             self.members[member_id] = event.member  # it belonged to a generation before the failover
-        return self._darken(self.holdings.held.get(member_id, set()), now)
+        return self._darken(self.holdings.held.get(member_id, set()), self._stopped_at(event, now))
 
     def assigned(self, event: AssignmentMade, now: Millis) -> RebalanceRecord | None:
         """Record that the assignment arrived. The record waits for the new owners' first reads, if there are any.
@@ -99,13 +99,14 @@ class ClassicGroupRecorder(GroupRecorder):
             self.holdings.owner[partition] for partition in self._orphans - self.holdings.dark.keys()
         } & after.keys()
         self.members, self._generation = after, event.generation
+        self._seen = dict.fromkeys(after, now)
         self._gone, self._carried, self._running = [], {}, None
         self.empty_since = None if after else now
         return earlier
 
     def read(self, partition: TopicPartition, now: Millis) -> RebalanceRecord | None:
         """Record the first fetch of an awaited partition; return the record if it awaits no other read."""
-        del self.awaited[partition]
+        self._seen[self.awaited.pop(partition).member_id] = now
         self.holdings.dark.pop(partition, None)
         if self.written is None:
             # The read happens while the next rebalance runs; cooperative members continue

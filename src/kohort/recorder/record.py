@@ -56,9 +56,10 @@ class PartitionChange:
     """Time by which the previous owner is known to have stopped, in milliseconds.
 
     This is the time at which its JoinGroup arrived without the partition (with none, if the group
-    is eager), or at which it was removed from the group. A crashed member stopped earlier: after
-    its last heartbeat, which is at most its session timeout before this time. In a cooperative
-    group, the time may lie in an earlier rebalance. For an observer of the log, it is an estimate.
+    is eager), or at which it was removed from the group. Of a member that disappeared without
+    leaving, it is its last sign of life: the end of its connection, or its last heartbeat if it
+    only fell silent, after which it may have gone on for a while. In a cooperative group, the time
+    may lie in an earlier rebalance. For an observer of the log, it is an estimate.
     """
     assigned_at: Millis | None = None
     """Time the assignment that gives the partition to `owner` reached the coordinator."""

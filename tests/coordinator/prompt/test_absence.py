@@ -30,13 +30,20 @@ def consumer_member(shell: Shell, member_id: str, instance_id: str | None = None
     shell.handle(joining, f"join {member_id}", 1)
 
 
-def classic_member(shell: Shell, rhythm_ms: int) -> str:
-    """The only member of a group, which has sent heartbeats in that rhythm."""
-    protocols = [JoinGroupRequestProtocol(name="one", metadata=b"")]
-    joining = JoinGroupRequest(
-        group_id="g", session_timeout_ms=45_000, rebalance_timeout_ms=60_000, protocol_type="any", protocols=protocols
+def joining(instance_id: str | None = None) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=60_000,
+        group_instance_id=instance_id,
+        protocol_type="any",
+        protocols=[JoinGroupRequestProtocol(name="one", metadata=b"")],
     )
-    shell.handle(joining, "join", 3)
+
+
+def classic_member(shell: Shell, rhythm_ms: int, instance_id: str | None = None) -> str:
+    """The only member of a group, which has sent heartbeats in that rhythm."""
+    shell.handle(joining(instance_id), "join", 5 if instance_id is not None else 3)
     list(shell.wait(0))
     [member_id] = shell.shard.members("g")
     syncing = SyncGroupRequest(group_id="g", member_id=member_id, generation_id=1)
@@ -56,7 +63,7 @@ def test_a_member_of_a_consumer_group_is_removed_with_a_cause_of_its_own(shell: 
     consumer_member(shell, "a")
     assert shell.shard.grace_ms("g", "a") == 5_500
     [event] = gone(shell, "a")
-    assert event.cause is Cause.CONNECTION_LOST
+    assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - 5_500)
     assert not shell.shard.members("g")
 
 
@@ -65,7 +72,7 @@ def test_a_classic_member_has_as_long_as_its_own_rhythm_suggests(shell: Shell, r
     member_id = classic_member(shell, rhythm_ms)
     assert shell.shard.grace_ms("g", member_id) == grace_ms
     [event] = gone(shell, member_id)
-    assert event.cause is Cause.CONNECTION_LOST
+    assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - grace_ms)
 
 
 def test_a_static_member_has_its_session(shell: Shell) -> None:
@@ -73,6 +80,35 @@ def test_a_static_member_has_its_session(shell: Shell) -> None:
     assert shell.shard.grace_ms("g", "a") is None
     assert not gone(shell, "a")
     assert set(shell.shard.members("g")) == {"a"}
+
+
+def removed(shell: Shell, member_id: str) -> MemberGone:
+    """Return the end of the session of a member that says nothing more."""
+    events = [event for effects in shell.wait(45_000) for event in effects.events]
+    [event] = [event for event in events if isinstance(event, MemberGone)]
+    assert (event.member.member_id, event.cause) == (member_id, Cause.SESSION_EXPIRED)
+    return event
+
+
+def test_a_member_whose_session_expires_was_heard_at_its_last_heartbeat(shell: Shell) -> None:
+    member_id = classic_member(shell, 3_000)
+    heard = shell.now
+    assert removed(shell, member_id).silent_since == heard
+
+
+def test_a_consumer_group_member_was_heard_at_its_last_heartbeat(shell: Shell) -> None:
+    consumer_member(shell, "a")
+    heard = shell.now
+    assert removed(shell, "a").silent_since == heard
+
+
+def test_a_static_member_that_returns_was_heard_at_its_last_heartbeat(shell: Shell) -> None:
+    classic_member(shell, 3_000, "instance")
+    heard = shell.now
+    shell.now += 9_000
+    effects = shell.handle(joining("instance"), "return", 5)
+    [event] = [event for event in effects.events if isinstance(event, MemberGone)]
+    assert (event.cause, event.silent_since) == (Cause.STATIC_MEMBER_RETURNED, heard)
 
 
 def test_a_member_that_left_meanwhile_is_ignored(shell: Shell) -> None:

@@ -43,6 +43,11 @@ class Member:
         """Identity of the member, for the recorder."""
         return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
 
+    @property
+    def last_heard(self) -> Millis | None:
+        """Time from which its session runs, usually that of its last heartbeat; None if it has no session yet."""
+        return self.session_deadline - self.session_timeout_ms if self.session_deadline else None
+
     def vote(self, candidates: Collection[str]) -> str:
         """Return its preferred candidate; it must support at least one."""
         return next(name for name in self.protocols if name in candidates)

@@ -59,14 +59,22 @@ def session_timed_out(groups: ClassicGroups, group: ClassicGroup, member_id: str
         # The member waits for our answer; the coordinator itself was late.
         expect_heartbeat(groups, group, member, now, out)
         return
-    remove_dead_member(groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
+    remove_dead_member(
+        groups, group, RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out, silent_since=member.last_heard
+    )
 
 
 def remove_dead_member(
-    groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, now: Millis, out: Effects
+    groups: ClassicGroups,
+    group: ClassicGroup,
+    why: RebalanceReason,
+    now: Millis,
+    out: Effects,
+    *,
+    silent_since: Millis | None,
 ) -> None:
-    """Remove a member that is presumed dead."""
-    _remove(groups, group, why, out)
+    """Remove a member that is presumed dead, since its last sign of life; None if that is unknown."""
+    _remove(groups, group, why, out, silent_since)
     _rebalance_without(groups, group, why, now, out)
 
 
@@ -149,7 +157,9 @@ def _cause(identity: MemberIdentity) -> Cause:
     return Cause.POLL_TIMEOUT if _POLL_TIMEOUT in reason else Cause.MEMBER_LEFT
 
 
-def _remove(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, out: Effects) -> None:
+def _remove(
+    groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, out: Effects, silent_since: Millis | None = None
+) -> None:
     """Remove a member; answer its parked requests so that the client joins again under a new ID."""
     member_id = why.member_id
     assert member_id is not None
@@ -162,7 +172,7 @@ def _remove(groups: ClassicGroups, group: ClassicGroup, why: RebalanceReason, ou
     if groups.prompt is not None:
         groups.prompt.news_for_member(group.group_id, member_id)
     out.timers[SessionTimeout(group.group_id, member_id)] = None
-    out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason))
+    out.events.append(MemberGone(group.group_id, member.facts, why.cause, why.reason, silent_since))
 
 
 def _rebalance_without(

@@ -33,7 +33,7 @@ def fence(groups: ClassicGroups, group: ClassicGroup, old_id: str, out: Effects)
     if groups.prompt is not None:
         groups.prompt.news_for_member(group.group_id, old_id)
     out.timers[SessionTimeout(group.group_id, old_id)] = None
-    out.events.append(MemberGone(group.group_id, old.facts, Cause.STATIC_MEMBER_RETURNED, None))
+    out.events.append(MemberGone(group.group_id, old.facts, Cause.STATIC_MEMBER_RETURNED, None, old.last_heard))
 
 
 def take_over(group: ClassicGroup, now: Millis, out: Effects) -> None:

@@ -51,7 +51,12 @@ def session_timed_out(groups: ConsumerGroups, group: ConsumerGroup, member_id: s
     if due_at is not None and due_at <= now:
         remove_members(groups, group, [member], RebalanceReason(Cause.REBALANCE_TIMEOUT, member_id), now, out)
     elif member.session_deadline <= now:
-        remove_members(groups, group, [member], RebalanceReason(Cause.SESSION_EXPIRED, member_id), now, out)
+        timeout_ms = groups.settings(group.group_id).session_timeout_ms
+        heard = member.last_heard(timeout_ms)
+        if heard is None:  # it has sent nothing since it joined, when the timer was set
+            heard = now - timeout_ms
+        why = RebalanceReason(Cause.SESSION_EXPIRED, member_id)
+        remove_members(groups, group, [member], why, now, out, silent_since=heard)
     else:
         at = member.next_check_at(now) if due_at is None else min(due_at, member.session_deadline)
         out.timers[SessionTimeout(group.group_id, member_id)] = at
@@ -102,8 +107,12 @@ def remove_members(
     why: RebalanceReason,
     now: Millis,
     out: Effects,
+    *,
+    silent_since: Millis | None = None,
 ) -> None:
     """Remove members and free their partitions. The next heartbeat of a remaining member computes the new target.
+
+    `silent_since` is the last sign of life of members that are presumed dead.
 
     If all remaining members use the classic protocol, the group becomes a classic group again.
     """
@@ -111,7 +120,7 @@ def remove_members(
     for member in members:
         out.timers[SessionTimeout(group_id, member.member_id)] = None
         out.timers[MemberRebalanceTimeout(group_id, member.member_id)] = None
-        out.events.append(MemberGone(group_id, member.facts, why.cause, why.reason))
+        out.events.append(MemberGone(group_id, member.facts, why.cause, why.reason, silent_since))
     if stays_with_classic_members(groups, group, members):
         downgrade_without(groups, group, members, why, now, out)
         return

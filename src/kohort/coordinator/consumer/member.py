@@ -97,6 +97,15 @@ class ConsumerMember:
         """Identity of the member, for the recorder."""
         return MemberFacts(self.member_id, self.client_id, self.client_host, self.instance_id)
 
+    def last_heard(self, session_timeout_ms: Millis) -> Millis | None:
+        """Return the time from which its session runs, usually that of its last heartbeat; None if it has none yet.
+
+        `session_timeout_ms` is the group's, which counts unless it uses the classic protocol.
+        """
+        if self.classic is not None:
+            session_timeout_ms = self.classic.session_timeout_ms
+        return self.session_deadline - session_timeout_ms if self.session_deadline else None
+
     def copy(self) -> ConsumerMember:
         """Return a copy, which may be modified until it is shared. `dataclasses.replace` takes four times as long."""
         return ConsumerMember(*_values(self))
