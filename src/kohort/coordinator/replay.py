@@ -25,9 +25,10 @@ def replay_all(groups: Groups, records: Iterable[Record]) -> None:
     """Apply records in order. Commits arrive in runs of one topic, which is looked up once per run."""
     group_id = topic = None
     stored: dict[int, Record] = {}
+    pending = bool(groups.pending)  # records outside of transactions add none
     for record in records:
         key = record.key
-        if type(key) is not OffsetCommitKey or record.value is None or groups.pending:
+        if type(key) is not OffsetCommitKey or record.value is None or pending:
             group_id = None  # the record may remove the dictionary that the run writes to
             replay(groups, record)
         elif key.topic is topic and key.group is group_id:

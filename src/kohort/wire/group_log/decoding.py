@@ -12,7 +12,7 @@ from typing import TypeVar
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.batches.scanning import Pair
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key
+from kohort.wire.group_log.group_bytes import decode_key, decode_value
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 R = TypeVar("R")
@@ -20,11 +20,12 @@ R = TypeVar("R")
 _COMMIT = Struct(">hqibqb")
 """Version, offset, leader epoch, length of the metadata plus one, timestamp, and number of tagged fields."""
 _COMMIT_SIZE = _COMMIT.size
+_unpack_commit = _COMMIT.unpack_from
 _TAGGED_ID = b"\0\x10"
 """Tag 0 with its size."""
 _TAGGED_SIZE = _COMMIT_SIZE + len(_TAGGED_ID) + 16
-_PARTITION = Struct(">i")
 _OFFSET_KEY = b"\0\1"
+_partition = Struct(">i").unpack_from
 _new = object.__new__
 
 
@@ -37,57 +38,60 @@ def decode_group_records(
     records are skipped, too, and `unreadable` is called for each.
     """
     found: list[R] = []
-    for pair in pairs:
+    place: bytes | None = None
+    names: tuple[str, str] | None = None
+    for key, value in pairs:
+        if key is not None and value is not None:
+            if key[:-4] != place:  # commits arrive in runs of one group and topic
+                place = key[:-4]
+                names = _group_and_topic(place)
+            if names is not None and (stored := _commit(value)) is not None:
+                # Filled without __init__, like the value: creating these objects is most of the cost of loading a
+                # shard, and this halves it.
+                own = _new(OffsetCommitKey)
+                own.group, own.topic = names
+                (own.partition,) = _partition(key, len(key) - 4)
+                found.append(record(own, stored))
+                continue
         try:
-            key, value = _decode_commit(*pair) or _decode(*pair)
+            other = decode_key(key or b"")
+            message = None if other is None or value is None else decode_value(other, value)
         except DecodeError as error:
             unreadable(error)
         else:
-            if key is not None:
-                found.append(record(key, value))
+            if other is not None:
+                found.append(record(other, message))
     return found
 
 
-def _decode_commit(key: bytes | None, value: bytes | None) -> tuple[Message, Message] | None:
+def _commit(data: bytes) -> OffsetCommitValue | None:
     """Decode a committed offset without metadata, as the current versions of Kafka and Kohort write it; else None."""
-    if key is None or value is None or not key.startswith(_OFFSET_KEY):
+    size = len(data)
+    if size != _COMMIT_SIZE and (size != _TAGGED_SIZE or data[24:26] != _TAGGED_ID):
         return None
-    size = len(value)
-    if size != _COMMIT_SIZE and (size != _TAGGED_SIZE or value[24:26] != _TAGGED_ID):
+    version, offset, epoch, metadata, time, tags = _unpack_commit(data)
+    if version != 4 or metadata != 1 or tags != (size != _COMMIT_SIZE):
         return None
-    version, offset, epoch, metadata, time, tags = _COMMIT.unpack_from(value)
-    names = _group_and_topic(key[:-4])
-    if version != 4 or metadata != 1 or tags != (size != _COMMIT_SIZE) or names is None:
-        return None
-    # The objects are filled without __init__: creating them is most of the cost of loading a shard,
-    # and this halves it.
-    place, stored = _new(OffsetCommitKey), _new(OffsetCommitValue)
-    place.group, place.topic = names
-    (place.partition,) = _PARTITION.unpack_from(key, len(key) - 4)
+    stored = _new(OffsetCommitValue)
     stored.offset = offset
     stored.leader_epoch = epoch
     stored.metadata = ""
     stored.commit_timestamp = time
     stored.expire_timestamp = -1
-    stored.topic_id = _topic_id(value[26:]) if tags else NO_TOPIC_ID
-    return place, stored
-
-
-def _decode(key_bytes: bytes | None, value_bytes: bytes | None) -> tuple[Message | None, Message | None]:
-    key = decode_key(key_bytes or b"")
-    return key, None if key is None or value_bytes is None else decode_value(key, value_bytes)
+    stored.topic_id = _topic_id(data[26:]) if tags else NO_TOPIC_ID
+    return stored
 
 
 @lru_cache(maxsize=1 << 16)
-def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
-    """Decode the prefix of an offset key, before the partition. Return None if the key has other content."""
-    whole = prefix + bytes(4)
-    try:
-        key = decode_key(whole)
-    except DecodeError:
+def _group_and_topic(start: bytes) -> tuple[str, str] | None:
+    """Decode an offset key without its partition. Return None if it is another key, or damaged."""
+    if len(start) < 6 or not start.startswith(_OFFSET_KEY):
         return None
-    assert isinstance(key, OffsetCommitKey)
-    return (key.group, key.topic) if encode_key(key) == whole else None
+    group_end = 4 + int.from_bytes(start[2:4])
+    topic_at = group_end + 2
+    if topic_at > len(start) or topic_at + int.from_bytes(start[group_end:topic_at]) != len(start):
+        return None
+    return start[4:group_end].decode("utf-8", "surrogateescape"), start[topic_at:].decode("utf-8", "surrogateescape")
 
 
 @lru_cache(maxsize=8192)
