@@ -496,7 +496,11 @@ class Admin:
         return await remove_all_members(self._cluster, name_of("group", group_id))
 
     async def group_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets, in these partitions or in all.
 
@@ -504,7 +508,7 @@ class Admin:
         - `partitions`: Partitions to return (default: all with a committed offset).
         """
         wanted = None if partitions is None else partitions_of(partitions)
-        return await committed_offsets(self._cluster, name_of("group", group_id), wanted)
+        return await committed_offsets(self._cluster, name_of("group", group_id), wanted, require_stable=require_stable)
 
     async def group_lag(self, group_id: str) -> list[GroupOffset]:
         """Return committed offset, end and lag of each partition with a committed offset or an assignment.
@@ -520,6 +524,8 @@ class Admin:
 
         - `group_id`: Name of the group.
         - `offsets`: Offset of the next record to process, by partition.
+        - `require_stable`: Whether to wait for the end of transactions that may change these offsets, as members of
+          the group do. Otherwise, offsets in open transactions do not count.
         """
         await alter_offsets(self._cluster, name_of("group", group_id), offsets)
 

@@ -125,7 +125,7 @@ async def _describe_newer(connection: BrokerConnection, group_id: str) -> Descri
 
 async def group_lag(cluster: Cluster, group_id: str) -> list[GroupOffset]:
     """Return committed offset, end and lag of each partition with a committed offset or an assignment."""
-    committed = await committed_offsets(cluster, group_id, None)
+    committed = await committed_offsets(cluster, group_id, None, require_stable=False)
     described = await describe_group(cluster, group_id)
     assigned = {partition for member in described.members for partition in member.assignment}
     wanted = sorted(assigned | {partition for partition, position in committed.items() if position is not None})

@@ -123,10 +123,10 @@ class Admin(BlockingClient):
         return self._call(lambda: self._admin.describe_groups(group_ids))
 
     def group_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `kohort.Admin.group_offsets`."""
-        return self._call(lambda: self._admin.group_offsets(group_id, partitions))
+        return self._call(lambda: self._admin.group_offsets(group_id, partitions, require_stable=require_stable))
 
     def group_lag(self, group_id: str) -> list[GroupOffset]:
         """See `kohort.Admin.group_lag`."""

@@ -35,15 +35,18 @@ async def committed_offsets(
     timeout_ms: Millis | None = None,
     *,
     granted: Mapping[str, UUID] = _NAMES_ONLY,
+    require_stable: bool = True,
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """Return the committed offset of each partition, or None where nothing is committed.
 
     If `partitions` is None, return all committed offsets of the group. `granted` has the IDs of
-    topics that a coordinator assigned, which may not be those that have the names now. The call
-    waits for offsets of an open transaction. A deleted topic has no committed offsets. Raises
-    KafkaError.
+    topics that a coordinator assigned, which may not be those that have the names now. With
+    `require_stable`, the call waits for offsets of an open transaction. A deleted topic has no
+    committed offsets. Raises KafkaError.
     """
-    found = await committed_positions(cluster, group_id, partitions, timeout_ms, granted=granted)
+    found = await committed_positions(
+        cluster, group_id, partitions, timeout_ms, granted=granted, require_stable=require_stable
+    )
     return {partition: position and position._replace(topic_id=None) for partition, position in found.items()}
 
 
@@ -54,13 +57,14 @@ async def committed_positions(
     timeout_ms: Millis | None = None,
     *,
     granted: Mapping[str, UUID] = _NAMES_ONLY,
+    require_stable: bool = True,
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """Return what `committed_offsets` returns, with the ID of the topic to which each offset belongs, if known."""
     topics = {partition[0] for partition in partitions or ()}
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
         ids = {topic: granted.get(topic) or cluster.metadata.topic_id(topic) for topic in topics}
-        found, refused = await ask_committed(cluster, group_id, partitions, ids, granted)
+        found, refused = await ask_committed(cluster, group_id, partitions, ids, granted, require_stable=require_stable)
         if refused:
             raise min(refused.values(), key=lambda problem: problem.retriable)
         found = {
@@ -82,9 +86,12 @@ async def ask_committed(
     partitions: Collection[TopicPartition] | None,
     ids: Mapping[str, UUID | None],
     granted: Collection[str] = (),
+    *,
+    require_stable: bool = True,
 ) -> PartitionResults[OffsetAndMetadata | None]:
     """Ask the coordinator once, by topic IDs where they are known and its version allows.
 
+    With `require_stable`, offsets that an open transaction may still change are an error (KIP-447).
     A deleted topic has no committed offsets. The IDs of the topics in `granted` stay the same if
     other topics get their names. Raises KafkaError for an error of the whole group.
     """
@@ -92,7 +99,9 @@ async def ask_committed(
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     refused: dict[TopicPartition, KafkaError] = {}
     for some in _parts(connection.version_of(OffsetFetchRequest), partitions, ids):
-        response = await connection.request(_request(connection, ids, group_id, some), OffsetFetchResponse)
+        response = await connection.request(
+            _request(connection, ids, group_id, some, require_stable), OffsetFetchResponse
+        )
         # Use the IDs of the request, because metadata may have changed meanwhile.
         names = {**cluster.metadata.names, **{topic_id: name for name, topic_id in ids.items() if topic_id is not None}}
         answered, failed = _read(response, names, group_id)
@@ -236,6 +245,7 @@ def _request(
     ids: Mapping[str, UUID | None],
     group_id: str,
     partitions: Collection[TopicPartition] | None,
+    require_stable: bool,
 ) -> Message:
     by_topic: dict[str, list[int]] | None = None
     if partitions is not None:
@@ -251,12 +261,12 @@ def _request(
                 for name, some in by_topic.items()
             ]
         return OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=True
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=require_stable
         )
     old = None
     if by_topic is not None:
         old = [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in by_topic.items()]
-    return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=version >= 7)
+    return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=require_stable and version >= 7)
 
 
 def _read(

@@ -98,15 +98,17 @@ class GroupRequests(Requests):
         require_stable: bool = False,
         request_timeout: float = -1,
     ) -> dict[str, "Future[ConsumerGroupTopicPartitions]"]:
-        """Return the committed offsets of groups, in some partitions or in all."""
-        if require_stable:
-            raise not_supported("require_stable")
+        """Return the committed offsets of groups, in some partitions or in all.
+
+        With `require_stable`, this waits for the end of transactions that may change the offsets.
+        """
 
         def find(wanted: ConsumerGroupTopicPartitions) -> Callable[[LimitedAdmin], ConsumerGroupTopicPartitions]:
             chosen = None if wanted.topic_partitions is None else partitions_of(wanted.topic_partitions)
 
             def run(admin: LimitedAdmin) -> ConsumerGroupTopicPartitions:
-                found = sorted(admin.group_offsets(wanted.group_id, chosen).items())
+                offsets = admin.group_offsets(wanted.group_id, chosen, require_stable=require_stable)
+                found = sorted(offsets.items())
                 return ConsumerGroupTopicPartitions(wanted.group_id, [with_position(*each) for each in found])
 
             return run
