@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kohort import NewTopic, blocking, client
+from kohort import NewTopic, OffsetAndMetadata, TopicPartition, blocking, client
 from kohort.compat import aiokafka, confluent, kafka_python
 from tests.interop.broker import Broker
+from tests.interop.process import until
 from tests.interop.settled import settled
 
 
@@ -176,3 +178,33 @@ async def test_a_program_for_aiokafka_copies_exactly_once(any_broker: Broker, na
                     await producer.send_offsets_to_transaction({aiokafka.TopicPartition(name, 0): 11}, name)
     assert await asyncio.to_thread(copies, any_broker, name) == COPIED
     assert await asyncio.to_thread(committed, any_broker, name) == 10
+
+
+def test_an_offset_that_a_transaction_may_change_is_an_error_if_it_must_be_stable(
+    any_broker: Broker, name: str
+) -> None:
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+    asked = [confluent.admin.ConsumerGroupTopicPartitions(name)]
+    admin = confluent.admin.AdminClient({"bootstrap.servers": any_broker.bootstrap})
+
+    def found(*, require_stable: bool) -> list[tuple[int, int, str | None]]:
+        [answer] = admin.list_consumer_group_offsets(asked, require_stable=require_stable).values()
+        listed = answer.result(20).topic_partitions or []
+        return [(one.partition, one.offset, None if one.error is None else one.error.name()) for one in listed]
+
+    with blocking.Admin(bootstrap_servers=any_broker.bootstrap) as kohort_admin:
+        kohort_admin.create_partitions(name, 2)
+        with blocking.Producer(bootstrap_servers=any_broker.bootstrap, transactional_id=name) as producer:
+            producer.init_transactions()
+            with producer.transaction() as transaction:
+                transaction.send_offsets({first: 3, second: 9}, name)
+            until(20, "committed", lambda: found(require_stable=True) == [(0, 3, None), (1, 9, None)])
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction({first: 5}, name)
+            assert found(require_stable=False) == [(0, 3, None), (1, 9, None)]
+            assert found(require_stable=True) == [(0, -1001, "UNSTABLE_OFFSET_COMMIT"), (1, 9, None)]
+            assert kohort_admin.group_offsets(name, [first])[first] == OffsetAndMetadata(3)
+            with ThreadPoolExecutor(1) as pool:
+                waits = pool.submit(kohort_admin.group_offsets, name, [first], require_stable=True)
+                producer.commit_transaction()
+                assert waits.result(20)[first] == OffsetAndMetadata(5)

@@ -1,14 +1,16 @@
 """Kohort's blocking clients with what the adapter needs besides: time limits, and one record at a time."""
 
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from kohort.client import ConsumerGroupMetadata, ConsumerRecord, ErrorCode, OffsetAndMetadata
 from kohort.client import KafkaError as ProtocolError
 from kohort.client.blocking import Admin, Consumer, Producer
+from kohort.client.membership import ask_committed
 from kohort.model import TopicPartition
+from kohort.requests import PartitionResults
 
 T = TypeVar("T")
 
@@ -29,6 +31,13 @@ class LimitedAdmin(Admin):
         """Set the limit of the calls that follow; None or a negative number for none."""
         self.limit_s = None if limit_s is None or limit_s < 0 else limit_s
         return self
+
+    def stable_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None
+    ) -> PartitionResults[OffsetAndMetadata | None]:
+        """Return committed offsets, and the errors of partitions whose offset an open transaction may change."""
+        cluster = self._admin._cluster
+        return self._call(lambda: cluster.retrying(lambda: ask_committed(cluster, group_id, partitions, {})))
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
         return super()._call(work, self.limit_s if timeout_s is None else timeout_s)

@@ -20,7 +20,7 @@ from kohort.compat.confluent.admin.descriptions import (
 )
 from kohort.compat.confluent.admin.requests import Requests, not_twice
 from kohort.compat.confluent.clients import LimitedAdmin
-from kohort.compat.confluent.errors import not_supported
+from kohort.compat.confluent.errors import error_of, not_supported
 from kohort.compat.confluent.values import TopicPartition, partition_of, partitions_of, with_position
 from kohort.model import TopicPartition as Partition
 
@@ -100,16 +100,24 @@ class GroupRequests(Requests):
     ) -> dict[str, "Future[ConsumerGroupTopicPartitions]"]:
         """Return the committed offsets of groups, in some partitions or in all.
 
-        With `require_stable`, this waits for the end of transactions that may change the offsets.
+        With `require_stable`, a partition whose offset an open transaction may change has an error instead.
         """
 
         def find(wanted: ConsumerGroupTopicPartitions) -> Callable[[LimitedAdmin], ConsumerGroupTopicPartitions]:
             chosen = None if wanted.topic_partitions is None else partitions_of(wanted.topic_partitions)
 
             def run(admin: LimitedAdmin) -> ConsumerGroupTopicPartitions:
-                offsets = admin.group_offsets(wanted.group_id, chosen, require_stable=require_stable)
-                found = sorted(offsets.items())
-                return ConsumerGroupTopicPartitions(wanted.group_id, [with_position(*each) for each in found])
+                if not require_stable:
+                    found = sorted(admin.group_offsets(wanted.group_id, chosen).items())
+                    return ConsumerGroupTopicPartitions(wanted.group_id, [with_position(*each) for each in found])
+                stable, refused = admin.stable_offsets(wanted.group_id, chosen)
+                answered = [
+                    with_position(partition, stable.get(partition)) for partition in sorted({*stable, *refused})
+                ]
+                for each in answered:
+                    problem = refused.get(Partition(each.topic, each.partition))
+                    each.error = None if problem is None else error_of(problem)
+                return ConsumerGroupTopicPartitions(wanted.group_id, answered)
 
             return run
 
