@@ -12,7 +12,7 @@ import pytest
 
 from kohort.group_events import Cause, MemberFacts
 from kohort.model import Millis, TopicPartition
-from kohort.recorder import PartitionChange, RebalanceRecord, RefusedMember, Trigger
+from kohort.recorder import HeldOffsets, PartitionChange, RebalanceRecord, RefusedMember, Trigger
 from kohort.watch import Commit, EndOffsets, EndPoint, WatchedGroup, WatchedMember
 from kohort.watch.findings import KINDS, Finding, LagTrails, MemberTelemetry, findings, hurts, shown
 
@@ -105,6 +105,13 @@ def rebalanced(
         )
         for number, (age, before, after) in enumerate(stays, 1)
     ]
+
+
+def waits(age: Millis, end: str | None = None, producer_id: int = 7) -> RebalanceRecord:
+    """Members waited from three minutes ago for offsets of partitions 0 and 1."""
+    since = NOW - 3 * MINUTE
+    held = HeldOffsets(producer_id, "copier", since - SECOND, since, tuple(sorted(orders(0, 1))), end)
+    return RebalanceRecord("g", 0, None, NOW - age, held_offsets=held)
 
 
 def bounce(times: int, away: Millis = 20 * SECOND, last: Millis = 2 * MINUTE) -> list[RebalanceRecord]:
@@ -204,6 +211,10 @@ CASES: dict[str, tuple[Case, Case]] = {
         Case(TWO, lags=[(NOW - 15 * MINUTE, 10.0), (NOW - 8 * MINUTE, 100.0), (NOW, 200.0)]),
         Case(TWO, lags=[(NOW - 15 * MINUTE, 10.0), (NOW - 8 * MINUTE, 300.0), (NOW, 200.0)]),
     ),
+    "waits-for-transaction": (
+        Case(TWO, records=[waits(2 * MINUTE)]),
+        Case(TWO, records=[waits(2 * MINUTE), waits(MINUTE, end="aborted")]),
+    ),
     "slow-revoker": (
         Case(
             TWO,
@@ -295,6 +306,21 @@ def test_a_group_that_nearly_has_it(code: str) -> None:
     _, case = CASES[code]
     assert code not in case.codes()
     assert KINDS[code].title not in case.hurts()
+
+
+def test_each_transaction_that_a_group_waits_for_is_told_until_it_ends() -> None:
+    case = Case(TWO, records=[waits(2 * MINUTE), waits(MINUTE, producer_id=8), waits(SECOND, "committed")])
+    [finding] = [each for each in case.findings() if each.code == "waits-for-transaction"]
+    assert "for 3 min for the offsets of orders-0, orders-1 in the open transaction" in finding.text
+    assert "of copier (producer 8)" in finding.text
+    assert "kohort transactions fence copier ends it" in finding.advice
+
+
+def test_a_group_that_commits_again_does_not_wait_for_a_transaction() -> None:
+    # A coordinator that failed meanwhile does not know that the group has waited, and does not report the end.
+    after, before = {0: (5, SECOND), 1: (5, MINUTE)}, {0: (5, SECOND), 1: (5, 3 * MINUTE)}
+    assert "waits-for-transaction" not in Case(TWO, records=[waits(2 * MINUTE)], commits=after).codes()
+    assert "waits-for-transaction" in Case(TWO, records=[waits(2 * MINUTE)], commits=before).codes()
 
 
 def test_a_quiet_group_has_no_findings() -> None:

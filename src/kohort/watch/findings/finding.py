@@ -42,6 +42,7 @@ KINDS: Mapping[str, Kind] = {
     "stuck-partition": Kind(CRITICAL, "A partition stands still", hurts=True),
     "nothing-committed": Kind(CRITICAL, "Nothing is committed although records arrive", hurts=True),
     "dark-partition": Kind(CRITICAL, "A partition has no reader", hurts=True),
+    "waits-for-transaction": Kind(CRITICAL, "Members wait for an open transaction", hurts=True),
     "group-emptied": Kind(WARNING, "The group has no members, and records wait", hurts=True),
     "thrashing": Kind(WARNING, "The group does little else than rebalance", hurts=True),
     "flapping-member": Kind(WARNING, "A member leaves and returns again and again", hurts=True),

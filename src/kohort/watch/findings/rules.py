@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
-from kohort.watch.findings import membership, progress, rebalancing
+from kohort.watch.findings import membership, progress, rebalancing, transactions
 from kohort.watch.findings.clients import MemberTelemetry
 from kohort.watch.findings.facts import Facts, LagSeries
 from kohort.watch.findings.finding import KINDS, Finding
@@ -17,6 +17,7 @@ HURTING: tuple[Rule, ...] = (
     progress.offsets_out_of_range,
     progress.stuck_partition,
     progress.dark_partition,
+    transactions.waits_for_transaction,
     progress.group_emptied,
     progress.lag_grows,
     rebalancing.thrashing,
