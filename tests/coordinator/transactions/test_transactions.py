@@ -237,6 +237,38 @@ def test_the_last_epoch_ends_with_a_new_producer_id() -> None:
     assert shell.end(producer, commit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
+def test_a_timeout_in_the_last_epoch_ends_with_a_new_producer_id() -> None:
+    # KAFKA-20090: the abort of the producer, which arrives after that, must not leave the transaction open.
+    shell = Shell()
+    producer = shell.started(timeout_ms=5_000)
+    while producer[1] < 32_766:
+        producer = shell.started(timeout_ms=5_000)
+    shell.add(producer, A)
+    shell.advance(5_000)
+    assert shell.end(producer, commit=False) is ErrorCode.CONCURRENT_TRANSACTIONS
+    shell.mark()
+    assert shell.state() is TransactionState.COMPLETE_ABORT
+    new = shell.end(producer, commit=False)
+    assert not isinstance(new, ErrorCode)
+    assert new[0] != producer[0] and new[1] == 0
+    assert ended(shell, new, NEW, commit=True) == (new[0], 1)
+
+
+def test_a_producer_keeps_the_version_of_its_transaction_when_the_level_changes() -> None:
+    shell = Shell()
+    producer = shell.started()
+    shell.add(producer, A)
+    shell.version = 0
+    after = shell.end(producer, commit=True)
+    assert after == (producer[0], 1)
+    shell.mark()
+    shell.add(after, A, api_version=OLD)
+    shell.version = 2
+    assert shell.end(after, commit=True, api_version=OLD) == (-1, -1)
+    shell.mark()
+    assert (shell["t"].epoch, shell.state()) == (1, TransactionState.COMPLETE_COMMIT)
+
+
 def test_a_producer_changes_its_version_between_two_transactions() -> None:
     shell = Shell(version=0)
     producer = shell.started()
