@@ -23,6 +23,7 @@ from kohort.broker.config import (
     Address,
     BrokerConfig,
     DynamicConfig,
+    Features,
     GroupConfigs,
     Source,
     Subscriptions,
@@ -130,8 +131,6 @@ class Broker:
         self.log_directory = _location(options)
         """Location of the log, as tools print it."""
         self._group_config = group_config(self.config)
-        self.transaction_version = self.config.number("transaction.version")
-        """Finalized level of the feature transaction.version."""
         self._assignors = find_server_assignors(self.config.names("group.consumer.assignors"))
         self.protocols = self.config.names("group.coordinator.rebalance.protocols")
         """The rebalance protocols that groups may use."""
@@ -164,6 +163,7 @@ class Broker:
             self.client_quotas = ClientQuotas(self.store, self.config, self.wall)
             self.group_configs = GroupConfigs(self.store, self.config)
             self.subscriptions = Subscriptions(self.store)
+            self.features = Features(self.store, self.config)
             self.topics = Topics(self.store, self.config, self.fresh_id)
             if self.topics.named(OFFSETS_TOPIC) is None:
                 self._create_offsets_topic({"segment.bytes": str(self.config.number("offsets.topic.segment.bytes"))})
@@ -194,6 +194,7 @@ class Broker:
             self.store.close()
             raise
         warn_of_idle_settings(self._options.settings)
+        self.features.warn_of_other_settings(self._options.settings)
         authorizes = self.access_control is not None
         warn_of_unused_security(self._options.settings, self.listeners, authorizes=authorizes)
         await self.leadership.join()
@@ -380,7 +381,10 @@ class Broker:
             ),
         )
         return TransactionShard(
-            config, self.fresh_producer_id, self.groups.offsets_partition, version=lambda: self.transaction_version
+            config,
+            self.fresh_producer_id,
+            self.groups.offsets_partition,
+            version=lambda: self.features.transaction_version,
         )
 
     def fresh_producer_id(self) -> int:
@@ -443,6 +447,8 @@ class Broker:
         self.group_configs.follow(self.config)
         if self.subscriptions.changed(before, now):
             self.subscriptions.follow()
+        if self.features.changed(before, now):
+            self.features.follow()
         for group_id in self.group_configs.changed(before, now):
             self.groups.shard(group_id).settings_changed(group_id)
 

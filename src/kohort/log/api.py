@@ -252,6 +252,13 @@ class LogStore(Protocol):
         """Replace the configs of a resource; an empty mapping removes the resource. Durable when this returns."""
         ...
 
+    def update_configs(self, kind: str, name: str, update: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        """Replace the configs of a resource by what `update` makes of the current ones; durable when this returns.
+
+        No other broker of the cluster changes them meanwhile. If `update` raises, they stay unchanged.
+        """
+        ...
+
     def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
         """Set and remove (None) configs of a resource, and keep its others; durable when this returns.
 

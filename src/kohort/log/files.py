@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -97,8 +97,14 @@ class FileStore(PartitionFiles):
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self._configs.keep(kind, name, configs)
 
+    def update_configs(self, kind: str, name: str, update: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        before = self.configs(kind).get(name, {})
+        after = update(before)
+        if after != before:
+            self.keep_configs(kind, name, after)
+
     def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
-        self.keep_configs(kind, name, with_changes(self.configs(kind).get(name, {}), changes))
+        self.update_configs(kind, name, lambda before: with_changes(before, changes))
 
     # Partitions
 

@@ -5,7 +5,7 @@ For tests, and for brokers whose data may be lost when the process ends.
 
 import base64
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kohort.log.api import Pending, Topic, TornTail
@@ -223,8 +223,14 @@ class MemoryStore:
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self._configs.keep(kind, name, configs)
 
+    def update_configs(self, kind: str, name: str, update: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        before = self.configs(kind).get(name, {})
+        after = update(before)
+        if after != before:
+            self.keep_configs(kind, name, after)
+
     def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
-        self.keep_configs(kind, name, with_changes(self.configs(kind).get(name, {}), changes))
+        self.update_configs(kind, name, lambda before: with_changes(before, changes))
 
     def partition(self, topic_id: UUID, partition: int) -> SegmentedLog:
         log = self._logs.get((topic_id, partition))

@@ -358,6 +358,13 @@ class TopicDelete(TimedStep):
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureSetLevel(TimedStep):
+    """Raise or lower the level of the feature transaction.version."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionReassign(TimedStep):
     """Move a partition to other brokers."""
 
@@ -476,14 +483,14 @@ RecordStep: TypeAlias = (
 LeaderStep: TypeAlias = PartitionReassign | ReassignmentCancel | LeaderElect | LeaderKill
 OperatorStep: TypeAlias = (
     Produce | TopicCreate | TopicGrow | TopicDelete | GroupRemoveMembers | GroupDelete | GroupDeleteOffsets
-    | SendBadRequest | SendAllBadRequests
+    | SendBadRequest | SendAllBadRequests | FeatureSetLevel
 )  # fmt: skip
 GatewayStep: TypeAlias = GatewayKill | GatewayPowerOff | GatewayTerminate | GatewaySuspend | GatewayDisconnect
 Step: TypeAlias = MemberStep | BrokerStep | GatewayStep | EnvironmentStep | RecordStep | LeaderStep | OperatorStep
 
 OrderlyStep: TypeAlias = (
     MemberStart | MemberLeave | MemberSwitchProtocol | MemberSubscribe | MemberSetWeight | Produce | TopicCreate
-    | TopicGrow | TopicDelete
+    | TopicGrow | TopicDelete | FeatureSetLevel
 )  # fmt: skip
 """Steps that must not repeat records. Operators who remove members, groups or offsets cause repetition."""
 
@@ -497,7 +504,7 @@ _KINDS: tuple[type[Step], ...] = (
     GroupRemoveMembers, MemberResetConnections, NetworkSlow, DiskBitFlipInRecords, MemberStart, MemberSuspend,
     SendBadRequest, MemberSubscribe, MemberSwitchProtocol, MemberPowerOff, MemberSetWeight, MemberRejectPassword,
     MemberLoseRight, BrokersSkipTime, MemberExpire, LeaderKill, GatewayKill, GatewayPowerOff, GatewayTerminate,
-    GatewaySuspend, GatewayDisconnect,
+    GatewaySuspend, GatewayDisconnect, FeatureSetLevel,
 )  # fmt: skip
 """All kinds of steps. Steps at the same time are in this order, which is part of what a seed means."""
 assert set(_KINDS) == set(get_args(Step))

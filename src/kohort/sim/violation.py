@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S28) and events that must eventually occur (L1 to L10), with their texts."""
+"""Invariants that must always hold (S1 to S28) and events that must eventually occur (L1 to L11), with their texts."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ INVARIANTS = {
     "L8": "A held heartbeat is answered by its deadline.",
     "L9": "A last stable offset does not stand still for longer than the transaction's timeout.",
     "L10": "A transactional copy has every record at the end, and every commit is complete.",
+    "L11": "All brokers have the same level of each feature.",
 }
 """Texts by number, as in the design."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from kohort.log import LogStore, Pending
 from kohort.model import Millis
 
-_CHANGES = ("create_topic", "alter_topic", "delete_topic", "keep_configs", "change_configs")
+_CHANGES = ("create_topic", "alter_topic", "delete_topic", "keep_configs", "update_configs", "change_configs")
 """Methods of a store, besides `sync`, that write."""
 
 FULL = OSError(errno.ENOSPC, "the disk is full: a test fills it")

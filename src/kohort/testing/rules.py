@@ -105,6 +105,7 @@ AFTER_WORK = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _TIMED_OUT,
     ApiKey.ALTER_CLIENT_QUOTAS: _TIMED_OUT,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _TIMED_OUT,
+    ApiKey.UPDATE_FEATURES: _TIMED_OUT,
 }
 """Errors that a broker can answer after it did the work."""
 

@@ -122,6 +122,7 @@ from kohort.wire.messages.produce import (
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.peer import Peer, connected, talking_to
 from tests.broker.security.test_sasl import MODULE
@@ -329,6 +330,7 @@ REFUSED: Sequence[tuple[Message, int, type[Message], int]] = [
     (CreateAclsRequest(creations=[AclCreation()]), 3, CreateAclsResponse, CLUSTER),
     (DeleteAclsRequest(filters=[DeleteAclsFilter()]), 3, DeleteAclsResponse, CLUSTER),
     (DescribeClientQuotasRequest(), 1, DescribeClientQuotasResponse, CLUSTER),
+    (UpdateFeaturesRequest(), 2, UpdateFeaturesResponse, CLUSTER),
     (AlterClientQuotasRequest(entries=[AlteredQuotas()]), 1, AlterClientQuotasResponse, CLUSTER),
     (DescribeUserScramCredentialsRequest(users=None), 0, DescribeUserScramCredentialsResponse, CLUSTER),
     (

@@ -57,6 +57,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     },
+    # Alone, because the levels are those of the cluster.
+    "features": _COMMON,
     # Alone, because a quota of this host closes new connections.
     "quotas": _COMMON,
     "permissions": {
@@ -76,10 +78,11 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "disabled": {**_CONSUMER, "group.consumer.migration.policy": "disabled"},
 }
 
-_PLUGINS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "telemetry": ("TelemetryReceiver", {"metric.reporters": "TelemetryReceiver"})
+_KAFKAS_OWN_OF_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "features": ("", {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}),
+    "telemetry": ("TelemetryReceiver", {"metric.reporters": "TelemetryReceiver"}),
 }
-"""The class of Kafka's own that a part needs, and the settings that name it."""
+"""A class of Kafka's own that a part needs, and settings of Kafka alone."""
 
 ADMINS: Mapping[str, str] = {"permissions": SUPER_USER}
 """The user that sets scenes up, in the parts where users authenticate."""
@@ -91,7 +94,7 @@ PROMPT_OFF: Mapping[str, str] = {"group.heartbeat.hold.ms": "0", "group.disconne
 @contextlib.contextmanager
 def kafka_of(part: str) -> Iterator[ApacheKafka]:
     """Run Apache Kafka with the settings of a part."""
-    name, more = _PLUGINS.get(part, ("", {}))
+    name, more = _KAFKAS_OWN_OF_PARTS.get(part, ("", {}))
     settings = {**PARTS[part], **KAFKAS_OWN, **more}
     with TemporaryDirectory() as directory:
         plugins = compiled(Path(__file__).parents[1] / f"{name}.java", Path(directory)) if name else None

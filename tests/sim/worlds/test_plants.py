@@ -10,6 +10,7 @@ from tests.sim import (
     consumer_plants,
     database_plants,
     durability_plants,
+    feature_plants,
     file_plants,
     gateway_plants,
     late_request_plants,
@@ -25,7 +26,7 @@ from tests.sim.worlds.test_worlds import SHORT
 SEEDS = 2_000
 assert plants and cluster_plants and consumer_plants and database_plants  # they fill PLANTS
 assert durability_plants and file_plants and gateway_plants and member_plants
-assert late_request_plants and record_plants and security_plants and transaction_plants
+assert feature_plants and late_request_plants and record_plants and security_plants and transaction_plants
 
 
 @pytest.mark.parametrize("name", PLANTS)

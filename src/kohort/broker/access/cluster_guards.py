@@ -53,6 +53,7 @@ from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kohort.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _TOPIC, _GROUP = 2, 32
@@ -242,6 +243,11 @@ def altered_quotas(request: AlterClientQuotasRequest) -> Message:
             for entry in request.entries
         ]
     )
+
+
+def updated_features(request: UpdateFeaturesRequest) -> Message:
+    """Return the error for the request."""
+    return UpdateFeaturesResponse(error_code=_DENIED, error_message=_DENIED.sentence)
 
 
 def described_credentials(request: DescribeUserScramCredentialsRequest) -> Message:

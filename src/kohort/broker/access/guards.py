@@ -55,6 +55,7 @@ GUARDS: Mapping[ApiKey, Guard] = {
     ApiKey.ALTER_CLIENT_QUOTAS: cluster(Operation.ALTER_CONFIGS, cluster_guards.altered_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster(Operation.DESCRIBE, cluster_guards.described_credentials),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster(Operation.ALTER, cluster_guards.altered_credentials),
+    ApiKey.UPDATE_FEATURES: cluster(Operation.ALTER, cluster_guards.updated_features),
     ApiKey.DESCRIBE_CLUSTER: cluster_guards.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: topic_guards.describe_producers,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: group_guards.consumer_group_heartbeat,

@@ -3,6 +3,7 @@
 import re
 from typing import Protocol
 
+from kohort.broker.config import SUPPORTED_FEATURES, Features
 from kohort.broker.net import Call, Served
 from kohort.coordinator import ClientKind
 from kohort.errors import ErrorCode
@@ -18,13 +19,9 @@ from kohort.wire.messages.api_versions import (
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
+    features: Features
     served: Served
-    transaction_version: int
 
-
-_TRANSACTIONS, _LATEST = "transaction.version", 2
-_FEATURES_EPOCH = 0
-"""Clients keep the features with the highest epoch. They never change while a broker runs."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
@@ -47,11 +44,13 @@ def served(broker: Dependencies, error: ErrorCode = ErrorCode.NONE) -> ApiVersio
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in broker.served],
-        supported_features=[SupportedFeatureKey(name=_TRANSACTIONS, max_version=_LATEST)],
-        finalized_features_epoch=_FEATURES_EPOCH,
-        finalized_features=[_finalized(broker.transaction_version)] if broker.transaction_version else [],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features_epoch=broker.features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in broker.features.finalized.items()
+        ],
     )
-
-
-def _finalized(level: int) -> FinalizedFeatureKey:
-    return FinalizedFeatureKey(name=_TRANSACTIONS, max_version_level=level, min_version_level=level)

@@ -35,6 +35,7 @@ from kohort.broker.apis import (
     telemetry,
     transactions,
     txn_offset_commit,
+    update_features,
 )
 from kohort.broker.net import Call, Route, Served
 from kohort.wire.api import APIS, flexible_header, flexible_response
@@ -74,6 +75,7 @@ class Dependencies(
     telemetry.Dependencies,
     transactions.Dependencies,
     txn_offset_commit.Dependencies,
+    update_features.Dependencies,
     Protocol,
 ):
     """The parts of the broker that all handlers together use."""
@@ -121,6 +123,7 @@ _HANDLERS: Mapping[ApiKey, tuple[_Handler, int]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (reassignments.alter, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (reassignments.list_all, 0),
     ApiKey.OFFSET_DELETE: (delete_groups.offsets, 0),
+    ApiKey.UPDATE_FEATURES: (update_features.handle, 2),
     ApiKey.DESCRIBE_CLUSTER: (describe_cluster.handle, 2),
     ApiKey.DESCRIBE_PRODUCERS: (describe_producers.handle, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: (transactions.describe, 0),

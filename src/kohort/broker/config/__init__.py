@@ -22,6 +22,7 @@ from kohort.broker.config.client_metrics import (
 )
 from kohort.broker.config.dynamic import DynamicConfig
 from kohort.broker.config.entries import ConfigEntry, Source
+from kohort.broker.config.features import SUPPORTED_FEATURES, Features, FeatureUpdate, UpgradeType
 from kohort.broker.config.groups import GroupConfigs, check_group_configs, group_config, group_entries
 from kohort.broker.config.inter_broker import InterBroker, read_inter_broker
 from kohort.broker.config.listeners import DEFAULT_NAME, Address, Listener, read_advertised, read_listeners
@@ -45,12 +46,15 @@ __all__ = [
     "DEFAULT_NAME",
     "SINGLE_CONNECTION",
     "STANDARD_AUTHORIZER",
+    "SUPPORTED_FEATURES",
     "WATCH_ADDRESS",
     "WATCH_LISTENER",
     "Address",
     "BrokerConfig",
     "ConfigEntry",
     "DynamicConfig",
+    "FeatureUpdate",
+    "Features",
     "GroupConfigs",
     "InterBroker",
     "Listener",
@@ -58,6 +62,7 @@ __all__ = [
     "Source",
     "Subscription",
     "Subscriptions",
+    "UpgradeType",
     "WatchLogin",
     "address_text",
     "check_group_configs",

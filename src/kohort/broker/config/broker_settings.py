@@ -324,8 +324,8 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "transaction.version": Setting(
             2,
-            "Level of the feature transaction.version. 2: every transaction has an epoch of its own (KIP-890). It must"
-            " be the same in all brokers of a cluster.",
+            "Level of the feature transaction.version in a new cluster. 2: every transaction has an epoch of its own"
+            " (KIP-890). Later, only kohort features or kafka-features.sh change it.",
             0,
             2,
             kafka=ABSENT,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Protocol, cast
 
+from kohort.broker.config import Features
 from kohort.broker.groups import LogShard, LogShardParts, unexpected_timer
 from kohort.broker.transactions.contents import TransactionContents, encode_states
 from kohort.broker.transactions.error_answers import refusal
@@ -31,7 +32,7 @@ from kohort.wire.codec import Message
 class Dependencies(LogShardParts, Protocol):
     """The parts of the broker that this module uses."""
 
-    transaction_version: int
+    features: Features
 
     def new_transaction_shard(self) -> TransactionShard: ...
 
@@ -120,7 +121,7 @@ class TransactionPartition(LogShard):
 
     def _apply(self, effects: TransactionEffects, now: Millis) -> None:
         if effects.records:
-            self._append_pairs(encode_states(effects.records, flexible=self._broker.transaction_version > 0))
+            self._append_pairs(encode_states(effects.records, flexible=self._broker.features.transaction_version > 0))
             for record in effects.records:
                 self._machine.replay(record)
         for timer, at in effects.timers.items():

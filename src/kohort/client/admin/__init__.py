@@ -2,6 +2,7 @@
 
 from kohort.client.admin.admin import Admin, NewTopic
 from kohort.client.admin.configs import ConfigKind, ConfigSource, ConfigValue
+from kohort.client.admin.features import FeatureMetadata, FeatureUpdate, SupportedVersionRange, UpgradeType
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.admin.groups import GroupListing, GroupOffset
 from kohort.client.admin.logs import LogDirectory
@@ -21,6 +22,8 @@ __all__ = [
     "ConfigKind",
     "ConfigSource",
     "ConfigValue",
+    "FeatureMetadata",
+    "FeatureUpdate",
     "GroupDescription",
     "GroupListing",
     "GroupOffset",
@@ -30,8 +33,10 @@ __all__ = [
     "NewTopic",
     "QuotaName",
     "ScramCredentialInfo",
+    "SupportedVersionRange",
     "TransactionDescription",
     "TransactionListing",
+    "UpgradeType",
     "UserScramCredentialAlteration",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",

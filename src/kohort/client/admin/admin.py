@@ -16,6 +16,7 @@ from kohort.client.admin.configs import (
     list_config_resources,
 )
 from kohort.client.admin.elections import elect_leaders
+from kohort.client.admin.features import FeatureMetadata, FeatureUpdate, describe_features, update_features
 from kohort.client.admin.group_changes import alter_offsets, remove_all_members
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.client.admin.groups import (
@@ -450,6 +451,23 @@ class Admin:
         """
         await alter_client_quotas(self._cluster, changes, validate_only=validate_only)
 
+    # -- features
+
+    async def describe_features(self) -> FeatureMetadata:
+        """Return the cluster's features: their finalized levels, and the levels that the broker supports."""
+        return await describe_features(self._cluster)
+
+    async def update_features(self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False) -> None:
+        """Raise or lower the finalized levels of features such as `transaction.version`: all, or none after an error.
+
+        Raises INVALID_UPDATE_VERSION for a level or feature that the brokers do not support, and for a downgrade
+        without its `UpgradeType`. Brokers and their clients see the change some time later.
+
+        - `updates`: New level by name of the feature.
+        - `validate_only`: Whether the broker only checks the request and changes nothing.
+        """
+        await update_features(self._cluster, updates, validate_only=validate_only)
+
     # -- groups
 
     async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
@@ -506,6 +524,8 @@ class Admin:
 
         - `group_id`: Name of the group.
         - `partitions`: Partitions to return (default: all with a committed offset).
+        - `require_stable`: Whether to wait for the end of transactions that may change these offsets, as members of
+          the group do. Otherwise, offsets in open transactions do not count.
         """
         wanted = None if partitions is None else partitions_of(partitions)
         return await committed_offsets(self._cluster, name_of("group", group_id), wanted, require_stable=require_stable)
@@ -524,8 +544,6 @@ class Admin:
 
         - `group_id`: Name of the group.
         - `offsets`: Offset of the next record to process, by partition.
-        - `require_stable`: Whether to wait for the end of transactions that may change these offsets, as members of
-          the group do. Otherwise, offsets in open transactions do not count.
         """
         await alter_offsets(self._cluster, name_of("group", group_id), offsets)
 

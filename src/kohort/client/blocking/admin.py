@@ -9,6 +9,8 @@ from kohort.client.admin import (
     ClientQuotaFilter,
     ConfigKind,
     ConfigValue,
+    FeatureMetadata,
+    FeatureUpdate,
     GroupDescription,
     GroupListing,
     GroupOffset,
@@ -113,6 +115,14 @@ class Admin(BlockingClient):
     ) -> None:
         """See `kohort.Admin.alter_client_quotas`."""
         self._call(lambda: self._admin.alter_client_quotas(changes, validate_only=validate_only))
+
+    def describe_features(self) -> FeatureMetadata:
+        """See `kohort.Admin.describe_features`."""
+        return self._call(lambda: self._admin.describe_features())
+
+    def update_features(self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False) -> None:
+        """See `kohort.Admin.update_features`."""
+        self._call(lambda: self._admin.update_features(updates, validate_only=validate_only))
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """See `kohort.Admin.list_groups`."""

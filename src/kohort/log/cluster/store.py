@@ -1,6 +1,6 @@
 """Logs of one broker of a cluster. It opens only partitions that it leads by the cluster's image."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -192,12 +192,16 @@ class SharedStore(PartitionFiles):
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         self.follow(self.home.change(lambda image: image.configured(kind, name, configs)))
 
-    def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
-        def changed(image: ClusterImage) -> ClusterImage:
+    def update_configs(self, kind: str, name: str, update: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        def updated(image: ClusterImage) -> ClusterImage:
             before = image.configs.get(kind, {}).get(name, {})
-            return image.configured(kind, name, with_changes(before, changes))
+            after = update(before)
+            return image if after == before else image.configured(kind, name, after)
 
-        self.follow(self.home.change(changed))
+        self.follow(self.home.change(updated))
+
+    def change_configs(self, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
+        self.update_configs(kind, name, lambda before: with_changes(before, changes))
 
     # Partitions
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import assert_never
 
-from kohort.client import Admin, KafkaError, NewTopic
+from kohort.client import Admin, FeatureUpdate, KafkaError, NewTopic, UpgradeType
 from kohort.model import TopicPartition
 from kohort.sim.environment import Blocked, Database, FilesDisk
 from kohort.sim.faults.bad_clients import send_all_bad_requests, send_bad_request
@@ -29,6 +29,7 @@ from kohort.sim.steps import (
     DiskFull,
     DiskSlow,
     EnvironmentStep,
+    FeatureSetLevel,
     GatewayDisconnect,
     GatewayKill,
     GatewayPowerOff,
@@ -72,6 +73,7 @@ from kohort.sim.steps import (
 
 _TO_STOP = 1.0
 """Time in seconds after which a gateway that got SIGTERM has ended."""
+_FEATURE = "transaction.version"
 _CLOCK = 500_000.0
 """Maximum error of a clock, in seconds."""
 
@@ -265,6 +267,8 @@ def _operate(world: WorldState, step: OperatorStep) -> bool:
             return _ask(world, partial(_grow, world, step.topic, step.more))
         case TopicDelete():
             return _ask(world, lambda admin: admin.delete_topics([step.topic]))
+        case FeatureSetLevel():
+            return _ask(world, partial(_update_feature, step.level))
         case GroupRemoveMembers():
             return _ask(world, lambda admin: admin.remove_all_members(step.group))
         case GroupDelete():
@@ -306,6 +310,12 @@ def _produce(world: WorldState, topic: str, count: int) -> bool:
             place = found_topic.topic_id, TopicPartition(topic, number)
             produced[place] = produced.get(place, 0) + count
     return bool(found)
+
+
+async def _update_feature(level: int, admin: Admin) -> None:
+    current = (await admin.describe_features()).finalized_features.get(_FEATURE, 0)
+    upgrade_type = UpgradeType.SAFE_DOWNGRADE if level < current else UpgradeType.UPGRADE
+    await admin.update_features({_FEATURE: FeatureUpdate(level, upgrade_type)})
 
 
 async def _create(topic: str, partitions: int, admin: Admin) -> None:

@@ -21,7 +21,7 @@ from kohort.sim.plans.message_fault_drawing import add_message_faults
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.record_drawing import add_records
 from kohort.sim.plans.security_drawing import add_security
-from kohort.sim.plans.transaction_drawing import add_late_requests, add_transactions
+from kohort.sim.plans.transaction_drawing import add_feature_changes, add_late_requests, add_transactions
 from kohort.sim.steps import (
     BrokerClockJump,
     BrokerDisconnectDatabase,
@@ -181,6 +181,7 @@ def draw(seed: int, longest: float = 86_400.0) -> Plan:
         _add_skipped_time(plan, Random(f"skipped {seed}"))
     if not is_faultless(plan):
         add_transactions(plan, Random(f"transactions {seed}"))
+        add_feature_changes(plan, Random(f"features {seed}"))
         add_late_requests(plan, Random(f"late requests {seed}"))
     return plan
 

@@ -19,6 +19,7 @@ from kohort.sim.steps import (
     DiskBitFlip,
     DiskBitFlipInRecords,
     Effect,
+    FeatureSetLevel,
     LeaderElect,
     LeaderKill,
     MessageFault,
@@ -85,14 +86,29 @@ def make_transactional(plan: Plan, rng: Random) -> None:
     sort(plan.steps)
 
 
+def add_feature_changes(plan: Plan, rng: Random) -> None:
+    """Let an operator raise and lower transaction.version in some plans with transactions."""
+    if not plan.copiers or rng.random() < 0.8:
+        return
+    first = plan.writers + len(plan.readers)
+    for _ in range(rng.choice([1, 3, 8])):
+        at = round(rng.uniform(0.0, plan.seconds), 3)
+        plan.steps.append(FeatureSetLevel(at, rng.choice([0, 1, 1, 2, 2, 2])))
+        if rng.random() < 0.5:  # clients learn of a change when they connect
+            later = round(at + rng.choice([0.1, 1.0]), 3)
+            plan.steps.append(ClientResetConnections(later, first + rng.randrange(plan.copiers)))
+    sort(plan.steps)
+
+
 def add_late_requests(plan: Plan, rng: Random) -> None:
     """Let requests of given-up connections arrive late, in some plans with transactions.
 
-    Under version 1 these are only requests that the brokers refuse then, with the setting for it.
+    Under version 1, or if the level changes, these are only requests that the brokers refuse then, with the
+    setting for it.
     """
     if not plan.copiers or rng.random() < 0.5:
         return
-    if plan.settings["transaction.version"] == "1":
+    if plan.settings["transaction.version"] == "1" or any(isinstance(step, FeatureSetLevel) for step in plan.steps):
         plan.settings["transaction.producer.single.connection"] = "true"
         requests: tuple[str, ...] = _GUARDED
     else:

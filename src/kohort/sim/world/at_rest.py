@@ -103,6 +103,7 @@ def _wait_for_rest(world: WorldState) -> None:
     _until(world, _FAILOVER, "L6", lambda: "" if world.brokers.active is not None else "no broker serves")
     _until(world, _FAILOVER, "L6", lambda: _unfound(world))
     _until(world, _FAILOVER, "L6", lambda: _withheld(world))
+    _until(world, _FAILOVER, "L11", lambda: _disunited(world))
     _until(world, bound, "L1", lambda: _restless(world))
     _until(world, bound, "S12", lambda: _shared_instance_not_resolved(world))
     _until(world, bound, "S3", lambda: _unassigned(world))
@@ -111,6 +112,13 @@ def _wait_for_rest(world: WorldState) -> None:
 def _withheld(world: WorldState) -> str:
     user = "" if world.security is None else world.security.withheld()
     return f"no broker takes the password and the rights of {user}" if user else ""
+
+
+def _disunited(world: WorldState) -> str:
+    """Return which levels of transaction.version the brokers have if they differ, or ""."""
+    serving = [broker.features for broker in world.brokers.serving]
+    found = [(features.epoch, features.transaction_version) for features in serving]
+    return f"the epochs and levels of transaction.version are {found}" if len(set(found)) > 1 else ""
 
 
 def _shared_instance_not_resolved(world: WorldState) -> str:

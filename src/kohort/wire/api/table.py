@@ -78,6 +78,7 @@ from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, Sasl
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kohort.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kohort.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
@@ -146,6 +147,7 @@ _ALL = (
     _api(AlterClientQuotasRequest, AlterClientQuotasResponse),
     _api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
     _api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
+    _api(UpdateFeaturesRequest, UpdateFeaturesResponse),
     _api(DescribeClusterRequest, DescribeClusterResponse),
     _api(DescribeProducersRequest, DescribeProducersResponse),
     _api(DescribeTransactionsRequest, DescribeTransactionsResponse),

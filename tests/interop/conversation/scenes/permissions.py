@@ -81,6 +81,7 @@ from kohort.wire.messages.offset_for_leader_epoch import (
 )
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.messages.sync_group import SyncGroupRequest
+from kohort.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.interop.conversation.consumer_members import ConsumerMember, described, settle, topic
 from tests.interop.conversation.stage import Client, Stage, scene
 
@@ -291,6 +292,9 @@ OTHER_REQUESTS: dict[str, Ask] = {
             for name in ("nobody", "x")
         ],
         validate_only=True,
+    ),
+    "features": lambda t, v: UpdateFeaturesRequest(
+        feature_updates=[FeatureUpdateKey(feature="transaction.version", max_version_level=2)], timeout_ms=10_000
     ),
     "change credentials": lambda t, v: AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion(name="nobody", mechanism=1), ScramCredentialDeletion(name="x", mechanism=2)]

@@ -240,11 +240,12 @@ async def transactions(s: Stage) -> None:
     for state in STATES:
         for request in REQUESTS:
             for claim in CLAIMS:
-                await _ask(s, topic, state, request, claim)
+                await ask(s, topic, state, request, claim)
 
 
-async def _ask(s: Stage, topic: str, state: str, request: str, claim: str) -> None:
-    name = f"{state}: {request}{claim}"
+async def ask(s: Stage, topic: str, state: str, request: str, claim: str, prefix: str = "") -> None:
+    """Send one request in one state, and write the answer and the state after it."""
+    name = f"{prefix}{state}: {request}{claim}"
     producer = await STATES[state](Producer(s, f"{s.scene}-{name}", topic))
     message, version = REQUESTS[request](CLAIMS[claim](producer))
     await s.admin.ask(name, message, version)
