@@ -1,6 +1,7 @@
 """A member whose connection to the gateway closed leaves its group when it does not come back."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -195,9 +196,20 @@ async def test_behind_an_address_that_another_gateway_may_have_members_are_kept(
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
-async def test_the_journal_tells_a_lost_connection(broker: Broker, tmp_path: Path, protocol: str) -> None:
+async def test_the_journal_tells_a_lost_connection(
+    broker: Broker, tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "journal"
+    silent: list[float] = []
     async with Gateway(options(broker, journal=path)) as gateway:
+        assert gateway.journal is not None
+        taken = gateway.journal._observer.connection_lost
+
+        def noted(group_id: str, member_id: str, closed_at: int) -> None:
+            silent.append(time.time() * 1000 - closed_at)
+            taken(group_id, member_id, closed_at)
+
+        monkeypatch.setattr(gateway.journal._observer, "connection_lost", noted)
         peer = await connected(gateway)
         if protocol == "consumer":
             await consumer_member(peer, "g", "m")
@@ -208,6 +220,8 @@ async def test_the_journal_tells_a_lost_connection(broker: Broker, tmp_path: Pat
         await until(lambda: not gateway.groups.lost_members)  # it has the answer
     causes = [RebalanceRecord.from_json(line).cause for line in path.read_bytes().splitlines()]
     assert causes[-1] == "connection lost"
+    assert len(silent) == 1
+    assert silent[0] >= GRACE_MS
 
 
 async def test_a_member_that_was_removed_in_error_is_told_so(broker: Broker, connect: Connect) -> None:

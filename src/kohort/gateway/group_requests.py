@@ -84,8 +84,8 @@ class Journal(Protocol):
     def answered(self, request: Message, response: Message, client_id: str, client_host: str) -> None:
         """Take the coordinator's answer to a request of a member."""
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
-        """Take a member in whose place the gateway leaves, because its connection is closed."""
+    def connection_lost(self, group_id: str, member_id: str, silent_ms: Millis) -> None:
+        """Take a member in whose place the gateway leaves, because its connection is closed since then."""
 
     def fetched(self, request: FetchRequest, client_id: str, client_host: str) -> None:
         """Take a fetch of a client."""
@@ -145,9 +145,9 @@ class GroupRequests:
         """Note that a client's connection is closed. Return whether the upstream one is needed."""
         return self._lost.lost(link)
 
-    def _leaves(self, group_id: str, member_id: str) -> None:
+    def _leaves(self, group_id: str, member_id: str, silent_ms: Millis) -> None:
         if self.journal is not None:
-            self.journal.connection_lost(group_id, member_id)
+            self.journal.connection_lost(group_id, member_id, silent_ms)
 
     def close(self) -> None:
         """Cancel all timers."""

@@ -72,9 +72,9 @@ class GatewayJournal:
         """Take the coordinator's answer to a request of a member, or to the gateway's own in its place."""
         self._observe(self._observer.answered(request, response, client_id, client_host, _now()))
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
-        """Take a member in whose place the gateway leaves, because its connection is closed."""
-        self._observer.connection_lost(group_id, member_id)
+    def connection_lost(self, group_id: str, member_id: str, silent_ms: Millis) -> None:
+        """Take a member in whose place the gateway leaves, because its connection is closed since then."""
+        self._observer.connection_lost(group_id, member_id, _now() - silent_ms)
 
     def fetched(self, request: FetchRequest, client_id: str, client_host: str) -> None:
         """Take a fetch of a client, which may end dark periods."""

@@ -46,8 +46,8 @@ class MembersLink(Protocol):
 class LostMembers:
     """The members of one gateway that may be lost. It has what `MemberConnections` needs."""
 
-    def __init__(self, mirror: GroupMirror, grace_ms: Millis, leaves: Callable[[str, str], None]) -> None:
-        """Call `leaves` with a group ID and a member ID before a request to leave is sent."""
+    def __init__(self, mirror: GroupMirror, grace_ms: Millis, leaves: Callable[[str, str, Millis], None]) -> None:
+        """Call `leaves` with a group ID, a member ID and the age of its connection's end before it leaves."""
         self._loop = asyncio.get_running_loop()
         self._mirror = mirror
         self._grace_ms = grace_ms
@@ -144,10 +144,11 @@ class LostMembers:
         if (group_id, member_id) in self._returning:
             self.done(group_id, member_id)
             return
+        silent_ms = self._mirror.grace_ms(group_id, member_id, self._grace_ms) or 0
         request = self._mirror.lost(group_id, member_id)
         if request is not None and link.can_ask:
             log.info("group=%s member=%s peer=%s leaves: its connection closed", group_id, member_id, link.peer)
-            self._leaves(group_id, member_id)
+            self._leaves(group_id, member_id, silent_ms)
             link.leave(request)
             self._loop.call_later(_ANSWER_S, self.done, group_id, member_id)
         else:

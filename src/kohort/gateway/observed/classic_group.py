@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kohort.coordinator import assigned_partitions, owned_partitions, subscription_change
 from kohort.errors import ErrorCode
+from kohort.gateway.observed.departure import LEAVES, Departure
 from kohort.group_events import (
     AssignmentMade,
     Cause,
@@ -14,7 +15,7 @@ from kohort.group_events import (
     MemberRejoined,
     RebalanceStarted,
 )
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 from kohort.wire.messages.heartbeat import HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -143,7 +144,7 @@ class ObservedClassicGroup:
         )
 
     def leave_answered(
-        self, request: LeaveGroupRequest, response: LeaveGroupResponse, cause: Cause = Cause.MEMBER_LEFT
+        self, request: LeaveGroupRequest, response: LeaveGroupResponse, departure: Departure = LEAVES
     ) -> list[GroupEvent]:
         """Return the events that the answer to a LeaveGroup shows."""
         if response.error_code:
@@ -156,9 +157,9 @@ class ObservedClassicGroup:
         for member_id, instance_id, reason in leaving:
             member = self._members.get(member_id) or self._static(instance_id)
             if member is not None and member_id not in failed:
-                self._gone(member, cause, reason)
+                self._gone(member, departure.cause, reason, departure.silent_since)
                 if not self._is_rebalancing:
-                    self._started(cause, member.member_id, reason)
+                    self._started(departure.cause, member.member_id, reason)
         if self.is_empty and self._is_rebalancing:
             self._is_rebalancing = False
             self._events.append(AssignmentMade(self.group_id, self._last + 1, None, "", (), {}))
@@ -187,10 +188,12 @@ class ObservedClassicGroup:
         self._is_rebalancing = True
         self._events.append(RebalanceStarted(self.group_id, self._last, cause, member_id, reason, self._protocol))
 
-    def _gone(self, member: MemberFacts, cause: Cause, reason: str | None = None) -> None:
+    def _gone(
+        self, member: MemberFacts, cause: Cause, reason: str | None = None, silent_since: Millis | None = None
+    ) -> None:
         del self._members[member.member_id]
         self._subscriptions.pop(member.member_id, None)
-        self._events.append(MemberGone(self.group_id, member, cause, reason))
+        self._events.append(MemberGone(self.group_id, member, cause, reason, silent_since))
 
     def _taken(self) -> list[GroupEvent]:
         events, self._events = self._events, []

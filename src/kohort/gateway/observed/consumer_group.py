@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kohort.errors import ErrorCode
+from kohort.gateway.observed.departure import LEAVES, Departure
 from kohort.gateway.observed.facts import Partition
 from kohort.gateway.observed.names import TopicNames
 from kohort.group_events import (
@@ -73,9 +74,9 @@ class ObservedConsumerGroup:
         response: ConsumerGroupHeartbeatResponse,
         facts: MemberFacts,
         now: Millis,
-        cause: Cause = Cause.MEMBER_LEFT,
+        departure: Departure = LEAVES,
     ) -> list[GroupEvent]:
-        """Return the events that a heartbeat and its answer show. `cause` is why the member leaves, if it does."""
+        """Return the events that a heartbeat and its answer show. `departure` counts if the member leaves."""
         member = self._members.get(facts.member_id)
         if response.error_code:
             self._refused(response, member, facts)
@@ -85,8 +86,8 @@ class ObservedConsumerGroup:
                 member.assigned = member.owes = frozenset()
         elif request.member_epoch == _LEFT:
             if member is not None:
-                self._gone(member, cause)
-                self._bumped(self.epoch + 1, cause, facts.member_id)
+                self._gone(member, departure.cause, departure.silent_since)
+                self._bumped(self.epoch + 1, departure.cause, facts.member_id)
         else:
             self._goes_on(request, response, member, facts)
         return self._done(now)
@@ -178,10 +179,10 @@ class ObservedConsumerGroup:
         self.is_settled = False
         self._events.append(GroupEpochBumped(self.group_id, epoch, cause, member_id, None))
 
-    def _gone(self, member: _Member, cause: Cause) -> None:
+    def _gone(self, member: _Member, cause: Cause, silent_since: Millis | None = None) -> None:
         del self._members[member.facts.member_id]
         self._free |= member.told
-        self._events.append(MemberGone(self.group_id, member.facts, cause, None))
+        self._events.append(MemberGone(self.group_id, member.facts, cause, None, silent_since))
 
     def _left_unseen(self, new_owner: _Member, took: frozenset[TopicPartition]) -> None:
         """Remove the members whose partitions another one gets although they gave none up: their sessions expired."""

@@ -2,6 +2,7 @@
 
 from kohort.gateway.observed.classic_group import ObservedClassicGroup
 from kohort.gateway.observed.consumer_group import ObservedConsumerGroup
+from kohort.gateway.observed.departure import LEAVES, Departure
 from kohort.gateway.observed.names import TopicNames
 from kohort.group_events import Cause, GroupEvent, MemberFacts
 from kohort.model import Millis
@@ -20,8 +21,8 @@ class GroupObserver:
         self._names = names
         self._consumer: dict[str, ObservedConsumerGroup] = {}
         self._classic: dict[str, ObservedClassicGroup] = {}
-        self._lost: set[tuple[str, str]] = set()
-        """Group ID and member ID of members in whose place the gateway leaves."""
+        self._lost: dict[tuple[str, str], Millis] = {}
+        """Group ID and member ID of members in whose place the gateway leaves, with the ends of their connections."""
 
     def sent(self, request: Message, client_id: str, client_host: str) -> list[GroupEvent]:
         """Return the events that a request shows before it is answered."""
@@ -30,14 +31,13 @@ class GroupObserver:
         facts = MemberFacts(request.member_id, client_id, client_host, request.group_instance_id)
         return self._classic_group(request.group_id).join_sent(request, facts)
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Note that the gateway leaves in place of this member, whose connection is closed."""
-        self._lost.add((group_id, member_id))
+        self._lost[group_id, member_id] = closed_at
 
-    def _why_left(self, group_id: str, member_id: str) -> Cause:
-        lost = (group_id, member_id) in self._lost
-        self._lost.discard((group_id, member_id))
-        return Cause.CONNECTION_LOST if lost else Cause.MEMBER_LEFT
+    def _departure(self, group_id: str, member_id: str) -> Departure:
+        closed_at = self._lost.pop((group_id, member_id), None)
+        return LEAVES if closed_at is None else Departure(Cause.CONNECTION_LOST, closed_at)
 
     def answered(
         self, request: Message, response: Message, client_id: str, client_host: str, now: Millis
@@ -73,7 +73,7 @@ class GroupObserver:
             case HeartbeatRequest(), HeartbeatResponse():
                 events = group.heartbeat_answered(response, facts)
             case LeaveGroupRequest(), LeaveGroupResponse():
-                events = group.leave_answered(request, response, self._why_left(request.group_id, request.member_id))
+                events = group.leave_answered(request, response, self._departure(request.group_id, request.member_id))
             case _:
                 raise AssertionError(f"{response!r} does not answer {request!r}")
         if group.is_empty:
@@ -93,8 +93,8 @@ class GroupObserver:
         group = self._consumer.get(request.group_id)
         if group is None:
             group = self._consumer[request.group_id] = ObservedConsumerGroup(request.group_id, self._names)
-        cause = self._why_left(request.group_id, member_id) if request.member_epoch < 0 else Cause.MEMBER_LEFT
-        events = group.answered(request, response, facts, now, cause)
+        departure = self._departure(request.group_id, member_id) if request.member_epoch < 0 else LEAVES
+        events = group.answered(request, response, facts, now, departure)
         if group.is_empty:
             del self._consumer[request.group_id]
         return events
