@@ -15,6 +15,7 @@ from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.list_config_resources import ListConfigResourcesRequest
+from kohort.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.hostile.error_inputs import (
     Case,
     a_second_holder,
@@ -281,6 +282,11 @@ TOPICS = (
         E.UNSUPPORTED_VERSION,
         "list a kind of resource that has no configs",
         lambda w: w.ask(ListConfigResourcesRequest(resource_types=[99]), 1),
+    ),
+    Case(
+        E.INVALID_UPDATE_VERSION,
+        "a level of a feature that no broker has",
+        lambda w: w.ask(UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f", max_version_level=1)]), 2),
     ),
     Case(
         E.INVALID_REQUEST,
