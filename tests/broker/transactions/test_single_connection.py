@@ -107,6 +107,23 @@ def test_an_end_outdates_late_partitions_and_groups(
     in_virtual_time(steps, ON)
 
 
+def test_connections_from_before_the_coordinator_moved_away_and_back_are_late() -> None:
+    # The producer may have ended the transaction there, and begun the next one.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V1)
+        await producer.write("orders", 0, b"a")
+        coordinator = world.broker.transactions
+        coordinator.give_up(range(50))
+        coordinator.lead(range(50))
+        assert await is_closed_by(peer, late_end(producer))
+        async with on_a_newer_connection(producer) as newer:
+            assert (await newer.state()).transaction_state == "Ongoing"
+            await ended(newer)
+            assert await committed_values(newer.peer, "orders", 0) == [b"a"]
+
+    in_virtual_time(steps, ON)
+
+
 def test_a_request_behind_a_late_one_is_not_carried_out_either() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         producer = await started(world, peer, V1)

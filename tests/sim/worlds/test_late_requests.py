@@ -10,7 +10,7 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.sim import World
 from kohort.sim.processes import copier
-from tests.sim.late_request_plants import late_partitions, late_requests
+from tests.sim.late_request_plants import late_partitions, late_requests, moving_coordinators
 
 REQUESTS = ("EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn")
 DAILY, SEEDS, TOGETHER = 2, 100, 10
@@ -26,6 +26,15 @@ def test_late_requests_do_no_harm_if_the_broker_knows_the_order_of_connections(r
     for seed in seeds:
         outcome = World(late_requests(seed, request_name)).run()
         assert outcome.violation is None, f"{request_name}, seed {seed}: {outcome.violation}"
+
+
+@pytest.mark.parametrize("seeds", [range(1), *(pytest.param(ten, marks=_MORE) for ten in TENS)])
+def test_late_requests_do_no_harm_if_the_coordinator_moves_away_and_back(seeds: range) -> None:
+    # The next transaction may have begun with the other coordinator.
+    for seed in seeds:
+        for request_name in ("EndTxn", "AddPartitionsToTxn"):
+            outcome = World(moving_coordinators(seed, request_name)).run()
+            assert outcome.violation is None, f"{request_name}, seed {seed}: {outcome.violation}"
 
 
 def fenced(seed: int, *, is_defended: bool) -> int:

@@ -106,7 +106,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.host = ""
         self.listener = ""
         """Name of the listener on which the client connected."""
-        self.number = 0
+        self.accepted_as = 0
         """Place in the order in which the broker accepted its connections."""
         self.principal = ANONYMOUS
         self.gate: Gate | None = None

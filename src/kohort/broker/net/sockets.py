@@ -155,6 +155,11 @@ class Sockets:
 
     # Connections
 
+    @property
+    def accepted(self) -> int:
+        """Number of connections so far, which is `accepted_as` of the newest one."""
+        return self._accepted
+
     def _new_connection(self, listener: Listener, secured: Secured) -> ClientConnection:
         config = self._broker.config
         connection = self.connection_type(
@@ -168,7 +173,7 @@ class Sockets:
         )
         connection.listener = listener.name
         self._accepted += 1
-        connection.number = self._accepted
+        connection.accepted_as = self._accepted
         return connection
 
     def _opened(self, secured: Secured, connection: ClientConnection) -> None:

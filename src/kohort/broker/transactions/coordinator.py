@@ -9,6 +9,7 @@ from typing import Protocol
 from kohort.broker.config import BrokerConfig
 from kohort.broker.groups import group_partition
 from kohort.broker.logs import Leadership, Topics
+from kohort.broker.net import Sockets
 from kohort.broker.transactions.marking import MarkerWriting, MarkingParts
 from kohort.broker.transactions.other_brokers import OtherBrokers, OtherBrokersParts
 from kohort.broker.transactions.shard import Dependencies as ShardParts
@@ -24,6 +25,7 @@ class Dependencies(ShardParts, MarkingParts, OtherBrokersParts, VerificationPart
 
     config: BrokerConfig
     leadership: Leadership
+    sockets: Sockets
     topics: Topics
 
 
@@ -74,6 +76,8 @@ class TransactionCoordinator:
                 continue
             if shard.leads:
                 shard.resign()  # the partition was with another broker meanwhile
+            is_new = log.stable_offset == log.start_offset
+            shard.led_from = 0 if is_new else self._broker.sockets.accepted
             shard.lead(log)
 
     def give_up(self, partitions: Iterable[int]) -> None:

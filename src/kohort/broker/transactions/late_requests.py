@@ -15,16 +15,32 @@ _LONGEST_ID = 200
 """Characters of a transactional ID that are logged."""
 
 
+class Shard(Protocol):
+    """The part of a shard of the coordinator that this module uses."""
+
+    led_from: int
+
+
+class Coordinator(Protocol):
+    """The part of the transaction coordinator that this module uses."""
+
+    def shard(self, transactional_id: str) -> Shard | None: ...
+
+
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
     listeners: list[Listener]
+
+    @property
+    def transactions(self) -> Coordinator: ...
 
 
 class LateRequests:
     """What one broker knows about the connections of transactional producers, if a listener has the setting."""
 
     def __init__(self, broker: Dependencies) -> None:
+        self._broker = broker
         self._listeners = {one.name for one in broker.listeners if one.config.flag(SINGLE_CONNECTION)}
         self._order = ConnectionOrder()
 
@@ -39,10 +55,18 @@ class LateRequests:
         producer = producer_of(request, call.version)
         if producer is None:
             return False
-        verdict = self._order.verdict(producer, connection.number)
+        name, transactional_id = APIS[call.route.api_key].name, printable(producer.transactional_id[:_LONGEST_ID])
+        shard = self._broker.transactions.shard(producer.transactional_id)
+        if shard is not None and connection.accepted_as <= shard.led_from:
+            # The producer may have gone on with another coordinator meanwhile, so that this request is late. If it is
+            # not, the client sends it again on a new connection.
+            connection.refuse(
+                f"a {name} of transactional ID {transactional_id}, whose coordinator was elsewhere before"
+            )
+            return True
+        verdict = self._order.verdict(producer, connection.accepted_as)
         if verdict is Verdict.CURRENT:
             return False
-        name, transactional_id = APIS[call.route.api_key].name, printable(producer.transactional_id[:_LONGEST_ID])
         if verdict is Verdict.FIRST_LATE:
             log.warning(
                 "producer %d of transactional ID %s, epoch %d, sent a %s on an older connection than its newest one: it"

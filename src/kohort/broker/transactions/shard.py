@@ -57,6 +57,9 @@ class TransactionPartition(LogShard):
         self, broker: Dependencies, partition: int, write_markers: Callable[["TransactionPartition", Markers], None]
     ) -> None:
         super().__init__(broker, partition)
+        self.led_from = 0
+        """Number of the newest connection that was accepted before the broker began to lead the partition; 0 for a new
+        partition."""
         self._broker = broker
         self._write_markers = write_markers
         self._when_over: dict[str, dict[Callable[[], None], None]] = {}

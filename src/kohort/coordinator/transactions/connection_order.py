@@ -59,8 +59,9 @@ def producer_of(request: LateRequest, version: int) -> Producer | None:
 class ConnectionOrder:
     """Newest connection of each producer to one broker.
 
-    It must not belong to a shard: one that moves away and returns must still know it. A restart of the broker closes
-    all connections, and may forget it.
+    It knows nothing of what a producer said to other brokers. When the broker begins to coordinate a producer, its
+    older connections are late whatever the order says. A restart of the broker closes all connections, and may forget
+    the order.
     """
 
     def __init__(self, most: int = MOST_PRODUCERS) -> None:
