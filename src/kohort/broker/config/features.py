@@ -46,10 +46,11 @@ class Features:
         """Read the features. A new cluster has the levels of the settings."""
         self._store = store
         self._initial: Mapping[str, str] = {TRANSACTION_VERSION: str(config.number(TRANSACTION_VERSION)), _EPOCH: "0"}
-        try:
-            store.update_configs(_KIND, _NAME, lambda kept: kept or self._initial)
-        except OSError as error:  # a full disk stops no broker
-            log.warning("the levels of features are not stored yet, those of the settings apply: %s", error)
+        if _NAME not in store.configs(_KIND):
+            try:
+                store.update_configs(_KIND, _NAME, lambda kept: kept or self._initial)
+            except OSError as error:  # a full disk stops no broker
+                log.warning("the levels of features are not stored yet, those of the settings apply: %s", error)
         self.follow()
 
     def follow(self) -> None:
