@@ -51,9 +51,13 @@ PACKAGES = {
     "client": Package(("kohort/client/**/*.py",), ("tests/client", "tests/member")),
     "broker": Package(
         (
-            *(f"kohort/broker/{room}/*.py" for room in ("groups", "fetch", "net", "logs")),
+            *(f"kohort/broker/{room}/*.py" for room in ("groups", "fetch", "net", "logs", "transactions")),
             "kohort/broker/apis/dispatch.py",
             "kohort/broker/apis/fetch.py",
+            "kohort/broker/apis/transactional_produce.py",
+            "kohort/broker/apis/transactions.py",
+            "kohort/broker/apis/txn_offset_commit.py",
+            "kohort/broker/config/features.py",
         ),
         ("tests/broker",),
     ),
