@@ -20,7 +20,7 @@ from kohort.assignor.server import TopicShape
 from kohort.coordinator import Effects, GroupConfig, GroupSettings, GroupShard, MetadataImage, RequestContext, Topic
 from kohort.coordinator.consumer import NOTHING, ConsumerGroupState, ConsumerMember, Partitions, reconcile
 from kohort.wire.codec import Buffer, decoder, encode, encoder
-from kohort.wire.group_log import encode_records
+from kohort.wire.group_log import pack_records
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -51,7 +51,7 @@ class Bench:
         self.now = 1_000_000
 
     def apply(self, effects: Effects) -> Effects:
-        encode_records(effects.records)
+        pack_records(effects.records, 0)
         self.shard.replay_all(effects.records)
         return effects
 

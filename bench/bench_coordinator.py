@@ -14,9 +14,9 @@ from collections.abc import Callable
 from itertools import count
 
 from kohort.coordinator import Effects, GroupConfig, GroupShard, InitialRebalanceDelay, RequestContext, Timer
-from kohort.wire.batches import encode_pairs
+from kohort.wire.batches import pack_batch
 from kohort.wire.codec import Buffer, decoder, encode, encoder
-from kohort.wire.group_log import encode_records
+from kohort.wire.group_log import pack_records
 from kohort.wire.messages.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -137,7 +137,7 @@ def commits() -> None:
     def whole() -> int:
         asked, _ = read(frame, 0)
         effects = bench.apply(bench.shard.handle(asked, CONTEXT, 7_000))
-        batch = encode_pairs(encode_records(effects.records), 7_000)
+        batch = pack_batch(b"".join(pack_records(effects.records, 0)), len(effects.records), 7_000)
         parts: list[Buffer] = []
         answer = effects.replies[CONTEXT.token]
         assert isinstance(answer, OffsetCommitResponse)

@@ -15,7 +15,7 @@ from kohort.broker.logs import GroupCommit, Writer
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog
 from kohort.model import Millis
-from kohort.wire.batches import Buffer, encode_pairs
+from kohort.wire.batches import Buffer, pack_batch, pack_record, signed_varints
 
 _BATCH_RECORDS = 4_000
 _LOAD_AGAIN_S = 0.2
@@ -52,7 +52,8 @@ class LogShard:
         self._parts = broker
         self._commit: GroupCommit | None = None
         """The last commit that this shard appended to; None once it is known to be settled."""
-        self._pairs: list[tuple[bytes, bytes | None]] = []
+        self._packed: list[bytes] = []
+        """Encoded records of the batch that is being collected."""
         self._loading: asyncio.Task[None] | None = None
         self._unready = ErrorCode.NOT_COORDINATOR
         """Error code for requests while the shard is not ready."""
@@ -77,11 +78,25 @@ class LogShard:
 
     def _append_pairs(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Append records, together with others of the same turn of the event loop."""
+        first = self._next_delta
+        deltas = signed_varints(first, first + len(pairs))
+        self._append_packed([pack_record(delta, key, value) for delta, (key, value) in zip(deltas, pairs, strict=True)])
+
+    @property
+    def _next_delta(self) -> int:
+        """Offset delta of the next record in the batch that is being collected."""
+        return len(self._packed)
+
+    def _append_packed(self, records: Sequence[bytes]) -> None:
+        """Append encoded records, whose offset deltas begin with `_next_delta`; see `_append_pairs`.
+
+        They are encoded at once, because all the objects of a turn's records would not fit into a processor's cache.
+        """
         self._join_commit()
-        if not self._pairs:
+        if not self._packed:
             self._parts.writer.before_take(self._flush)
-        self._pairs += pairs
-        if len(self._pairs) > _BATCH_RECORDS:
+        self._packed += records
+        if len(self._packed) > _BATCH_RECORDS:
             self._flush()
 
     def _append_batch(self, batch: Buffer) -> None:
@@ -97,9 +112,10 @@ class LogShard:
             commit.then(_nothing, lambda: self._lost(commit))
 
     def _flush(self) -> None:
-        if self._pairs:
-            pairs, self._pairs = self._pairs, []
-            self._log.append(encode_pairs(pairs, self._parts.wall()), self._log.leader_epoch)
+        if self._packed:
+            records, self._packed = self._packed, []
+            batch = pack_batch(b"".join(records), len(records), self._parts.wall())
+            self._log.append(batch, self._log.leader_epoch)
 
     def _when_durable(self, settled: Callable[[], None], failed: Callable[[], None]) -> None:
         """Call `settled` once all that was appended is on disk, at once if it is, or `failed` if it cannot be."""

@@ -43,7 +43,7 @@ from kohort.model import Millis
 from kohort.wire.batches import Marker, encode_batch, encode_marker
 from kohort.wire.batches import Record as BatchRecord
 from kohort.wire.codec import Message
-from kohort.wire.group_log import encode_records
+from kohort.wire.group_log import encode_records, pack_records
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -292,7 +292,7 @@ class Shard(LogShard):
         if self._rate != 1:
             response = self._at_rate(response)
         commit = self._commit
-        if commit is not None and not commit.done and has_no_news(waiter.request, response):
+        if commit is None or commit.done or has_no_news(waiter.request, response):
             waiter.reply(response)
         else:
             self._when_durable(lambda: waiter.reply(response), lambda: self._refuse(waiter))
@@ -341,7 +341,7 @@ class Shard(LogShard):
     # The log
 
     def _append(self, records: list[Record], now: Millis) -> None:
-        self._append_pairs(encode_records(records))
+        self._append_packed(pack_records(records, self._next_delta))
 
     def _append_pending(self, records: list[Record], producer_id: int, epoch: int) -> None:
         wall = self._broker.wall()

@@ -69,7 +69,7 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
         for partition in topic.partitions:
             index = partition.partition_index
             metadata = partition.committed_metadata or ""
-            if metadata_is_too_long(metadata, limit):
+            if metadata and metadata_is_too_long(metadata, limit):
                 answers.append(
                     OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 )

@@ -34,7 +34,10 @@ from kohort.wire.batches.record_writer import (
     encode_pairs,
     pack_batch,
     pack_headers,
+    pack_record,
     recompress,
+    signed_varint,
+    signed_varints,
 )
 
 __all__ = [
@@ -63,9 +66,12 @@ __all__ = [
     "is_transactional",
     "pack_batch",
     "pack_headers",
+    "pack_record",
     "place",
     "read_header",
     "read_marker",
     "recompress",
+    "signed_varint",
+    "signed_varints",
     "stamp",
 ]

@@ -123,7 +123,7 @@ class BatchBuilder:
             heads = {size: signed_varint(fixed + len(field) + size) + start for size, field in fields.items()}
             parts = [b"\0"] * (5 * (end - at))
             parts[::5] = map(heads.__getitem__, sizes[at:end])
-            parts[1::5] = _numbers(number, first + end)
+            parts[1::5] = signed_varints(number, first + end)
             parts[2::5] = map(fields.__getitem__, sizes[at:end])
             parts[3::5] = values[at:end]
             self._add_packed(b"".join(parts), end - at, timestamp)
@@ -180,7 +180,7 @@ class BatchBuilder:
             heads = {size: signed_varint(fixed + size) + start for size in set(sizes[at:end])}
             parts = [b"\0"] * (7 * (end - at))
             parts[::7] = map(heads.__getitem__, sizes[at:end])
-            parts[1::7] = _numbers(number, first + end)
+            parts[1::7] = signed_varints(number, first + end)
             parts[2::7] = key_fields[at:end]
             parts[3::7] = keys[at:end]
             parts[4::7] = value_fields[at:end]
@@ -259,10 +259,10 @@ def pack_batch(
     records: bytes,
     count: int,
     timestamp: Millis,
-    codec: Codec,
-    producer_id: int,
-    producer_epoch: int,
-    sequence: int,
+    codec: Codec = Codec.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    sequence: int = -1,
     *,
     transactional: bool = False,
 ) -> bytearray:
@@ -296,45 +296,27 @@ def recompress(batch: Buffer, codec: Codec, *, max_bytes: int = MAX_INFLATED_BYT
 
 
 def encode_pairs(pairs: Sequence[tuple[bytes, bytes | None]], timestamp: Millis) -> bytearray:
-    """Encode an uncompressed batch of these keys and values with one timestamp, such as a coordinator's commit.
+    """Encode an uncompressed batch of these keys and values with one timestamp."""
+    assert pairs
+    deltas = signed_varints(0, len(pairs))
+    records = [pack_record(delta, key, value) for delta, (key, value) in zip(deltas, pairs, strict=True)]
+    return pack_batch(b"".join(records), len(pairs), timestamp)
 
-    This is the most frequently used writer, so it uses tables: each length up to 4095 is looked up
-    instead of computed.
-    """
-    count = len(pairs)
-    assert count
-    parts: list[Buffer] = []
-    varints, sizes, heads = _VARINTS, _SIZES, _HEADS
-    try:
-        for delta, (key, value) in enumerate(pairs):
-            key_size = len(key)
-            if value is None:
-                parts += (
-                    heads[sizes[key_size] + _DELTA_SIZES[delta]],
-                    varints[delta],
-                    varints[key_size],
-                    key,
-                    b"\1",
-                )
-            else:
-                value_size = len(value)
-                parts += (
-                    heads[sizes[key_size] + sizes[value_size] + _DELTA_SIZES[delta] - 1],
-                    varints[delta],
-                    varints[key_size],
-                    key,
-                    varints[value_size],
-                    value,
-                )
-    except IndexError:  # a long record, or very many records
-        return encode_batch(Record(offset, timestamp, key, value) for offset, (key, value) in enumerate(pairs))
-    parts[0] = parts[0][1:]  # each head begins with the header count of the previous record
-    parts.append(b"\0")
-    size = sum(map(len, parts))
-    header = BatchHeader(
-        0, HEADER_SIZE - _LENGTH_FROM + size, -1, MAGIC, 0, 0, count - 1, timestamp, timestamp, -1, -1, -1, count
+
+def pack_record(delta: bytes, key: bytes, value: bytes | None) -> bytes:
+    """Encode a record without headers for `pack_batch`; `delta` is its encoded offset delta."""
+    body = b"".join(
+        (
+            b"\0\0",  # attributes and timestamp delta
+            delta,
+            signed_varint(len(key)),
+            key,
+            b"\1" if value is None else signed_varint(len(value)),
+            value or b"",
+            b"\0",
+        )
     )
-    return sealed(header, parts)
+    return signed_varint(len(body)) + body
 
 
 def sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
@@ -373,8 +355,8 @@ def signed_varint(value: int) -> bytes:
     return _VARINTS[value] if 0 <= value < 8192 else _pack_varint(value)
 
 
-def _numbers(start: int, end: int) -> Sequence[bytes]:
-    """Encode the numbers from `start` to before `end`."""
+def signed_varints(start: int, end: int) -> Sequence[bytes]:
+    """Encode the numbers from `start` to before `end` as signed varints."""
     return _VARINTS[start:end] if end <= len(_VARINTS) else list(map(signed_varint, range(start, end)))
 
 
@@ -389,14 +371,3 @@ def _fields(column: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
 
 _SIZES = [n + len(_VARINTS[n]) for n in range(4096)]
 """Size of a field: the bytes of its length and of its content, by length."""
-_DELTA_SIZES = [4 + len(varint) for varint in _VARINTS]
-"""Size of a record without its key and value, by offset delta.
-
-It consists of the attributes, timestamp delta, header count, a null value and the offset delta.
-"""
-_HEADS = [b"\0" + signed_varint(n) + b"\0\0" for n in range(8448)]
-"""Start of a record, by the record's length.
-
-It consists of the previous record's header count, the length, the attributes, and a timestamp delta
-of 0.
-"""

@@ -64,36 +64,8 @@ class KeyAndValue(Protocol):
 
 
 def encode_records(records: Iterable[KeyAndValue]) -> list[tuple[bytes, bytes | None]]:
-    """Encode the keys and values of the records, in order.
-
-    Most records of a broker are commits, in runs with the same group and topic. Their common parts
-    are encoded once per run.
-    """
-    encoded: list[tuple[bytes, bytes | None]] = []
-    run_group = run_topic = run_id = None
-    prefix = tail = b""
-    for record in records:
-        key, value = record.key, record.value
-        if type(key) is not OffsetCommitKey:
-            encoded.append((encode_key(key), None if value is None else encode_value(value)))
-            continue
-        if key.topic is not run_topic or key.group is not run_group:
-            run_group, run_topic = key.group, key.topic
-            prefix = _commit_prefix(run_group, run_topic)
-        if value is None:
-            encoded.append((prefix + _pack_int32(key.partition), None))
-            continue
-        assert type(value) is OffsetCommitValue
-        if value.topic_id is not run_id:
-            run_id = value.topic_id
-            # One tagged field: tag 0, 16 bytes.
-            tail = b"\1\0\x10" + run_id.bytes if run_id.int else b"\0"
-        if value.metadata or value.expire_timestamp != -1:
-            packed = encode_value(value)
-        else:
-            packed = _pack_commit(4, value.offset, value.leader_epoch, 1, value.commit_timestamp) + tail
-        encoded.append((prefix + _pack_int32(key.partition), packed))
-    return encoded
+    """Encode the keys and values of the records, in order."""
+    return [(encode_key(r.key), None if r.value is None else encode_value(r.value)) for r in records]
 
 
 def encode_key(key: Message) -> bytes:
@@ -138,7 +110,6 @@ def _prefix(data: bytes) -> int:
 
 
 _pack_int32 = _INT32.pack
-_pack_commit = Packer(">hqiBq").pack
 
 
 _MEMBER_KEYS = (
