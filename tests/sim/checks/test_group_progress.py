@@ -70,6 +70,23 @@ def test_only_what_a_damaged_disk_lost_may_be_missing() -> None:
         progress.found(member, TOPIC, clicks, None, progress.asks(member, TOPIC, clicks))
 
 
+def test_a_commit_by_name_is_in_the_log_under_the_id_of_any_topic_of_that_name() -> None:
+    progress = GroupProgress()
+    member = Application("a", ApplicationSettings("g", ("orders",)), "", progress, 0)
+    for topic_id, offset in ((TOPIC, 3), (UUID(int=2), 0)):
+        progress.covered["g", topic_id, ORDERS] = 3
+        progress.durable("g", topic_id, ORDERS, OffsetAndMetadata(offset, f"a#{offset}"))
+        progress.committed(member, {ORDERS: OffsetAndMetadata(offset, f"a#{offset}")})
+    assert progress.asks(member, UUID(int=2), ORDERS) == 0  # whoever looks it up by ID must find it
+    for partition, value in (
+        (ORDERS, OffsetAndMetadata(3, "a#4")),
+        (ORDERS, OffsetAndMetadata(2, "a#3")),
+        (TopicPartition("orders", 1), OffsetAndMetadata(3, "a#3")),
+    ):
+        with pytest.raises(Violation, match=r"S7: "):
+            progress.committed(member, {partition: value})
+
+
 def test_records_are_repeated_only_where_a_commit_was_rejected_and_until_they_are_committed() -> None:
     progress, clicks = GroupProgress(), TopicPartition("clicks", 0)
     progress.expects_exactly_once = True

@@ -115,7 +115,7 @@ class GroupProgress:
         self.acknowledgements += 1
         for partition, offset in offsets.items():
             value = offset._replace(topic_id=None)
-            place = application.settings.group, offset.topic_id or NO_TOPIC_ID, partition
+            place = self._stored_at(application.settings.group, offset.topic_id, partition, value.metadata)
             written = self.written[place]
             at = written.latest.get(value.metadata)
             if at is None and value.metadata in self.lost.get(place, ()):
@@ -128,6 +128,22 @@ class GroupProgress:
             if written.values[at] != value:
                 raise Violation("S7", f"{partition}: {value} was stored as {written.values[at]}")
             written.acknowledged = max(written.acknowledged, at)
+
+    def _stored_at(self, group: str, topic_id: UUID | None, partition: TopicPartition, metadata: str) -> Place:
+        """Return the place of a commit; if it was sent by name, the newest one at which it was written.
+
+        A classic member may be assigned a topic before it has any metadata. The coordinator stores its
+        commits for the topic that has the name there.
+        """
+        if topic_id is not None:
+            return group, topic_id, partition
+        known = {place: written.latest.keys() for place, written in self.written.items()}
+        places = [
+            place
+            for place, tags in [*self.lost.items(), *known.items()]
+            if (place[0], place[2]) == (group, partition) and metadata in tags
+        ]
+        return places[-1] if places else (group, NO_TOPIC_ID, partition)
 
     def asks(self, application: ObservedApplication, topic_id: UUID | None, partition: TopicPartition) -> int:
         """Return the latest acknowledged commit when a lookup of the committed offset begins, for `found`."""
