@@ -1,5 +1,7 @@
 """The rules of consumer groups (KIP-848): each finds its bug, and leaves an honest client alone."""
 
+import pytest
+
 from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
@@ -82,6 +84,30 @@ def test_partitions_may_change_hands_within_one_batch_and_to_the_same_instance()
         stream.stores(Record(key, static), member_record(member_id, 2, 1))
         stream.stores(removed(member_id))
     assert stream.broken() == []
+
+
+def described(member_id: str, instance_id: str | None) -> Record:
+    key = ConsumerGroupMemberMetadataKey(group_id=GROUP, member_id=member_id)
+    return Record(key, ConsumerGroupMemberMetadataValue(instance_id=instance_id))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"),
+    [
+        ([], "i", False),  # since the coordinator moved, nothing described the former owner: it may be the same
+        ([], None, True),
+        ([None], "i", True),
+        (["i"], "i", False),
+        (["i"], "j", True),
+    ],
+)
+def test_a_new_owner_at_the_same_epoch_must_be_the_same_instance(
+    before: list[str | None], after: str | None, is_found: bool
+) -> None:
+    stream = Stream()
+    stream.stores(group_record(2), *(described("a", instance_id) for instance_id in before), member_record("a", 2, 0))
+    stream.stores(removed("a"), described("b", after), member_record("b", 2, 0))
+    assert stream.broken() == ([(Invariant.ONE_OWNER, "broker")] if is_found else [])
 
 
 def test_epochs_that_fall_are_found() -> None:

@@ -144,7 +144,7 @@ class RecordRules:
         value: ConsumerGroupMemberMetadataValue | None,
     ) -> None:
         group = self._group(event, key.group_id)
-        if value is None or value.instance_id is None:
+        if value is None:
             group.instance_ids.pop(key.member_id, None)
         else:
             group.instance_ids[key.member_id] = value.instance_id
@@ -186,12 +186,12 @@ class RecordRules:
                     (group.stored, event),
                     member_id,
                 )
-            instance_id = group.instance_ids.get(member_id)
+            is_described, instance_id = member_id in group.instance_ids, group.instance_ids.get(member_id)
             for place in stored.partitions:
                 before = group.holders.get(place)
                 if before is not None and before.member_id != member_id:
                     self._check_holder(group, place, before, member_id, instance_id, stored, event)
-                group.holders[place] = Holder(member_id, instance_id, stored.epoch, event)
+                group.holders[place] = Holder(member_id, is_described, instance_id, stored.epoch, event)
 
     def _check_holder(
         self,
@@ -213,7 +213,7 @@ class RecordRules:
                 (other.event, event),
                 name,
             )
-        elif stored.epoch <= before.epoch and (instance_id is None or instance_id != before.instance_id):
+        elif stored.epoch <= before.epoch and not before.may_return_as(instance_id):
             self._blame(
                 group,
                 Invariant.ONE_OWNER,

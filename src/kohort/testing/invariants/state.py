@@ -197,9 +197,15 @@ class Holder:
     """Last owner of a partition of a consumer group, and its epoch."""
 
     member_id: str
+    is_described: bool
+    """Whether its description in the log was observed; otherwise, `instance_id` is unknown."""
     instance_id: str | None
     epoch: int
     event: RecordsAppended
+
+    def may_return_as(self, instance_id: str | None) -> bool:
+        """Return whether a member with that instance ID may be the same static member after a restart."""
+        return instance_id is not None and (not self.is_described or instance_id == self.instance_id)
 
 
 @dataclass(slots=True)
@@ -252,8 +258,8 @@ class Group:
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     """Member that was assigned each partition last."""
     stored_members: dict[str, StoredMember] = field(default_factory=dict)
-    instance_ids: dict[str, str] = field(default_factory=dict)
-    """Instance ID of each member in the log."""
+    instance_ids: dict[str, str | None] = field(default_factory=dict)
+    """Instance ID of each member whose description in the log was observed; None for a dynamic member."""
     holders: Recent[tuple[UUID, int], Holder] = field(default_factory=lambda: Recent(100_000))
     dark: dict[TopicPartition, Millis] = field(default_factory=dict)
     """Partitions without an owner, with the time since when."""
