@@ -171,3 +171,148 @@ def test_what_is_kept_of_an_offset_survives_thinning_and_ends_with_the_log() -> 
     table.add(10_002_000, 30)
     after = table.lag(25, 10_002_000)
     assert after is not None and after.seconds <= 1
+
+
+def asked_about(table: EndOffsets, committed: int, timestamps: list[int]) -> None:
+    """Ask a log whose records have these timestamps, as the source asks a broker."""
+    for _ in range(MOST_QUESTIONS):
+        if (time := table.next_time(committed)) is None:
+            break
+        found = next((EndPoint(at, offset) for offset, at in enumerate(timestamps) if at >= time), None)
+        table.insert(time, found)
+    table.keep(committed)
+
+
+def test_a_timestamp_in_the_future_does_not_date_what_arrives_later() -> None:
+    now = 1_700_000_000_000
+    timestamps = [*range(now - 100_000, now, 1_000), now + 3_600_000]
+    table = EndOffsets()
+    table.add(now, 101)
+    asked_about(table, 50, timestamps)
+    table.add(now + 1_000, 101)
+    table.add(now + 2_000, 102)
+    lag = table.lag(101, now + 62_000)
+    assert lag is not None and abs(lag.seconds - 60) <= 1
+
+
+def test_where_a_timestamp_is_in_the_future_the_first_unread_record_is_read_at_once() -> None:
+    # ListOffsets returns the first record at or after a time, so one in the future hides all after it.
+    now = 1_700_000_000_000
+    timestamps = [*range(now - 600_000, now - 100_000, 1_000)]
+    right, wrong = EndOffsets(), EndOffsets()
+    for table in (right, wrong):
+        table.add(now, 500)
+    asked_about(right, 480, timestamps)
+    timestamps[20] = now + 3_600_000
+    asked_about(wrong, 480, timestamps)
+    hidden = wrong.lag(480, now)
+    assert hidden is not None and hidden.seconds < 60
+    assert (right.misdated, wrong.misdated) == (False, True)
+    assert wrong.must_check(480, now)
+    wrong.checked(480, EndPoint(timestamps[480], 480), now)
+    assert wrong.lag(480, now) == Lag(20, 120.0, LagMethod.TIMESTAMPS)
+    assert not wrong.must_check(480, now + 1)
+
+
+def test_records_that_arrive_between_a_sample_and_a_question_are_not_misdated() -> None:
+    now = 1_700_000_000_000
+    table = EndOffsets()
+    table.add(now, 10)
+    asked_about(table, 5, [*range(now - 10_000, now, 1_000), now + 5_000])
+    assert not table.misdated
+
+
+def test_records_without_timestamps_are_as_old_as_the_first_sample_at_least() -> None:
+    now = 1_700_000_000_000
+    table = EndOffsets()
+    table.add(now, 10)
+    asked_about(table, 5, [-1] * 10)
+    assert table.lag(5, now + 3_000) == Lag(5, 3.0, LagMethod.AT_LEAST)
+    assert table.must_check(5, now)
+    table.checked(5, EndPoint(-1, 5), now)
+    assert table.lag(5, now + 4_000) == Lag(5, 4.0, LagMethod.AT_LEAST)
+    assert table.start is None
+
+
+def test_offsets_behind_which_no_record_is_left_have_no_lag_until_a_record_arrives() -> None:
+    # A consumer that commits the offset after its last record never commits the marker of its transaction.
+    table = EndOffsets()
+    for at, end in ((1_000, 3), (2_000, 4), (100_000, 4)):
+        table.add(at, end)
+    table.keep(3)
+    assert table.must_check(3, 100_000)
+    table.nothing_before(3, 4)
+    assert table.lag(3, 100_000) == Lag(0, 0.0, LagMethod.CAUGHT_UP)
+    assert not table.must_check(3, 200_000)
+    table.add(200_000, 4)
+    table.add(201_000, 6)
+    table.keep(3)
+    table.keep_only({3})
+    lag = table.lag(3, 210_000)
+    assert lag is not None and (lag.records, lag.method) == (2, LagMethod.INTERPOLATED)
+    assert abs(lag.seconds - 9.5) <= 0.5
+    assert table.must_check(3, 300_000)
+    table.checked(3, EndPoint(200_400, 4), 300_000)
+    assert table.lag(3, 300_000) == Lag(3, 99.6, LagMethod.TIMESTAMPS)
+
+
+def test_a_marker_at_the_end_is_found_soon_and_in_a_log_with_markers_at_once() -> None:
+    table = EndOffsets()
+    for at, end in ((1_000, 3), (2_000, 4)):
+        table.add(at, end)
+    table.keep(3)
+    assert not table.must_check(3, 2_000)
+    assert table.must_check(3, 3_000)
+    table.nothing_before(3, 4)
+    table.add(10_000, 4)
+    table.add(11_000, 6)
+    table.keep(5)
+    table.keep(4)
+    assert table.must_check(5, 11_000)
+    assert not table.must_check(4, 11_000)  # more than a marker is unread
+    table.checked(5, EndPoint(10_900, 5), 11_000)
+    assert not table.must_check(5, 11_000)
+
+
+def test_a_log_without_markers_is_looked_at_once_a_minute() -> None:
+    table = EndOffsets()
+    for at, end in ((1_000, 3), (2_000, 4)):
+        table.add(at, end)
+    table.keep(3)
+    table.checked(3, EndPoint(1_500, 3), 3_000)
+    table.add(5_000, 5)
+    table.keep(4)
+    assert not table.must_check(4, 60_000)
+    assert table.must_check(4, 65_000)
+
+
+def test_a_truncated_log_may_have_records_where_there_were_none() -> None:
+    table = EndOffsets()
+    table.add(1_000, 4)
+    table.nothing_before(2, 4)
+    table.start = 1
+    table.add(2_000, 1)
+    table.add(3_000, 4)
+    lag = table.lag(2, 5_000)
+    assert lag is not None and lag.records == 2
+    assert table.start is None
+
+
+def test_what_is_known_of_single_offsets_is_bounded() -> None:
+    table = EndOffsets()
+    table.add(1_000, 10_000)
+    for committed in range(1_000):
+        table.nothing_before(committed, 10_000)
+    assert [
+        committed for committed in range(1_000) if table.lag(committed, 1_000) == Lag(0, 0.0, LagMethod.CAUGHT_UP)
+    ] == [*range(744, 1_000)]
+
+
+def test_samples_bound_the_time_at_which_a_record_arrived() -> None:
+    table = EndOffsets()
+    for at, end in ((1_000, 5), (2_000, 6), (3_000, 9)):
+        table.add(at, end)
+    assert table.arrived(4) == (None, 1_000)
+    assert table.arrived(5) == (1_000, 2_000)
+    assert table.arrived(6) == table.arrived(8) == (2_000, 3_000)
+    assert table.arrived(9) == (3_000, None)

@@ -3,6 +3,7 @@
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import RebalanceRecord
 from kohort.watch.changes import Committed, GenerationWritten, GroupDeleted
+from kohort.watch.findings import findings
 from kohort.watch.live import (
     EndsSampled,
     GroupsChanged,
@@ -44,6 +45,17 @@ def test_ends_give_lags_to_the_snapshot() -> None:
     (progress,) = live.snapshot(30).progress(live.groups["g"])
     assert progress.lag is not None
     assert progress.lag.records == 4
+
+
+def test_records_that_are_deleted_while_the_watcher_runs_are_lost() -> None:
+    live = Live()
+    live.apply([Committed("g", 10, ORDERS, 5)], 20)
+    live.started({ORDERS: 0, TopicPartition("orders", 1): 3})
+    live.sampled({ORDERS: 9}, 30)
+    live.started({ORDERS: 7, TopicPartition("orders", 1): 3})
+    [lost] = findings(live.groups["g"], [], 40, ends=live.ends)
+    assert (lost.code, lost.evidence["records"]) == ("offset-out-of-range", 2)
+    assert live.starts == {ORDERS: 7, TopicPartition("orders", 1): 3}
 
 
 def test_a_record_that_says_more_is_reported_again() -> None:

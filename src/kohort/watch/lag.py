@@ -17,6 +17,10 @@ RELATIVE_ERROR = 1 / 8
 
 _CHECK_MS = 60_000
 """Age of an unread record from which it is checked whether it still exists, and the interval of the checks."""
+_STANDS_MS: Millis = 1_000
+"""Time for which the last record stays unread until it is looked at, in a log that was not read yet."""
+_SKEW_MS: Millis = 1_000
+"""Difference of two clocks that is usual: a timestamp that is further in the future is wrong."""
 _MOST_OFFSETS = 256
 """Number of single offsets that are kept for each partition: one for each group that lags there."""
 
@@ -72,21 +76,26 @@ class EndOffsets:
     points: list[EndPoint] = field(default_factory=list)
     _asked_from: Millis | None = None
     """Time before which the table was filled by timestamps of records; None if it was not."""
+    start: int | None = None
+    """Offset of the log's first record when it was asked for; None if it was not."""
     _reaches_start: bool = False
     """Whether the oldest point is the first record of the log."""
     _thin_at: int = 32
     _passed: dict[int, Passed] = field(default_factory=dict)
     """What is known of single offsets, however much of the table is thinned."""
+    _empty: dict[int, int] = field(default_factory=dict)
+    """Offset below which no record follows a committed offset, where the log was read and has none."""
+    _read: bool = False
+    """Whether a first unread record was looked for."""
+    _has_markers: bool = False
+    """Whether there was none: the log probably has markers of transactions."""
+    _misdated: bool = False
+    """Whether a record has a timestamp in the future, so that answers to questions for a time are wrong."""
 
     @property
     def end(self) -> int | None:
         """Newest end offset; None if no point is known."""
         return self.points[-1].end if self.points else None
-
-    @property
-    def start(self) -> int | None:
-        """Offset of the log's first record when it was asked for; None if the table does not reach it."""
-        return self.points[0].end if self._reaches_start and self.points else None
 
     def add(self, at: Millis, end: int) -> None:
         """Add a point. A time before the last point counts as that of the last point.
@@ -98,7 +107,9 @@ class EndOffsets:
         if points and at < points[-1].at:
             at = points[-1].at  # clocks are set back; an order that cannot be is no better
         if points and points[-1].end > end:
+            self.start = None
             self._passed.clear()
+            self._empty.clear()
             while points and points[-1].end > end:
                 points.pop()
         if len(points) > 1 and points[-1].end == points[-2].end == end:
@@ -115,7 +126,7 @@ class EndOffsets:
         """
         if not self.points:
             return None
-        end = self.points[-1].end
+        end, committed = self.points[-1].end, self._empty.get(committed, committed)
         if committed >= end:
             return Lag(0, 0.0, LagMethod.CAUGHT_UP)
         passed = self._passed.get(committed) or self._estimate(committed)
@@ -136,29 +147,68 @@ class EndOffsets:
 
     def keep(self, committed: int) -> None:
         """Keep the time at which the end passed this offset: thinning makes the table less exact."""
+        committed = self._empty.get(committed, committed)
         if self.points and committed < self.points[-1].end and committed not in self._passed:
             self._set(committed, self._estimate(committed))
 
     def keep_only(self, committed: Set[int]) -> None:
         """Forget what is kept of all other offsets."""
+        if self._empty:
+            self._empty = {offset: until for offset, until in self._empty.items() if offset in committed}
+            committed = committed | set(self._empty.values())
         for offset in self._passed.keys() - committed if self._passed else ():
             del self._passed[offset]
 
     def must_check(self, committed: int, now: Millis) -> bool:
         """Return whether the first unread record must be read, because the one at the offset may be deleted by now.
 
-        Compaction and retention delete records that a group has not read. Pass the answer to `checked`.
+        Compaction and retention delete records that a group has not read, and markers of transactions have offsets,
+        too. Pass the answer to `checked`.
         """
+        committed = self._empty.get(committed, committed)
         passed = self._passed.get(committed)
-        return passed is not None and now - passed.at >= _CHECK_MS and now - passed.checked_at >= _CHECK_MS
+        if passed is None:
+            return False
+        if not passed.checked_at and self._is_doubtful(committed, passed, now):
+            return True
+        return now - passed.at >= _CHECK_MS and now - passed.checked_at >= _CHECK_MS
+
+    def _is_doubtful(self, committed: int, passed: Passed, now: Millis) -> bool:
+        """Return whether what is known of an offset is likely to be wrong."""
+        if passed.method is LagMethod.AT_LEAST:
+            return True
+        if self._misdated and passed.method is LagMethod.TIMESTAMPS:
+            return True
+        # One offset may be a marker of a transaction, which every transaction leaves at the end.
+        may_be_marker = self._has_markers or (not self._read and now - passed.at >= _STANDS_MS)
+        return may_be_marker and committed + 1 == self.points[-1].end
+
+    @property
+    def misdated(self) -> bool:
+        """Whether a record has a timestamp in the future: then only reading records tells their times."""
+        return self._misdated
 
     def checked(self, committed: int, found: EndPoint | None, now: Millis) -> None:
         """Take the first unread record; None if it cannot be read."""
-        passed = self._passed.get(committed)
-        if passed is not None and found is None:
-            self._set(committed, replace(passed, checked_at=now))
-        elif found is not None:
+        self._read = True
+        passed = self._passed.get(self._empty.get(committed, committed))
+        if passed is not None and (found is None or found.at < 0):
+            self._set(self._empty.get(committed, committed), replace(passed, checked_at=now))
+        elif found is not None and found.at >= 0:
+            self._empty.pop(committed, None)
             self._set(committed, Passed(float(found.at), LagMethod.TIMESTAMPS, now))
+
+    def nothing_before(self, committed: int, until: int) -> None:
+        """Take that the log was read from the committed offset, and has no record before the offset `until`.
+
+        Markers of transactions have offsets, and no consumer receives them. Aborted and deleted records
+        leave such gaps, too.
+        """
+        self._read = self._has_markers = True
+        self._passed.pop(self._empty.pop(committed, committed), None)
+        self._empty[committed] = until
+        if len(self._empty) > _MOST_OFFSETS:
+            del self._empty[next(iter(self._empty))]
 
     def _set(self, committed: int, passed: Passed) -> None:
         self._passed.pop(committed, None)
@@ -180,6 +230,7 @@ class EndOffsets:
         Returns None if the table suffices, or if the log no longer has the first unread record. Pass
         the answer to `insert`, and ask again: about twenty answers make a table where there was none.
         """
+        committed = self._empty.get(committed, committed)
         if not self.points or committed >= self.points[-1].end or committed in self._passed:
             return None
         above = bisect_right(self.points, committed, key=attrgetter("end"))
@@ -204,13 +255,22 @@ class EndOffsets:
             # Before its first record, the log had records that are deleted by now: the answers for
             # those times say nothing about its end.
             self._reaches_start = True
-            start = 0 if found is None else found.end
-            self.points = [point for point in self.points[:-1] if point.end > start] + self.points[-1:]
+            if found is None:  # no record has a timestamp, so no answer says anything
+                self.points = self.points[-1:]
+                return
+            self.start = found.end
+            self.points = [point for point in self.points[:-1] if point.end > found.end] + self.points[-1:]
         else:
             self._insert(EndPoint(asked, self.points[-1].end if found is None else found.end))
-        if found is not None:
-            self._insert(found)
-            self._insert(EndPoint(found.at, found.end + 1))
+        if found is None:
+            return
+        newest = self.points[-1]
+        if found.at > newest.at:
+            # It arrived after the end was sampled, or it did before, and its timestamp is wrong.
+            self._misdated = self._misdated or (found.end < newest.end and found.at > newest.at + _SKEW_MS)
+            return
+        self._insert(found)
+        self._insert(EndPoint(found.at, found.end + 1))
 
     def _insert(self, point: EndPoint) -> None:
         index = bisect_right(self.points, (point.at, point.end), key=attrgetter("at", "end"))

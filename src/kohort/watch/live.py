@@ -298,6 +298,14 @@ class Live:
         if table is not None and table.end is not None:
             table.add(until, table.end)
 
+    def started(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Take the earliest offsets of partitions. What lies before them is deleted."""
+        self.starts.update(starts)
+        for partition, start in starts.items():
+            table = self.ends.get(partition)
+            if table is not None:
+                table.start = start
+
     def keep_ends(self, wanted: Set[TopicPartition]) -> None:
         """Forget the ends of all other partitions: no group needs them any more."""
         for partition in self.ends.keys() - wanted:

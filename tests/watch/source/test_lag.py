@@ -6,9 +6,15 @@ import asyncio
 import time
 from uuid import uuid4
 
-from kohort import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kohort import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
 from kohort.model import Millis
+from kohort.testing import Invariant, Workspace
 from kohort.watch import EndsSampled, Lag, Live, LiveEvent, Watching
+from kohort.watch.group import GroupFound
+from kohort.watch.source.clients import cluster
+from kohort.watch.source.dating import LagDater
+from kohort.watch.source.offsets import OffsetQuestions
+from kohort.watch.source.unread import FirstUnread
 from tests.interop.broker import Broker
 
 RIGHT_S = 1.0
@@ -107,3 +113,98 @@ async def test_lags_are_right_while_records_arrive_and_while_partitions_stand_st
             await lags(live, name, busy, 0)
             found = lag(live, name, still, now())
             assert found is not None and found.seconds == 0
+
+
+async def test_what_no_consumer_receives_is_no_lag(any_broker: Broker) -> None:
+    """Markers of transactions have offsets, and deleted records had some."""
+    servers, name = any_broker.bootstrap, f"lag-{uuid4()}"
+    marked, deleted = TopicPartition(name, 0), TopicPartition(name, 1)
+    async with Admin(bootstrap_servers=servers) as admin:
+        await admin.create_topics([NewTopic(name, 2)])
+        async with Producer(bootstrap_servers=servers, transactional_id=name) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await producer.send(name, b"x", partition=0, timestamp=now() - 3_600_000)
+            await producer.commit_transaction()
+        async with Producer(bootstrap_servers=servers) as producer:
+            for _ in range(3):
+                await producer.send(name, b"x", partition=1, timestamp=now() - 3_600_000)
+            await producer.flush()
+            await committed(servers, name, {marked: 1, deleted: 1})
+            await admin.delete_records({deleted: 3})
+            async with Watching({"bootstrap_servers": servers}, history_ms=0, sampling_ms=200) as watching:
+                await watching.caught_up()
+                live = watching.live
+                while any(
+                    (found := lag(live, name, partition, now())) is None or (found.records, found.seconds) != (0, 0.0)
+                    for partition in (marked, deleted)
+                ):
+                    await sampled(live, 1)
+                assert live.ends[deleted].start == 3
+                before = now()
+                await (await producer.send(name, b"x", partition=0))
+                after = now()
+                await lags(live, name, marked, 1)
+                at = now()
+                found = lag(live, name, marked, at)
+                assert found is not None
+                assert (at - after) / 1000 - RIGHT_S <= found.seconds <= (at - before) / 1000 + RIGHT_S
+
+
+async def test_a_timestamp_in_the_future_spoils_no_lag(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=1), kohort.group()
+    servers, partition = kohort.bootstrap_servers, TopicPartition(topic, 0)
+    kohort.broker.allow(Invariant.FETCHED_COMMITS, group)
+    past = now() - 600_000
+    async with Producer(bootstrap_servers=servers) as producer:
+        for number in range(20):
+            at = past + number * 1_000 if number != 3 else now() + 1_800_000
+            await producer.send(topic, b"x", partition=0, timestamp=at)
+        await producer.flush()
+    await committed(servers, group, {partition: 10})
+    async with Watching({"bootstrap_servers": servers}, history_ms=0, sampling_ms=200) as watching:
+        await watching.caught_up()
+        while not right(lag(watching.live, group, partition, at := now()), at - past - 10_000):
+            await sampled(watching.live, 1)
+        assert not watching.live.problems
+
+
+async def test_timestamps_that_no_reading_replaces_are_called_estimates(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=1), kohort.group()
+    servers, partition = kohort.bootstrap_servers, TopicPartition(topic, 0)
+    kohort.broker.allow(Invariant.FETCHED_COMMITS, group)
+    async with Producer(bootstrap_servers=servers) as producer:
+        for ahead in (-600_000, 1_800_000, -600_000):
+            await producer.send(topic, b"x", partition=0, timestamp=now() + ahead)
+        await producer.flush()
+    await committed(servers, group, {partition: 2})
+    with kohort.fault(keys="Fetch", topic=topic, count=-1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        async with Watching({"bootstrap_servers": servers}, history_ms=0, sampling_ms=200) as watching:
+            await watching.caught_up()
+            while not watching.live.problems:
+                await sampled(watching.live, 1)
+            assert "some lags in seconds are estimates" in next(iter(watching.live.problems))
+
+
+async def test_reading_a_record_holds_up_no_sample(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=1), kohort.group()
+    options, partition = {"bootstrap_servers": kohort.bootstrap_servers}, TopicPartition(topic, 0)
+    past = now() - 600_000
+    async with Producer(bootstrap_servers=kohort.bootstrap_servers) as producer:
+        await (await producer.send(topic, b"x", partition=0, timestamp=past))
+    live, unread, client = Live(), FirstUnread(options, timeout_s=600), cluster(options)
+    dater = LagDater(OffsetQuestions(client, live), unread, live)
+    try:
+        await dater.date([])  # the first round waits, because a snapshot depends on it
+        live.found(GroupFound(group, "classic", "Empty", None, None, None, None, (), {partition: 0}), now())
+        live.sampled({partition: 1}, now())
+        held = kohort.fault(keys="Fetch", topic=topic, count=-1, hold=True)
+        async with asyncio.timeout(300):
+            await dater.date([group])
+        held.remove()
+        while not right(lag(live, group, partition, at := now()), at - past):
+            await dater.date([group])
+    finally:
+        await dater.close()
+        await unread.close()
+        await client.close()

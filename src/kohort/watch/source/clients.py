@@ -33,6 +33,8 @@ _UNREAD = {
     "isolation_level": "read_committed",
     "max_partition_fetch_bytes": 1,
     "fetch_max_bytes": 1,
+    # A fetch that finds nothing must not hold up the next one, which is of another partition.
+    "fetch_max_wait_ms": 50,
 }
 
 DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})

@@ -1,9 +1,11 @@
 """Times of records, where no sample of the ends tells a lag in seconds."""
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 
+from kohort.client import OffsetSpec
 from kohort.model import Millis, TopicPartition
 from kohort.watch.live import Live
 from kohort.watch.source.clients import clock
@@ -13,8 +15,10 @@ from kohort.watch.source.unread import FirstUnread
 _WITHIN_MS: Millis = 500
 _MOST_QUESTIONS = 64
 """Number of questions for one lag in seconds. Records with sensible timestamps need about twenty."""
-_CHECKS = 5
-"""Number of first unread records that are read in one round."""
+_CHECKS, _FIRST_CHECKS = 5, 100
+"""Number of first unread records that are read in one round, and in the first one, on which a snapshot depends."""
+_WAIT_S, _FIRST_WAIT_S = 0.25, 5.0
+"""Time for which a round waits for them. Then reading goes on in the background, so that ends are sampled meanwhile."""
 
 _UNORDERED = "The timestamps of some records are not in order, so some lags in seconds are estimates."
 
@@ -31,11 +35,20 @@ class LagDater:
         self._live = live
         self._asked: dict[TopicPartition, int] = {}
         """Number of questions about the lag in each partition."""
+        self._reading: asyncio.Task[None] | None = None
+        self._most, self._wait_s = _FIRST_CHECKS, _FIRST_WAIT_S
+
+    async def close(self) -> None:
+        """End reading."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
 
     async def date(self, group_ids: Iterable[str]) -> None:
         """Ask for timestamps of records, until the lags of these groups are known within half a second."""
         committed = self.lagging(group_ids)
-        if not committed:
+        if not committed and self._reading is None:
+            self._most, self._wait_s = _CHECKS, _WAIT_S
             return
         while committed:
             wanted = self._next_questions(committed)
@@ -70,17 +83,42 @@ class LagDater:
 
     async def _check(self, group_ids: Iterable[str]) -> None:
         """Read the first unread records of old lags, a few at a time."""
-        now, tables = clock(), self._live.ends
-        wanted = (
-            (partition, offset)
-            for partition, offsets in self.lagging(group_ids).items()
-            for offset in offsets
-            if tables[partition].must_check(offset, now)
-        )
-        for partition, offset in list(islice(wanted, _CHECKS)):
-            found = await self._unread.first(partition, offset)
-            if partition in tables:
-                tables[partition].checked(offset, found, now)
+        most, wait_s = self._most, self._wait_s
+        self._most, self._wait_s = _CHECKS, _WAIT_S
+        if self._reading is None:
+            now, tables = clock(), self._live.ends
+            wanted = (
+                (partition, offset)
+                for partition, offsets in self.lagging(group_ids).items()
+                for offset in offsets
+                if tables[partition].must_check(offset, now)
+            )
+            some = list(islice(wanted, most))
+            if not some:
+                return
+            self._reading = asyncio.create_task(self._read(some), name="kohort-first-unread")
+        await asyncio.wait([self._reading], timeout=wait_s)
+        if self._reading.done():
+            reading, self._reading = self._reading, None
+            reading.result()  # raises what is an error of this program
+
+    async def _read(self, wanted: Collection[tuple[TopicPartition, int]]) -> None:
+        earliest = int(OffsetSpec.EARLIEST)
+        starts = await self._questions.ask({partition: earliest for partition, _ in wanted})
+        for partition, offset in wanted:
+            table, start = self._live.ends.get(partition), starts.get(partition)
+            if table is None or table.end is None or start is None:
+                continue
+            self._live.started({partition: start.end})
+            found = await self._unread.first(partition, max(offset, start.end), table.end)
+            if self._live.ends.get(partition) is not table:
+                continue  # nobody needs it any more
+            if isinstance(found, int):
+                table.nothing_before(offset, found)
+                continue
+            table.checked(offset, found, clock())
+            if found is None and table.misdated:
+                self._live.problem(_UNORDERED, clock())
 
     def lagging(self, group_ids: Iterable[str]) -> Lagging:
         """Return the committed offsets of these groups that are below the end."""

@@ -55,9 +55,10 @@ class EndsSampler:
         self._planned: tuple[ClusterMetadata | None, list[TopicPartition]] = None, []
         self._unsubscribe = live.subscribe(self._told)
 
-    def close(self) -> None:
-        """Stop listening."""
+    async def close(self) -> None:
+        """Stop listening, and end what was begun."""
         self._unsubscribe()
+        await self._dater.close()
 
     def _told(self, event: LiveEvent, _now: Millis) -> None:
         if isinstance(event, GroupsChanged):

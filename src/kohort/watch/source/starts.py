@@ -37,4 +37,4 @@ class StartsSampler:
         if not some:
             return
         answers = await self._questions.ask(dict.fromkeys(some, int(OffsetSpec.EARLIEST)))
-        self._live.starts.update({partition: found.end for partition, found in answers.items() if found is not None})
+        self._live.started({partition: found.end for partition, found in answers.items() if found is not None})

@@ -117,7 +117,7 @@ class Watching:
             await self._telemetry.close()
             await self._journal.close()
         finally:
-            self._ends.close()
+            await self._ends.close()
             await self._unread.close()
             await self._cluster.close()
             await self._admin.close()
