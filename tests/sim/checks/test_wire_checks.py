@@ -1,5 +1,7 @@
 """The test kit's checks in a world: which violations fail it."""
 
+from collections.abc import Collection
+
 import pytest
 
 from kohort.coordinator import Record
@@ -80,12 +82,30 @@ def test_a_member_may_fetch_while_the_network_holds_the_answer_that_removes_it()
     assert stream.of_world.violation is None
 
 
+@pytest.mark.parametrize(("planned", "fails"), [((), True), (("g",), False), (("other",), True)])
+def test_only_members_whose_plan_says_so_may_share_an_instance_id(planned: tuple[str, ...], fails: bool) -> None:
+    stream = _OfWorld(planned)
+    peers = [stream.peer("member-1.0"), stream.peer("member-2.0")]
+    for number in range(4):
+        peers[number % 2].joins(f"m-{number}", 1, instance_id="i")
+        if number:
+            stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, instance_id="i")
+            peers[(number - 1) % 2].beats(f"m-{number - 1}", 1, ErrorCode.UNKNOWN_MEMBER_ID)
+    found = stream.of_world.violation
+    assert (found is not None and found.invariant == "S12") == fails
+
+
 class _OfWorld(Stream):
     """Stream whose events a world observes, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared_instances: Collection[str] = ()) -> None:
         super().__init__()
-        self.of_world = WireChecks(lambda name, problem: None, lambda: self.at / 1000, has_records=True)
+        self.of_world = WireChecks(
+            lambda name, problem: None,
+            lambda: self.at / 1000,
+            has_records=True,
+            shared_instances=shared_instances,
+        )
         self._observe = self.of_world.observer("broker-1", lambda: True)
 
     def feed(self, event: Event) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from kohort.sim.violation import Violation
@@ -21,16 +21,23 @@ class WireChecks:
     """
 
     def __init__(
-        self, failed: Callable[[str, BaseException], None], now: Callable[[], float], *, has_records: bool
+        self,
+        failed: Callable[[str, BaseException], None],
+        now: Callable[[], float],
+        *,
+        has_records: bool,
+        shared_instances: Collection[str] = (),
     ) -> None:
         """Create the checks. `now` returns the time of the world, in seconds.
 
-        Without `has_records`, members commit numbers that they never fetch.
+        Without `has_records`, members commit numbers that they never fetch. In the groups of `shared_instances`, two
+        members have one instance ID.
         """
         self.violation: Violation | None = None
         self._failed = failed
         self._now = now
         self._has_records = has_records
+        self._shared_instances = shared_instances
         self._checks = self._new()
 
     def observer(self, name: str, owns: Callable[[], bool]) -> Observer:
@@ -56,6 +63,8 @@ class WireChecks:
             Invariant.LIVING_MEMBERS: ("*",),
             # An application whose callback takes longer than the rebalance timeout joins late.
             Invariant.JOINED_REBALANCES: ("*",),
+            # The plan made the mistake that this invariant reports.
+            Invariant.ONE_INSTANCE: self._shared_instances,
         }
         if not self._has_records:
             allowed[Invariant.FETCHED_COMMITS] = ("*",)

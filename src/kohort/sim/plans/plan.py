@@ -6,6 +6,7 @@ such as the transit time of a message, depend on other random numbers of the see
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -70,6 +71,12 @@ class Plan:
     def is_calm(self) -> bool:
         """Whether the world is so long that checks need not run every second."""
         return self.seconds > 3_600
+
+    @property
+    def shared_instances(self) -> set[str]:
+        """Groups in which two members have one instance ID."""
+        named = Counter((member.group, member.instance) for member in self.members if member.instance is not None)
+        return {group for (group, _), members in named.items() if members > 1}
 
     @property
     def faults(self) -> list[Step]:
