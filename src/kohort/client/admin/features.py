@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from kohort.client.net import Cluster
+from kohort.client.net import Cluster, api_versions_request
 from kohort.errors import ConfigError
 from kohort.requests import check
-from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
@@ -52,8 +52,7 @@ class FeatureMetadata:
 
 async def describe_features(cluster: Cluster) -> FeatureMetadata:
     """Return the supported features and the finalized levels."""
-    request = ApiVersionsRequest(client_software_name="kohort", client_software_version="0.1.0")
-    response = await cluster.retrying(lambda: cluster.ask_any(request, ApiVersionsResponse))
+    response = await cluster.retrying(lambda: cluster.ask_any(api_versions_request(), ApiVersionsResponse))
     check(response.error_code, "")
     epoch = response.finalized_features_epoch
     return FeatureMetadata(

@@ -11,7 +11,7 @@ from kohort.client.net.leaders import ask_leaders, leader_epoch
 from kohort.client.net.not_kafka import NotKafkaError, copied_error
 from kohort.client.net.offsets import ask_offsets, list_offsets
 from kohort.client.net.statistics import broker_statistics
-from kohort.client.net.versions import TOPIC_IDS_FROM
+from kohort.client.net.versions import TOPIC_IDS_FROM, api_versions_request
 
 __all__ = [
     "TOPIC_IDS_FROM",
@@ -21,6 +21,7 @@ __all__ = [
     "EarliestTimer",
     "FailureLog",
     "NotKafkaError",
+    "api_versions_request",
     "ask_leaders",
     "ask_offsets",
     "back_off",

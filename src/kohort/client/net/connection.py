@@ -21,6 +21,7 @@ from kohort.client.net.not_kafka import NotKafkaError, copied_error, malformed_a
 from kohort.client.net.versions import (
     NEWEST_SPOKEN,
     FinalizedFeatures,
+    api_versions_request,
     common_versions,
     finalized_features,
     version_for,
@@ -304,7 +305,7 @@ class BrokerConnection(asyncio.Protocol):
         versions.
         """
         version = NEWEST_SPOKEN[ApiVersionsRequest.KEY]
-        request = ApiVersionsRequest(client_software_name="kohort", client_software_version="0.1.0")
+        request = api_versions_request()
         response: ApiVersionsResponse = await self._send(request, version, None)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             known = [api.max_version for api in response.api_keys if api.api_key == ApiVersionsRequest.KEY]

@@ -1,6 +1,8 @@
 """Request versions: the highest that both sides support and that can express the request."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import version as version_of
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -8,7 +10,7 @@ from kohort.model import NO_TOPIC_ID
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message
 from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest
 
@@ -20,6 +22,12 @@ TOPIC_IDS_FROM = 10
 
 _NEWEST_OF_ONE_PRODUCER = 3
 """Newest version of AddPartitionsToTxn for a producer. KIP-890: later ones are for brokers, with several producers."""
+
+
+@cache
+def api_versions_request() -> ApiVersionsRequest:
+    """Return the request that asks for a broker's versions and features, and names this client (KIP-511)."""
+    return ApiVersionsRequest(client_software_name="kohort", client_software_version=version_of("kohort"))
 
 
 def common_versions(offered: Iterable[ApiVersion]) -> dict[int, int]:
