@@ -249,3 +249,29 @@ async def test_commits_that_finish_together_call_in_the_order_of_registration(st
         commit.then(lambda number=number: called.append(number), pytest.fail)  # type: ignore[misc]
     await writer.close()
     assert called == [0, 1, 2, 3, 4, 5]
+
+
+async def test_appends_that_nobody_waits_for_share_the_sync_of_the_next_one(store: Slow, log: PartitionLog) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    store.go.set()
+    append(log)
+    lazy = writer.current_first(in_a_hurry=False)
+    append(log)
+    assert writer.current_first() is lazy
+    await writer.close()
+    assert (store.syncs, log.stable_offset) == (1, 2)
+
+
+@pytest.mark.parametrize("hurries", [False, True])
+async def test_appends_that_nobody_waits_for_are_synced_soon(store: Slow, log: PartitionLog, *, hurries: bool) -> None:
+    writer = Writer(store, asyncio.get_running_loop(), lambda moved: None)
+    store.go.set()
+    append(log)
+    settled = asyncio.Event()
+    writer.current_first(in_a_hurry=False).then(settled.set, pytest.fail)
+    if hurries:
+        writer.hurry()
+    async with asyncio.timeout(20):
+        await settled.wait()
+    await writer.close()
+    assert (store.syncs, log.stable_offset) == (1, 1)

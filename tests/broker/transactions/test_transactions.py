@@ -37,7 +37,29 @@ from tests.broker.transactions.producers import (
     fetched_offset,
     started,
 )
-from tests.broker.virtual import VirtualBroker, in_virtual_time
+from tests.broker.virtual import VirtualBroker, eventually, in_virtual_time
+
+
+@BOTH
+def test_no_sync_is_only_for_the_record_that_all_markers_are_written(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        syncs: list[float] = []
+        producer = await started(world, peer, version)
+        topic = world.broker.topics.named("orders")
+        log = None if topic is None else world.broker.topics.log(topic, 0)
+        assert log is not None
+        world.broker.writer.synced = syncs.append
+        for number in range(1, 11):
+            await producer.write("orders", 0, b"a")
+            assert await producer.end(commit=True) is NONE
+            await eventually(lambda: log.stable_offset == 2 * number)  # noqa: B023
+        # Each transaction has its first record, the batch, the decision and the marker. The record of its end shares
+        # the sync of the next transaction's first one.
+        assert len(syncs) == 40
+        assert await producer.completed() == "CompleteCommit"
+        assert len(syncs) == 41
+
+    in_virtual_time(steps)
 
 
 @BOTH

@@ -76,37 +76,42 @@ class LogShard:
 
     # The log
 
-    def _append_pairs(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Append records, together with others of the same turn of the event loop."""
+    def _append_pairs(self, pairs: Sequence[tuple[bytes, bytes | None]], *, in_a_hurry: bool = True) -> None:
+        """Append records, together with others of the same turn of the event loop.
+
+        Records that nobody waits for are not in a hurry: see `Writer.current_first`.
+        """
         first = self._next_delta
         deltas = signed_varints(first, first + len(pairs))
-        self._append_packed([pack_record(delta, key, value) for delta, (key, value) in zip(deltas, pairs, strict=True)])
+        packed = [pack_record(delta, key, value) for delta, (key, value) in zip(deltas, pairs, strict=True)]
+        self._append_packed(packed, in_a_hurry=in_a_hurry)
 
     @property
     def _next_delta(self) -> int:
         """Offset delta of the next record in the batch that is being collected."""
         return len(self._packed)
 
-    def _append_packed(self, records: Sequence[bytes]) -> None:
+    def _append_packed(self, records: Sequence[bytes], *, in_a_hurry: bool = True) -> None:
         """Append encoded records, whose offset deltas begin with `_next_delta`; see `_append_pairs`.
 
         They are encoded at once, because all the objects of a turn's records would not fit into a processor's cache.
         """
-        self._join_commit()
+        self._join_commit(in_a_hurry=in_a_hurry)
         if not self._packed:
             self._parts.writer.before_take(self._flush)
         self._packed += records
-        if len(self._packed) > _BATCH_RECORDS:
+        # Before the next sync, this broker may cease to be the leader: no record is left out of the log until then.
+        if len(self._packed) > _BATCH_RECORDS or not in_a_hurry:
             self._flush()
 
     def _append_batch(self, batch: Buffer) -> None:
         """Append a batch of its own, after all records that were appended before."""
-        self._join_commit()
+        self._join_commit(in_a_hurry=True)
         self._flush()
         self._log.append(batch, self._log.leader_epoch)
 
-    def _join_commit(self) -> None:
-        commit = self._parts.writer.current_first()
+    def _join_commit(self, *, in_a_hurry: bool) -> None:
+        commit = self._parts.writer.current_first(in_a_hurry=in_a_hurry)
         if commit is not self._commit:
             self._commit = commit
             commit.then(_nothing, lambda: self._lost(commit))
@@ -125,6 +130,7 @@ class LogShard:
             settled()
         else:
             commit.then(settled, failed)
+            self._parts.writer.hurry()
 
     def _lost(self, commit: GroupCommit) -> None:
         """Discard the machine's state after `commit` failed: the log has nothing that was replayed since."""

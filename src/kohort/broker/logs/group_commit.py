@@ -19,6 +19,9 @@ from kohort.log import LogStore, PartitionLog, Pending
 
 log = logging.getLogger("kohort.broker")
 
+_NO_HURRY_S = 0.02
+"""Longest time for which appends wait for others to share a sync with, if nobody waits for them, in seconds."""
+
 
 class GroupCommit:
     """Appends that become durable together, and the callbacks that wait for that."""
@@ -71,6 +74,8 @@ class Writer:
         self._before_take: list[Callable[[], None]] = []
         self._running: asyncio.Future[None] | None = None
         self._scheduled = False
+        self._later: asyncio.TimerHandle | None = None
+        """The timer of appends that nobody waits for."""
         self.synced: Callable[[float], None] | None = None
         """Called after each sync with the value that `perf_counter` had at its start; None measures nothing."""
 
@@ -81,12 +86,24 @@ class Writer:
             self._schedule()
         return self._next
 
-    def current_first(self) -> GroupCommit:
-        """Return the commit for an append to a partition that is synced first; see `PartitionLog.sync_first`."""
+    def current_first(self, *, in_a_hurry: bool = True) -> GroupCommit:
+        """Return the commit for an append to a partition that is synced first; see `PartitionLog.sync_first`.
+
+        An append that nobody waits for is not in a hurry: it shares the sync of the next one. Call `hurry` if somebody
+        waits for it after all.
+        """
         if self._next_first is None:
             self._next_first = GroupCommit(self._numbers)
+        if in_a_hurry:
             self._schedule()
+        elif self._later is None:
+            self._later = self._loop.call_later(_NO_HURRY_S, self.hurry)
         return self._next_first
+
+    def hurry(self) -> None:
+        """Schedule what waits for no sync yet."""
+        if self._waits:
+            self._schedule()
 
     def before_take(self, call: Callable[[], None]) -> None:
         """Call once right before the current commit is taken: the last chance to append to it."""
@@ -117,6 +134,9 @@ class Writer:
 
     def _start(self) -> None:
         self._scheduled = False
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         self._call_before_take()
         if not self._waits:
             return

@@ -124,7 +124,9 @@ class TransactionPartition(LogShard):
 
     def _apply(self, effects: TransactionEffects, now: Millis) -> None:
         if effects.records:
-            self._append_pairs(encode_states(effects.records, flexible=self._broker.features.transaction_version > 0))
+            pairs = encode_states(effects.records, flexible=self._broker.features.transaction_version > 0)
+            # Nobody waits for the record that all markers are written: without it they would be written again.
+            self._append_pairs(pairs, in_a_hurry=bool(effects.replies or effects.markers))
             for record in effects.records:
                 self._machine.replay(record)
         for timer, at in effects.timers.items():
