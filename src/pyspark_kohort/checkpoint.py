@@ -50,12 +50,18 @@ def query_id(checkpoint: Path) -> str:
 def last_done(checkpoint: Path) -> list[dict[str, Any]]:
     """Return the sources' end offsets of the newest completed batch, or an empty list if no batch is complete."""
     try:
-        done = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
-        if not done:
-            return []
-        return planned(checkpoint, max(done))
+        done = newest_done(checkpoint)
+        return [] if done is None else planned(checkpoint, done)
     except (OSError, ValueError):
         return []  # the file does not exist yet, or Spark pruned it during the read
+
+
+def newest_done(checkpoint: Path) -> int | None:
+    """Return the number of the newest completed batch; None if no batch is complete. Raises OSError."""
+    commits = checkpoint / "commits"
+    if not commits.is_dir():
+        return None
+    return max((int(file.name) for file in commits.iterdir() if file.name.isdigit()), default=None)
 
 
 def planned(checkpoint: Path, batch: int) -> list[dict[str, Any]]:

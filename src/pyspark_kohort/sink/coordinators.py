@@ -83,21 +83,31 @@ class Coordinators:
     def not_open(self, transactions: Iterable[Transaction]) -> list[Transaction]:
         """Return those of the transactions that are not open any more. Raises KafkaError."""
         by_id = {transaction.transactional_id: transaction for transaction in transactions}
-        requests = {name: DescribeTransactionsRequest(transactional_ids=[name]) for name in by_id}
+        found = self._open(by_id)
+        return [transaction for name, transaction in by_id.items() if found.get(name) != transaction.producer]
+
+    def unused_id(self, name: str, first: int) -> str:
+        """Return `name-NUMBER` with the first number, from `first` on, whose ID has no open transaction."""
+        number = first
+        while self._open([found := f"{name}-{number}"]):
+            number += 1
+        return found
+
+    def _open(self, names: Collection[str]) -> dict[str, ProducerId]:
+        """Return the producer of each open transaction. Raises KafkaError."""
         answers = self._ask(
-            requests,
+            {name: DescribeTransactionsRequest(transactional_ids=[name]) for name in names},
             DescribeTransactionsResponse,
             lambda answer: error_code(answer.transaction_states[0].error_code),
         )
-        ended = []
+        found = {}
         for name, answer in answers.items():
             state = answer.transaction_states[0]
             if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 check(state.error_code, name)
-            found = state.transaction_state, ProducerId(state.producer_id, state.producer_epoch)
-            if found != (_ONGOING, by_id[name].producer):
-                ended.append(by_id[name])
-        return ended
+            if state.transaction_state == _ONGOING:
+                found[name] = ProducerId(state.producer_id, state.producer_epoch)
+        return found
 
     def open_ids(self, name: str) -> list[str]:
         """Return the IDs of the tasks of the sink with this name that have an open transaction."""

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_kohort import worker_caches
+from kohort.errors import KohortError
+from pyspark_kohort import checkpoint, worker_caches
 from pyspark_kohort.net import BlockingCluster
+from pyspark_kohort.sink.decision_log import DecisionLog
+from pyspark_kohort.sink.decisions import Fate
 from pyspark_kohort.sink.options import SinkOptions
 
 if TYPE_CHECKING:
@@ -82,9 +85,28 @@ class StreamWriter(TopicWriter, DataSourceStreamArrowWriter):
 
     _streaming = True
 
+    def __getstate__(self) -> dict[str, Any]:
+        _check_decided(self._options)
+        return super().__getstate__()
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # not rows
         """Write the rows of one task, on an executor."""
         return self._write(iterator)
+
+
+def _check_decided(options: SinkOptions) -> None:
+    """Check that no micro-batch is half done by runs of the query that wrote in transactions. Raises KohortError."""
+    directory = checkpoint.directory(options.checkpoint)
+    last = None if directory is None else DecisionLog(directory).last()
+    if directory is None or last is None or last.fate is Fate.ABORTED:
+        return
+    done = checkpoint.newest_done(directory)
+    if last.fate is not Fate.COMMITTED or done is None or done < last.batch:
+        raise KohortError(
+            f"Micro-batch {last.batch} is written in transactions, in part or as a whole, and Spark would write it"
+            " again. Start the query with its option kafka.transactional.id until this micro-batch is done; then you"
+            " may remove the option."
+        )
 
 
 class _Numbers(threading.local):

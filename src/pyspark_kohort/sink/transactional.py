@@ -1,8 +1,9 @@
 """Sink in transactions: a micro-batch, or a DataFrame, becomes visible as a whole or not at all.
 
 Each task writes in a transaction of its own and leaves it open. The driver ends all of them. Their
-transactional IDs are `NAME-TASK-ATTEMPT`: a new run fences the tasks of the last one, and an
-attempt of a task does not fence another one, which may be the one that Spark has accepted.
+transactional IDs are `NAME-TASK-ATTEMPT`. Spark counts the attempts of each stage attempt anew, so
+a task takes the next number if that one has an open transaction: it does not fence another attempt
+of the task, which may be the one that Spark has accepted.
 """
 
 from __future__ import annotations
@@ -141,8 +142,7 @@ def write_task(
     if not its_duty.writes:
         check_rows(its_duty, last, task, drop_rows(batches, options))
         return TaskDone(task, None, _name_of(last))
-    name = f"{options.transactional_id}-{task}-{attempt}"
-    output = write_in_transaction(batches, options, name, task=task, seed=task + batch)
+    output = write_in_transaction(batches, options, task=task, attempt=attempt, seed=task + batch)
     check_rows(its_duty, last, task, output.rows)
     return TaskDone(task, output, _name_of(last))
 

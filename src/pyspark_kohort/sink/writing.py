@@ -76,7 +76,7 @@ def _write_rows(
 
 
 def write_in_transaction(
-    batches: Iterator[pa.RecordBatch], options: SinkOptions, transactional_id: str, *, task: int, seed: int
+    batches: Iterator[pa.RecordBatch], options: SinkOptions, *, task: int, attempt: int, seed: int
 ) -> TaskOutput:
     """Write all rows in a transaction and leave it open; return what is written.
 
@@ -92,7 +92,7 @@ def write_in_transaction(
             if not batch.num_rows:
                 continue
             if writing is None:  # a task without rows needs no transaction
-                transaction = TaskTransaction(options, transactional_id)
+                transaction = TaskTransaction(options, task, attempt)
                 sender = Sender(cluster, options, transaction.producer, transaction)
                 writing = _Writing(options, sender, resume=False)
             columns = _columns(batch)
@@ -125,14 +125,14 @@ def drop_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> dict[s
 class TaskTransaction:
     """The transaction of a task, which the driver ends."""
 
-    def __init__(self, options: SinkOptions, transactional_id: str) -> None:
-        self.transactional_id = transactional_id
+    def __init__(self, options: SinkOptions, task: int, attempt: int) -> None:
         self._options = options
         # Its own connections: those of the sender may have responses under way.
         cluster = cluster_of_worker(options.broker, "transactions")
         self._coordinators = Coordinators(cluster, options.delivery_timeout_ms)
+        self.transactional_id = self._coordinators.unused_id(f"{options.transactional_id}-{task}", attempt)
         try:
-            begun = self._coordinators.begin([transactional_id], options.transaction_timeout_ms)
+            begun = self._coordinators.begin([self.transactional_id], options.transaction_timeout_ms)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                 raise KohortError(
@@ -140,7 +140,7 @@ class TaskTransaction:
                     " transaction.max.timeout.ms allows."
                 ) from None
             raise
-        self.producer = begun[transactional_id]
+        self.producer = begun[self.transactional_id]
         self._added: set[TopicPartition] = set()
         self._place: tuple[TopicPartition, int] | None = None
 

@@ -22,6 +22,7 @@ from pyspark_kohort.sink.coordinators import Coordinators
 from pyspark_kohort.sink.decision_log import DecisionLog
 from pyspark_kohort.sink.decisions import Decision, Outcome, Transaction, next_decision
 from pyspark_kohort.sink.options import SinkOptions, parse_sink_options
+from pyspark_kohort.sink.sink import StreamWriter
 from pyspark_kohort.sink.transactional import TaskDone, TransactionalStreamWriter, TransactionEnd, write_task
 from tests.interop.process import until
 from tests.spark.conftest import Topic
@@ -223,6 +224,38 @@ def test_attempts_that_failed_do_not_hold_readers_up(job: Job) -> None:
     assert transactions([lost])[0].transactional_id != transactions(done)[1].transactional_id
     job.commit(0, done)
     assert job.visible() == each_once(FIRST)
+
+
+def test_a_repeated_stage_does_not_fence_the_tasks_of_the_first_attempt(job: Job) -> None:
+    # Spark repeats a stage that has lost its input, counts the attempts of its tasks from 0 again, and lets those of
+    # the first stage attempt run on: whichever is done first is accepted.
+    last = TransactionalStreamWriter(job.options).__getstate__()["_last"]
+    accepted = [job.task(last, 0, number, rows) for number, rows in enumerate(FIRST)]
+    late = job.task(last, 0, 1, FIRST[1])
+    assert transactions([late])[0].transactional_id != transactions(accepted)[1].transactional_id
+    job.commit(0, accepted)
+    assert job.visible() == each_once(FIRST)
+
+
+def test_a_query_needs_its_transactions_until_its_micro_batch_is_done(job: Job, tmp_path: Path) -> None:
+    directory = tmp_path / "checkpoint"
+    without = replace(job.options, transactional_id=None, idempotent=False)
+
+    def starts_without() -> None:
+        StreamWriter(without).__getstate__()
+
+    starts_without()
+    done = job.run_tasks(0, FIRST)
+    decision = job.decide(0, done)
+    with pytest.raises(KohortError, match="Micro-batch 0 is written in transactions, in part or as a whole"):
+        starts_without()
+    job.end(*decision.to_end.values())
+    job.run(0, FIRST)
+    with pytest.raises(KohortError, match="until this micro-batch is done"):
+        starts_without()
+    (directory / "commits").mkdir()
+    (directory / "commits" / "0").touch()
+    starts_without()
 
 
 def test_a_task_that_fails_aborts_its_transaction(job: Job) -> None:
