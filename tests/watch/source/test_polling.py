@@ -134,3 +134,44 @@ async def test_a_deleted_group_and_a_denied_one(kohort: Workspace) -> None:
             assert problem in live.problems
             hidden.remove()
             await until(live, lambda: problem not in live.problems and secret in live.groups)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("error", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+async def test_a_group_that_could_not_be_described_is_not_new_when_it_can(
+    kohort: Workspace, protocol: str, error: ErrorCode
+) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with polling(servers, topic, group, "a", protocol):
+        await group.wait_async(state="Stable", owns={"a": 2})
+        with (
+            kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED),
+            kohort.fault(keys="ListOffsets", topic=JOURNAL_TOPIC, count=-1, error=DENIED),
+            kohort.fault(keys="DescribeGroups", group=group, count=-1, error=error) as classic,
+            kohort.fault(keys="ConsumerGroupDescribe", group=group, count=-1, error=error) as consumer,
+        ):
+            async with watched(servers) as watching:
+                live = watching.live
+                await until(live, lambda: SourceKind.ADMIN in live.sources)
+                assert group not in live.groups
+                classic.remove()
+                consumer.remove()
+                await until(live, lambda: group in live.groups)
+                assert [len(member.owned) for member in live.groups[group].members.values()] == [2]
+                assert not live.groups[group].rebalances
+
+
+@PROTOCOLS
+async def test_a_new_group_has_a_first_member(kohort: Workspace, protocol: str) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    with (
+        kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED),
+        kohort.fault(keys="ListOffsets", topic=JOURNAL_TOPIC, count=-1, error=DENIED),
+    ):
+        async with watched(servers) as watching:
+            await until(watching.live, lambda: SourceKind.ADMIN in watching.live.sources)
+            async with polling(servers, topic, group, "a", protocol):
+                [record, *_] = await told(watching.live, group, 1)
+                assert (record.cause, record.polled) == ("first member", True)

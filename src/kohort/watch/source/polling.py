@@ -23,7 +23,10 @@ class Poller:
         """Groups that were seen in a rebalance since their last whole description."""
         self._denied: set[str] = set()
         """Groups that may not be described."""
-        self._first = True
+        self._hidden: set[str] = set()
+        """Groups that could not be described as a whole since they were first heard of: they are not new."""
+        self._all_answered = False
+        """Whether the last poll heard of all groups."""
 
     async def poll(self) -> None:
         """Describe all groups once. Raises KafkaError if no broker answers."""
@@ -34,24 +37,31 @@ class Poller:
         for group_id in self._denied - described.denied if described.whole else ():
             self._live.solved(about(group_id), now)
         self._denied = described.denied if described.whole else self._denied | described.denied
+        self._hidden |= described.failed | described.denied
         for group_id, group in described.groups.items():
             if group_id in described.failed:
                 continue
             if not is_whole(group):
                 self._rebalancing.add(group_id)
+                if not self._all_answered:
+                    self._hidden.add(group_id)
                 self._live.in_state(group_id, group.state, now)
                 continue
-            if self._first:
-                self._live.found(group, now)
+            if group_id in self._known:
+                self._tell(self._known[group_id], group, described.ids)
+            elif group_id in self._hidden or not self._all_answered:
+                self._live.found(group, now)  # it may have existed for long
             else:
-                self._tell(self._known.get(group_id), group, described.ids)
+                self._tell(None, group, described.ids)
             self._known[group_id] = group
+            self._hidden.discard(group_id)
             self._rebalancing.discard(group_id)
         if described.whole:
             for group_id in self._known.keys() - described.groups.keys() - described.failed - described.denied:
                 self._live.apply(deletion(self._known.pop(group_id), now), now, polled=True)
             self._rebalancing &= described.groups.keys()
-        self._first = False
+            self._hidden &= described.groups.keys() | described.failed | described.denied
+        self._all_answered = described.whole
 
     def _tell(self, before: GroupFound | None, group: GroupFound, ids: Mapping[str, UUID]) -> None:
         now = clock()
