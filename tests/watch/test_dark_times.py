@@ -163,6 +163,31 @@ def test_an_owner_in_a_consumer_group_goes_on_until_it_is_told(log: Log) -> None
     assert log.group.dark_now == {}
 
 
+def test_an_owner_that_may_keep_a_partition_after_all_was_not_told_to_stop(log: Log) -> None:
+    log.member(1_000, "a")
+    log.epoch(1_000, 1)
+    log.target(1_000, 1)
+    log.current(1_000, "a", (0, 1), (0, 1))
+    commits(log, 1, 3_000, 5_000, 7_000, 9_000)
+    log.member(10_000, "b")
+    log.epoch(10_000, 2)
+    log.target(10_000, 2)
+    log.current(10_000, "b", (0, 2), (), waits=True)
+    log.current(10_500, "a", (1, 1), (0,), revoking=(1,))
+    log.member_deleted(11_000, "b")
+    log.epoch(11_000, 3)
+    log.target(11_000, 3)
+    log.current(11_000, "a", (1, 3), (0, 1))
+    commits(log, 1, 11_500, 13_500, 15_500, start=4)
+    log.member(60_000, "c")
+    log.member_deleted(60_000, "a")
+    log.epoch(60_000, 4)
+    log.target(60_000, 4)
+    [record] = log.current(60_000, "c", (0, 4), (0, 1))
+    # It crashed between its last commit and the one that it did not make.
+    assert times_of(record, 1) == (16_687, None, None)
+
+
 def test_a_new_owner_may_commit_long_before_the_rebalance_is_over(log: Log) -> None:
     log.member(1_000, "a")
     log.epoch(1_000, 1)

@@ -83,6 +83,9 @@ def test_librdkafka_does_not_say_which_member_it_is() -> None:
     several = live(member(1, "app-1"), member(2, "app-1"))
     several.client_reported(unnamed, NOW)
     assert several.telemetry == {}, "either could be meant"
+    elsewhere = replace(unnamed, client_host="/127.0.0.2")
+    alone.client_reported(replace(elsewhere, client_instance_id="two"), NOW)
+    assert alone.telemetry == {"m-1": unnamed}, "a client on another host is none of the members"
     static = live(member(1, "app-1", "a"), member(2, "app-1", "b"))
     static.client_reported(replace(unnamed, instance_id="b"), NOW)
     assert list(static.telemetry) == ["m-2"]

@@ -36,6 +36,14 @@ def test_an_amended_rebalance_counts_once_and_adds_what_is_new() -> None:
     assert (counters.seconds.counts[4], counters.seconds.sum) == (1, 1.0)
 
 
+def test_moves_that_an_amended_record_no_longer_has_stay_counted() -> None:
+    counters = GroupCounters()
+    joined = replace(rebalance(5, moved()), before=(A,))
+    counters.take(joined, "eager")
+    counters.take(replace(joined, partitions=()), "eager")
+    assert (counters.needed_moves, counters.needless_moves) == (1, 0)
+
+
 def test_a_cause_that_is_known_later_does_not_count_again() -> None:
     counters = GroupCounters()
     record = rebalance()

@@ -105,6 +105,18 @@ def test_earliest_offsets_are_shown_under_the_name_of_the_exporter(
     assert not values(scraped(GroupMetrics(groups, MetricsOptions(names=names), 0)), *series)
 
 
+@pytest.mark.parametrize(
+    ("names", "series"),
+    [
+        (MetricNames.KAFKA_EXPORTER, ("kafka_topic_partition_current_offset", "topic", "partition")),
+        (MetricNames.KMINION, ("kminion_kafka_topic_partition_high_water_mark", "topic_name", "partition_id")),
+    ],
+)
+def test_ends_are_shown_under_the_name_of_the_exporter(names: MetricNames, series: tuple[str, str, str]) -> None:
+    samples = scraped(GroupMetrics(live(), MetricsOptions(names=names), 0))
+    assert values(samples, *series) == {("orders", "0"): 15, ("orders", "1"): 20}
+
+
 def test_the_time_of_the_last_questions_is_shown_as_the_poll_time() -> None:
     groups = live()
     metrics = GroupMetrics(groups, MetricsOptions("main"), 0)

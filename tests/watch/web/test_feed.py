@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+
 from kohort.model import TopicPartition
-from kohort.watch import SourceKind
+from kohort.watch import Live, SourceKind
 from kohort.watch.changes import GroupDeleted
+from kohort.watch.history import Histories
+from kohort.watch.web import ClusterName
+from kohort.watch.web.documents import Documents
+from kohort.watch.web.feed import Feed
 from tests.watch.web.site import generation, now, site
 
 
@@ -67,3 +73,26 @@ async def test_a_page_learns_of_what_a_request_saw_first() -> None:
         here.apply(generation("g", now(), 1, a=(0,)))
         assert (await here.get("/api/groups")).value["groups"]
         assert [group["group"] for group in (await events.next("groups"))[1]["changed"]] == ["g"]
+
+
+async def test_nothing_is_kept_of_a_page_that_left() -> None:
+    live = Live()
+    live.apply([generation("g", now(), 1, a=(0,))], now())
+    feed = Feed(live, Documents(live, Histories(live), ClusterName("kafka:9092")), now)
+    running = asyncio.create_task(feed.run())
+    page = feed.open("g", "127.0.0.1")
+    assert page is not None
+    while b"event: group\n" not in (await page.take(30.0) or b""):
+        assert not page.closed
+    feed.leave(page)
+    another = feed.open("unknown", "127.0.0.1")
+    assert another is not None
+    feed.leave(another)
+    assert (feed._details, feed._changed_groups) == ({}, set())
+    running.cancel()
+
+
+async def test_a_server_that_ends_listens_no_more() -> None:
+    async with site() as here:
+        assert here.live._sinks
+    assert not here.live._sinks

@@ -268,6 +268,12 @@ def test_a_document_is_an_alert_with_begin_and_end() -> None:
     assert json.loads(json.dumps(begin)) == begin
 
 
+@pytest.mark.parametrize(("at", "shown"), [(1 << 62, "9999-12-31T23:59:59.000Z"), (-1, "1970-01-01T00:00:00.000Z")])
+def test_a_time_that_a_stranger_wrote_into_the_log_ends_nothing(at: Millis, shown: str) -> None:
+    [alert] = document(Notice(condition(), at, None), "prod")["alerts"]
+    assert alert["startsAt"] == shown
+
+
 def test_two_groups_have_different_fingerprints() -> None:
     documents = [document(Notice(condition(group=name), NOW, None), "prod") for name in ("a", "b")]
     documents.append(document(Notice(condition(group="a"), NOW, None), "test"))  # the same group of another cluster

@@ -138,8 +138,13 @@ class Feed:
         """Forget a page."""
         page.close()
         self.pages.discard(page)
-        if all(other.group_id != page.group_id for other in self.pages):
-            self._details.pop(page.group_id or "", None)
+        if page.group_id is not None and page.group_id not in self._shown():
+            self._details.pop(page.group_id, None)
+            self._changed_groups.discard(page.group_id)
+
+    def _shown(self) -> set[str]:
+        """Return the groups to which pages limit themselves."""
+        return {page.group_id for page in self.pages if page.group_id is not None}
 
     def close(self) -> None:
         """End all streams, and open none any more."""
@@ -199,7 +204,7 @@ class Feed:
         gone, self._sent = self._sent.keys() - summaries.keys(), summaries
         if changed or gone:
             self._to_pages([_groups(documents, now, changed, gone)], of_all=True)
-            for group_id in {page.group_id for page in self.pages if page.group_id is not None}:
+            for group_id in self._shown():
                 its = [group_id] if group_id in changed else []
                 if its or group_id in gone:
                     self._to_pages([_groups(documents, now, its, gone & {group_id})], group_id, of_all=False)
@@ -207,7 +212,7 @@ class Feed:
     def _due(self) -> list[str]:
         """Return the groups whose summaries are out of date, and the next ones of all."""
         due = dict.fromkeys(self._documents.dirty)
-        self._changed_groups |= due.keys() & {page.group_id for page in self.pages}
+        self._changed_groups |= due.keys() & self._shown()
         if not self._order:
             self._order.extend(self._live.groups)
         for _ in range(-(-len(self._live.groups) // _OVERVIEW_SLICES)):
@@ -216,7 +221,9 @@ class Feed:
         return list(due)
 
     async def _send_details(self) -> None:
-        for group_id in {page.group_id for page in self.pages if page.group_id is not None}:
+        for group_id in self._shown():
+            if group_id not in self._shown():
+                continue  # its page left meanwhile
             detail, started = self._details.get(group_id), time.monotonic()
             if detail is not None:
                 wait = detail.pause_s if group_id in self._changed_groups else max(_DETAIL_EVERY_S, detail.pause_s)

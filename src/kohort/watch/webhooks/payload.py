@@ -19,6 +19,8 @@ from kohort.watch.webhooks.alarms import Notice
 
 _NEVER = "0001-01-01T00:00:00Z"
 """End of an alert that has none, as Alertmanager writes it."""
+_LATEST: Millis = 253_402_300_799_000
+"""Last time that has a form: the end of the year 9999. A stranger's record may claim any."""
 _LONGEST_TEXT = 3_000
 """Maximum number of characters; Slack cuts texts at 40,000 and shows 3,000 in one block."""
 
@@ -81,7 +83,11 @@ def _plain(text: str) -> str:
 
 
 def _time(at: Millis) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(min(max(at, 0), _LATEST) / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def signed(body: bytes, message_id: str, at_s: int, secret: Secret | None) -> dict[str, str]:
