@@ -1,9 +1,11 @@
 """The rules of committed offsets: each finds its bug, and leaves an honest client alone."""
 
+import pytest
+
 from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
-from kohort.model import UUID
+from kohort.model import UUID, TopicPartition
 from kohort.testing.invariants import Invariant
 from kohort.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
@@ -19,7 +21,7 @@ from kohort.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from tests.testing.invariants.stream import GROUP, TOPIC, Peer, Stream, commit, committed, offset_record, tp
+from tests.testing.invariants.stream import GROUP, SESSION_MS, TOPIC, Peer, Stream, commit, committed, offset_record, tp
 
 
 def member(stream: Stream, client_id: str = "a", member_id: str = "a-1") -> Peer:
@@ -270,6 +272,24 @@ def test_a_cooperative_member_may_commit_what_it_gives_up_until_it_joins_again()
     a.syncs("a-1", 3, tp(1))
     a.commits(100, "a-1", 3)
     assert stream.broken() == [(Invariant.OWNED_COMMITS, "client")]
+
+
+@pytest.mark.parametrize("owned", [[tp(0), tp(1)], [tp(1)]])
+def test_a_member_whose_removal_was_lost_with_the_coordinator_may_commit_what_it_gives_up(
+    owned: list[TopicPartition],
+) -> None:
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1, assignor="cooperative-sticky")
+    a.syncs("a-1", 1, tp(0), tp(1))
+    a.fetches(0, 100)
+    stream.passes(SESSION_MS)
+    stream.gone("a-1", Cause.SESSION_EXPIRED)
+    a.joins("a-1", 1, known=True, assignor="cooperative-sticky", owned=owned, owned_in=1)
+    a.syncs("a-1", 1, tp(1))
+    a.commits(100, "a-1", 1)
+    has_reported_it = tp(0) in owned
+    assert stream.broken() == ([] if has_reported_it else [(Invariant.OWNED_COMMITS, "client")])
 
 
 def test_a_member_whose_assignment_was_lost_on_the_way_cannot_know_it() -> None:

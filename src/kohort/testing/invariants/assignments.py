@@ -22,6 +22,11 @@ def subscription_of(request: JoinGroupRequest) -> Subscription | None:
         return None
 
 
+def owned_of(subscription: Subscription) -> Partitions:
+    """Return the partitions that the member reports to own."""
+    return frozenset(TopicPartition(*place) for place in subscription.owned_partitions)
+
+
 @lru_cache(1024)
 def partitions_of(data: bytes) -> Partitions | None:
     """Return the partitions of an assignment; None for malformed bytes."""

@@ -11,7 +11,7 @@ from typing import Any
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
-from kohort.testing.invariants.assignments import CONSUMER, partitions_of, subscription_of
+from kohort.testing.invariants.assignments import CONSUMER, owned_of, partitions_of, subscription_of
 from kohort.testing.invariants.refusals import Refusals
 from kohort.testing.invariants.scene import Scene
 from kohort.testing.invariants.state import NONE, Asked, Group, Handed, Member, Partitions
@@ -101,8 +101,7 @@ class ClassicRules:
         if subscription is None:
             member.keeps = member.assigned | member.giving_up  # another protocol type: unknown
             return
-        owned = frozenset(TopicPartition(*place) for place in subscription.owned_partitions)
-        member.keeps = owned
+        member.keeps = owned = owned_of(subscription)
         for place in (member.assigned | member.giving_up) - owned:
             member.given_up[place] = event.at, event
         self._scene.groups[member.group_id].is_changed = True
@@ -131,6 +130,8 @@ class ClassicRules:
             for other in [m for m in group.members.values() if m.instance_id == request.group_instance_id]:
                 if other.member_id != response.member_id:
                     scene.remove(group, other.member_id, event)
+        client = scene.connection(asked.event).client
+        former = None if client is None else client.former
         member = scene.new_member(group, asked, response.member_id, request.group_instance_id, event, is_classic=True)
         member.since, member.generation = event, response.generation_id
         member.session_ms = request.session_timeout_ms
@@ -141,8 +142,16 @@ class ClassicRules:
         member.topics = None if subscription is None else frozenset(subscription.topics)
         member.claims = None
         if subscription is not None and response.protocol_name in _COOPERATIVE:
-            owned = frozenset(TopicPartition(*place) for place in subscription.owned_partitions)
-            member.claims = subscription.generation_id, owned
+            member.claims = subscription.generation_id, owned_of(subscription)
+        ids = {request.member_id, response.member_id}
+        if (
+            former is not None
+            and former.group_id == group_id
+            and ids == {former.member_id}
+            and subscription is not None
+        ):
+            # Its removal was lost with its coordinator: it is still a member, with what it had.
+            member.giving_up, member.keeps = former.partitions, owned_of(subscription)
         member.heard, member.heard_at, member.broker = asked.event, event.at, event.broker
         member.is_assigned = False
         if isinstance(event, AnswerSent):
