@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+
+import pytest
 
 from kohort.coordinator import Viewer
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -29,9 +32,9 @@ def started(access: Access, *topics: str) -> Shell:
 
 
 def heartbeat(
-    shell: Shell, member: str, user: str, epoch: int = 0, expression: str | None = None
+    shell: Shell, member: str, user: str, epoch: int = 0, expression: str | None = None, instance: str | None = None
 ) -> ConsumerGroupHeartbeatResponse:
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch)
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch, instance_id=instance)
     if expression is not None:
         request.subscribed_topic_regex = expression
         request.rebalance_timeout_ms, request.topic_partitions = 60_000, []
@@ -120,6 +123,40 @@ def test_after_a_failover_nothing_is_added_until_the_members_are_known() -> None
     list(shell.wait(5_000))
     assert resolved(shell) == {"orders"}
     heartbeat(shell, "b", "bob", epoch)
+    list(shell.wait(5_000))
+    assert resolved(shell) == {"orders", "orders-2"}
+
+
+@pytest.mark.parametrize("last", ["known", "replaced", "gone", "subscribed to something else"])
+def test_a_topic_is_added_when_the_last_member_that_is_unknown_after_a_failover_is(last: str) -> None:
+    users = ("alice", "bob", "carol", "dave", "eve")
+    shell = started(Access(**{user: {"orders", "orders-2"} for user in users}), "orders")
+    epochs = {
+        user: heartbeat(shell, user, user, expression=ALL, instance="i" if user == "bob" else None).member_epoch
+        for user in users
+    }
+    list(shell.wait(5_000))
+    shell.is_down = True
+    shell.set_topics({"orders": 1, "orders-2": 1})
+    shell.is_down = False
+    shell.fail_over()
+    at_once(shell)
+
+    def return_with_another_id() -> None:
+        heartbeat(shell, "bob", "bob", -2, instance="i")
+        heartbeat(shell, "bob-2", "bob", expression=ALL, instance="i")
+
+    events: dict[str, Callable[[], object]] = {
+        "known": lambda: heartbeat(shell, "alice", "alice", epochs["alice"]),
+        "replaced": return_with_another_id,
+        "gone": lambda: heartbeat(shell, "carol", "carol", -1),
+        "subscribed to something else": lambda: heartbeat(shell, "dave", "dave", epochs["dave"], expression=""),
+    }
+    heartbeat(shell, "eve", "eve", epochs["eve"])
+    for name in sorted(events, key=lambda name: name == last):
+        list(shell.wait(5_000))
+        assert resolved(shell) == {"orders"}
+        events[name]()
     list(shell.wait(5_000))
     assert resolved(shell) == {"orders", "orders-2"}
 

@@ -14,6 +14,7 @@ from kohort.coordinator.consumer.migration import downgrade_without, stays_with_
 from kohort.coordinator.consumer.partitions import NOTHING
 from kohort.coordinator.consumer.rebalance_events import add_move_events
 from kohort.coordinator.consumer.states import MemberState
+from kohort.coordinator.consumer.subscribing import is_viewer_missing, match_when_viewers_are_known
 from kohort.coordinator.effects import Effects
 from kohort.coordinator.timers import ExpressionRefresh, MemberRebalanceTimeout, SessionTimeout, TargetDue
 from kohort.errors import ErrorCode, KafkaError
@@ -130,6 +131,8 @@ def remove_members(
     for expression, count in leaving.items():
         if count == group.topics.expressions[expression]:
             out.records.append(records.no_expression(group_id, expression))
+    if any(is_viewer_missing(groups, group, member) for member in members):
+        match_when_viewers_are_known(groups, group, now, out)
     epoch = bump(groups, group, why, out, group.topics.changes([member.subscription for member in members]))
     if len(members) == len(group.members):
         # An empty group is at its target. The next member to join must not wait for the assignment

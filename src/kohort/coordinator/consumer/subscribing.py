@@ -62,18 +62,27 @@ def note_viewer(
     if groups.may_describe is None or viewer is None:
         return
     known, expression = group.viewers.get(after.member_id), after.subscription.expression
+    was_missing = before.member_id in group.members and is_viewer_missing(groups, group, before)
     group.viewers[after.member_id] = viewer
-    if expression is None or (known == viewer and before.subscription.expression == expression):
-        return
-    resolved, timer = group.topics.resolved.get(expression), ExpressionRefresh(group.group_id)
-    if resolved is None or timer in out.timers:
+    if ExpressionRefresh(group.group_id) in out.timers:
         return  # the search has just begun
-    if _described_by(groups, {viewer}, resolved.topics) != resolved.topics:
-        out.timers[timer] = now
-    elif known is None and after.member_id in group.members:
-        # After a failover, an expression matches no new topic until all of its members are known. They
-        # send heartbeats within this interval.
-        out.timers[timer] = now + groups.settings(group.group_id).heartbeat_interval_ms
+    if expression is not None and (known != viewer or before.subscription.expression != expression):
+        resolved = group.topics.resolved.get(expression)
+        if resolved is not None and _described_by(groups, {viewer}, resolved.topics) != resolved.topics:
+            out.timers[ExpressionRefresh(group.group_id)] = now
+            return
+    if was_missing:
+        match_when_viewers_are_known(groups, group, now, out)
+
+
+def match_when_viewers_are_known(groups: ConsumerGroups, group: ConsumerGroup, now: Millis, out: Effects) -> None:
+    """Match expressions again soon, because a member is known or gone whose viewer was missing.
+
+    After a failover, an expression matches no new topic until all of its members are known. They
+    send heartbeats within this interval.
+    """
+    interval_ms = groups.settings(group.group_id).heartbeat_interval_ms
+    out.timers[ExpressionRefresh(group.group_id)] = now + interval_ms
 
 
 def is_viewer_missing(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember) -> bool:
