@@ -141,7 +141,7 @@ crash = tests.test_the_partitions_of_a_crashed_member_are_given_away_within_the_
     ("put", "look", "finding"),
     [
         (a_heartbeat_overtakes_a_probe, in_worlds("cut"), "a member is fenced"),
-        (news_of_a_probe_are_forgotten, in_worlds(), "has expired"),
+        (news_of_a_probe_are_forgotten, a_held_heartbeat, "is kept waiting"),
         (the_gateway_acknowledges_for_its_members, in_worlds(), "two owners"),
         (news_of_a_probe_go_to_another_member, in_worlds(), "two owners"),
         (partitions_move_before_their_commits, in_worlds(), "read twice"),

@@ -46,7 +46,13 @@ def join(shell: Shell, member_id: str) -> int:
         subscribed_topic_names=["orders"],
     )
     reply = shell.handle(joining, f"{member_id} joins at {shell.now}", 1).replies.popitem()[1]
-    assert isinstance(reply, ConsumerGroupHeartbeatResponse)
+    assert isinstance(reply, ConsumerGroupHeartbeatResponse) and reply.assignment is not None
+    if owned := reply.assignment.topic_partitions:
+        epoch = reply.member_epoch
+        report = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id=member_id, member_epoch=epoch, topic_partitions=owned
+        )
+        shell.handle(report, f"{member_id} reports at {shell.now}", 1)
     return reply.member_epoch
 
 

@@ -40,7 +40,7 @@ class UnreportedAssignment:
     reported: Partitions
     """Partitions that the member had before."""
     until: Millis
-    """Time from which the member is treated as one that does not report."""
+    """Time from which the member is treated as one that does not report, and its assignment is repeated."""
 
 
 class ConsumerGroup:
@@ -197,6 +197,11 @@ class ConsumerGroup:
         group could not become a classic group again.
         """
         return any(self.classic_protocols[name] == self.classic_members for name in protocols)
+
+    def is_report_overdue(self, member_id: str, now: Millis) -> bool:
+        """Return whether the member was assigned partitions, and should have reported them by now."""
+        unreported = self.unreported.get(member_id)
+        return unreported is not None and unreported.until <= now
 
     # Skipped time
 

@@ -103,6 +103,7 @@ def quiet_heartbeat(
         or not reports_nothing(request)
         or (request.instance_id is not None and group.static_ids.get(request.instance_id) != member_id)
         or is_viewer_missing(groups, group, member)
+        or (group.unreported and group.is_report_overdue(member_id, now))
     ):
         return None
     settings = groups.settings(request.group_id)
@@ -144,7 +145,8 @@ def _heartbeat(
     computed, refused = _computed(update, request, epoch)
     target_epoch, target = update.update_target(epoch, computed)
     moved = update.move(target_epoch, target, owned)
-    response = _answer(update, request, moved)
+    repeats = update.repeats_assignment(owned)
+    response = _answer(update, request, moved, repeats=repeats)
     note_viewer(groups, group, before, after, context.viewer, now, out)
     response.refused = refused
     if update.changed_member is None and computed is None and is_due(groups, group, now):
@@ -178,7 +180,7 @@ def _computed(
 
 
 def _answer(
-    update: MemberUpdate, request: ConsumerGroupHeartbeatRequest, moved: ConsumerMember
+    update: MemberUpdate, request: ConsumerGroupHeartbeatRequest, moved: ConsumerMember, *, repeats: bool
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the response to the member, and restart its session."""
     group_id, member_id = update.group.group_id, moved.member_id
@@ -196,7 +198,7 @@ def _answer(
     response.takes_weights = request.weight != -1
     # The member joins, or did not receive the last response.
     missed = request.member_epoch == JOIN_EPOCH or request.member_epoch != update.before.epoch
-    if missed or _is_full(request) or moved.assigned != update.before.assigned:
+    if missed or repeats or _is_full(request) or moved.assigned != update.before.assigned:
         response.assignment = Assignment(
             topic_partitions=[
                 TopicPartitions(topic_id=topic_id, partitions=sorted(numbers))

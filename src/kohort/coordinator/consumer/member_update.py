@@ -244,8 +244,24 @@ class MemberUpdate:
         if moved.classic is not None or moved.assigned <= has:
             return
         known = self.group.unreported.get(moved.member_id)
-        until = self.now + _REPORT_INTERVALS * self.groups.settings(self.group.group_id).heartbeat_interval_ms
-        self.group.unreported[moved.member_id] = UnreportedAssignment(has if known is None else known.reported, until)
+        reported = has if known is None else known.reported
+        self.group.unreported[moved.member_id] = UnreportedAssignment(reported, self._report_until())
+
+    def repeats_assignment(self, owned: Partitions | None) -> bool:
+        """Return whether the response repeats the assignment, because the member should have reported it by now.
+
+        The member may not know it: a join that it gave up may arrive after the one that it sent instead, and
+        the answer with the assignment then goes to a connection that the member has closed. (Kafka does not
+        repeat it, so nobody reads the partitions until the next rebalance.)
+        """
+        group, member_id = self.group, self.after.member_id
+        if owned is not None or not group.is_report_overdue(member_id, self.now):
+            return False
+        group.unreported[member_id] = replace(group.unreported[member_id], until=self._report_until())
+        return True
+
+    def _report_until(self) -> Millis:
+        return self.now + _REPORT_INTERVALS * self.groups.settings(self.group.group_id).heartbeat_interval_ms
 
 
 def _since(group: ConsumerGroup, before: ConsumerMember, moved: ConsumerMember) -> Callable[[UUID, int], int]:
