@@ -3,7 +3,7 @@
 The seed decides which are delayed and which connections break. The two ends of a connection are
 asyncio transports, so the protocols on both sides are production's. Bytes may arrive late, in
 pieces, or never. A blocked path holds what is sent on it, like TCP with its retransmissions, until
-it heals or the connection is reset.
+it heals or the connection is reset. A machine that is back resets connections from before.
 """
 
 from __future__ import annotations
@@ -152,6 +152,13 @@ class Network:
             self._deliver(end.other, data[:cut])
             data = data[cut:]
         self._deliver(end.other, data)
+        if end.other.loop.halted is Halted.DEAD and self._is_back(end.loop.name, end.other.loop.name):
+            self._deliver(end, _reset())
+
+    def _is_back(self, sender: str, name: str) -> bool:
+        """Return whether a process of that name listens again, so that its machine gets what the sender sends."""
+        runs = any(loop.name == name and loop.halted is not Halted.DEAD for loop, _ in self._listening.values())
+        return runs and (sender, name) not in self._blocked
 
     def _strikes(self, end: Transport, data: bytes) -> bool:
         """Delay a message that a fault is aimed at; return whether that is all that happens to it."""
