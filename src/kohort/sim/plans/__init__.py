@@ -5,7 +5,7 @@ that executes them shares with this one.
 """
 
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.copying import COPIES, SOURCE, Copying, copying_of
+from kohort.sim.plans.copying import COPIER_MAX_POLL_MS, COPIES, SOURCE, Copying, copying_of
 from kohort.sim.plans.drawing import TOPICS, draw
 from kohort.sim.plans.faultless import is_faultless
 from kohort.sim.plans.message_fault_drawing import message_fault
@@ -14,6 +14,7 @@ from kohort.sim.plans.record_drawing import VAULT
 from kohort.sim.plans.transaction_drawing import make_transactional
 
 __all__ = [
+    "COPIER_MAX_POLL_MS",
     "COPIES",
     "SOURCE",
     "TOPICS",

@@ -10,6 +10,11 @@ from kohort.model import TopicPartition
 SOURCE, SOURCE_PARTITIONS = "tx-in", 3
 COPIES = {"tx-out": 2, "tx-log": 1}
 """Partition counts of the topics that get a copy of each record."""
+COPIER_MAX_POLL_MS = 30_000
+"""max.poll.interval.ms of copiers that are members of a group, which limits how long a rebalance waits for a member.
+
+A member waits that long for the answer to a JoinGroup, also if the coordinator's machine has lost its power.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kohort.client import NotAssignedError, OffsetAndMetadata, TransactionAbortableError
 from kohort.model import TopicPartition
-from kohort.sim.plans import SOURCE
+from kohort.sim.plans import COPIER_MAX_POLL_MS, SOURCE
 from kohort.sim.processes.copier import Abandoned, Content, Copier
 from kohort.sim.processes.killable_clients import KillableConsumer, KillableProducer
 
@@ -41,6 +41,7 @@ class MemberCopier(Copier):
         self._protocol = protocol
 
     def _new_consumer(self, options: dict[str, Any]) -> KillableConsumer:
+        options["max_poll_interval_ms"] = COPIER_MAX_POLL_MS
         if self._protocol == "consumer":
             options["group_protocol"] = "consumer"
         else:

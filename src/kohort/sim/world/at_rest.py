@@ -12,6 +12,7 @@ from kohort.member import Phase
 from kohort.model import UUID, TopicPartition
 from kohort.sim.checks import unbalanced
 from kohort.sim.environment import FilesDisk
+from kohort.sim.plans import COPIER_MAX_POLL_MS
 from kohort.sim.processes import Application, WorldState
 from kohort.sim.violation import Violation
 from kohort.sim.world.old_assignments import keeps_old_assignment
@@ -228,7 +229,8 @@ def _drains(world: WorldState) -> None:
     if world.record_clients is not None:
         clients = world.record_clients
         # A coordinator that fails begins the sessions of dead members anew, which may have partitions to copy.
-        expiry = 0 if world.plan.copying == "-" else _longest_session(world) / 1000
+        longest = _longest_session(world) + COPIER_MAX_POLL_MS
+        expiry = 0 if world.plan.copying == "-" else longest / 1000
         _until(world, _FAILOVER + expiry + 3 * world.plan.transaction_timeout / 1000, "L10", clients.uncopied)
         _until(world, _FAILOVER, "L9", clients.unstable)
         _until(world, _FAILOVER, "L7", clients.unread)
