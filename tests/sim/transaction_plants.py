@@ -129,7 +129,7 @@ def suspended_members(seed: int = 1, copying: str = "cooperative-sticky") -> Pla
 
 def suspended_consumers() -> Plan:
     """The same, with the consumer protocol."""
-    return suspended_members(0, "consumer")
+    return suspended_members(2, "consumer")
 
 
 @plant("S23", plan=copies)
