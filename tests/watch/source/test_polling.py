@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, TopicPartition
+from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC
-from kohort.testing import Workspace
-from kohort.watch import Live, SourceKind, Watching
+from kohort.testing import Cluster, Workspace
+from kohort.watch import Live, LiveEvent, SourceKind, Watching
+from kohort.watch.source.clients import cluster
+from kohort.watch.source.states import RebalancingStates
 from tests.watch.source.test_watching import PROTOCOLS, polling, told
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -175,3 +178,64 @@ async def test_a_new_group_has_a_first_member(kohort: Workspace, protocol: str) 
             async with polling(servers, topic, group, "a", protocol):
                 [record, *_] = await told(watching.live, group, 1)
                 assert (record.cause, record.polled) == ("first member", True)
+
+
+async def committed(servers: str, group: str, at: TopicPartition) -> None:
+    async with Consumer(bootstrap_servers=servers, group_id=group, enable_auto_commit=False) as consumer:
+        consumer.assign([at])
+        await consumer.commit({at: 0})
+
+
+def lost(live: Live, groups: set[str]) -> list[LiveEvent]:
+    """Events after which a group was gone; more of them appear in the list."""
+    found: list[LiveEvent] = []
+
+    def sink(event: LiveEvent, _at: Millis) -> None:
+        if not groups <= live.groups.keys():
+            found.append(event)
+
+    live.subscribe(sink)
+    return found
+
+
+async def test_a_group_that_its_coordinator_cannot_describe_now_is_not_deleted(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders"), kohort.group()
+    await committed(kohort.bootstrap_servers, group, TopicPartition(topic, 0))
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    with kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED):
+        async with watched(kohort.bootstrap_servers) as watching:
+            gone = lost(watching.live, {group})
+            with kohort.fault(keys="DescribeGroups", group=group, count=-1, error=loading) as failing:
+                await failing.wait_async(hits=3)
+            assert not gone
+
+
+async def test_groups_of_a_broker_that_does_not_answer_are_not_deleted() -> None:
+    with Cluster(2, topics={"orders": 1}) as brokers:
+        groups = {f"g{number}" for number in range(10)}  # each broker coordinates some
+        for group in groups:
+            await committed(brokers.bootstrap_servers, group, TopicPartition("orders", 0))
+        with brokers.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED):
+            async with watched(brokers.bootstrap_servers) as watching:
+                assert groups <= watching.live.groups.keys()
+                gone = lost(watching.live, groups)
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                for node in (1, 2):
+                    with brokers.fault(keys="ListGroups", nodes=node, count=-1, error=error) as failing:
+                        await failing.wait_async(hits=3)
+                assert not gone
+
+
+async def test_a_rebalance_that_the_log_ended_first_is_over(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders"), kohort.group()
+    options = {"bootstrap_servers": kohort.bootstrap_servers}
+    async with polling(kohort.bootstrap_servers, topic, group, "a", "classic"):
+        await group.wait_async(state="Stable", owns={"a": 1})
+        async with watched(kohort.bootstrap_servers) as watching, cluster(options) as client:
+            live, states = watching.live, RebalancingStates(client, watching.live)
+            # The answer to the last question was on its way when the log told the new generation.
+            live.in_state(group, "PreparingRebalance", 0)
+            states._known = {group}
+            await client.refresh()
+            await states.look()
+            assert live.groups[group].state == "Stable"
