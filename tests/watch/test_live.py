@@ -58,6 +58,25 @@ def test_records_that_are_deleted_while_the_watcher_runs_are_lost() -> None:
     assert live.starts == {ORDERS: 7, TopicPartition("orders", 1): 3}
 
 
+def test_a_group_whose_records_are_not_followed_has_the_type_and_state_that_brokers_list() -> None:
+    live = Live()
+    events = told(live)
+    live.listed("g", "streams", "Stable", 10)
+    assert not events, "nothing is committed yet"
+    live.apply([Committed("g", 10, ORDERS, 5)], 20)
+    assert (live.groups["g"].shown_type, live.groups["g"].state) == (None, "Empty")
+    live.listed("g", "streams", "Stable", 30)
+    assert events[-1] == GroupsChanged(frozenset({"g"}))
+    live.apply([Committed("g", 40, ORDERS, 6)], 40)
+    [group] = live.snapshot(50).to_json()["groups"]
+    assert (group["type"], group["state"]) == ("streams", "Stable")
+    live.listed("g", None, None, 60)
+    assert (live.groups["g"].shown_type, live.groups["g"].state) == (None, "Empty")
+    live.apply([GenerationWritten("g", 70, 1, "consumer", "range", None, ())], 70)
+    live.listed("g", "streams", "Stable", 80)
+    assert (live.groups["g"].shown_type, live.groups["g"].state) == ("classic", "Empty")
+
+
 def test_a_record_that_says_more_is_reported_again() -> None:
     live = Live()
     events = told(live)

@@ -62,7 +62,7 @@ def _row(live: "Live", group: "WatchedGroup", lags: "LagSeries", now: Millis) ->
     recent = [record for record in group.rebalances if record.is_rebalance and record.ended_at > now - HOUR_MS]
     return GroupRow(
         group.group_id,
-        group.type,
+        group.shown_type,
         group.state,
         len(group.members),
         len(progress),

@@ -209,7 +209,7 @@ def _group(screen: Screen, view: View, console: Console) -> tuple[list[Text], Vi
     found = findings(
         group, group.rebalances, screen.now, ends=screen.live.ends, lags=lags, telemetry=screen.live.telemetry
     )
-    head[1].append(f"  {group.type or 'offsets only'}  {shown(group.state)}", "default")
+    head[1].append(f"  {group.shown_type or 'offsets only'}  {shown(group.state)}", "default")
     head[1].append(f"  {shown(group.protocol or '')}  {_epoch(group)}{counted(len(group.members), 'member')}", "dim")
     names = {Tab.FINDINGS: f"findings ({len(found)})", Tab.REBALANCES: f"rebalances ({len(group.rebalances)})"}
     tabs = Text()

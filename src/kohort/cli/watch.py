@@ -205,7 +205,7 @@ def _row(snapshot: "Snapshot", group: "WatchedGroup") -> tuple[object, ...]:
     last = rebalances[-1] if rebalances else None
     return (
         group.group_id,
-        group.type,
+        group.shown_type,
         group.state,
         len(group.members),
         len(progress),

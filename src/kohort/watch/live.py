@@ -194,6 +194,17 @@ class Live:
         if group.state != before:
             self._report(GroupsChanged(frozenset((group_id,))), now)
 
+    def listed(self, group_id: str, type_: str | None, state: str | None, now: Millis) -> None:
+        """Take type and state of a group whose records are not followed, as brokers list it; None if they do not."""
+        group = self.groups.get(group_id)
+        if group is None or group.type is not None:
+            return
+        changed = group.listed_type != type_
+        group.listed_type = type_
+        self.in_state(group_id, state, now)
+        if changed:
+            self._report(GroupsChanged(frozenset((group_id,))), now)
+
     def journalled(self, records: Iterable[RebalanceRecord], now: Millis) -> None:
         """Take records of the brokers' journal. They replace those that follow from the log.
 

@@ -76,7 +76,7 @@ class Snapshot:
         lags = [each.lag for each in progress if each.lag is not None]
         return {
             "group": group.group_id,
-            "type": group.type,
+            "type": group.shown_type,
             "state": group.state,
             "protocol_type": group.protocol_type,
             "protocol": group.protocol,

@@ -40,6 +40,8 @@ class GroupState:
     members: dict[str, WatchedMember] = field(default_factory=dict)
     commits: dict[TopicPartition, Commit] = field(default_factory=dict)
     rebalances: deque[RebalanceRecord] = field(default_factory=lambda: deque(maxlen=MOST_REBALANCES))
+    listed_type: str | None = None
+    """Type that brokers list for a group whose records are not followed: `streams` (KIP-1071)."""
     described_state: str | None = None
     """State that an admin API reported, until the next change in the log."""
     journal: Journal = field(default_factory=lambda: Journal(wait_ms=0))
@@ -58,6 +60,11 @@ class GroupState:
     metadata_hash: int = 0
     reasons: list[tuple[Cause, str]] = field(default_factory=list)
     """Causes for the next group epoch: the coordinator writes them before the epoch, in one batch."""
+
+    @property
+    def shown_type(self) -> str | None:
+        """Type, also of a group of which only state and offsets are known."""
+        return self.listed_type if self.type is None else self.type
 
     @property
     def exists(self) -> bool:

@@ -138,7 +138,7 @@ class Documents:
         unowned = len(group.commits.keys() - group.owners.keys()) if group.commits else 0
         return {
             "group": group.group_id,
-            "type": group.type,
+            "type": group.shown_type,
             "state": group.state,
             "members": len(group.members),
             "partitions": owned + unowned,

@@ -129,7 +129,11 @@ export function groupView(page, feed, groupId) {
 }
 
 function aboutText(group) {
-  const protocol = { classic: "Classic protocol", consumer: "Consumer protocol (KIP-848)" }[group.type];
+  const protocol = {
+    classic: "Classic protocol",
+    consumer: "Consumer protocol (KIP-848)",
+    streams: "Streams protocol (KIP-1071): only state, offsets and lag are known",
+  }[group.type];
   if (!protocol) return "Offsets that no group has, such as those of manual assignments";
   const parts = [protocol];
   if (group.protocol) parts.push(`assignor ${visible(group.protocol)}`);

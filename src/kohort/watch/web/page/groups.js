@@ -222,7 +222,8 @@ function nameCell(group) {
   const link = h("a", { href: groupPath(group.group) }, name);
   const because = (group.hurts_because ?? []).map((text) => visible(text)).join("; ");
   const mark = group.hurts ? h("span", { class: "mark", title: because }, h("span", { "aria-hidden": "true" }, "▲"), h("span", { class: "unseen" }, "hurts: ")) : null;
-  const type = { classic: "classic protocol", consumer: "consumer protocol" }[group.type] ?? "offsets without members";
+  const types = { classic: "classic protocol", consumer: "consumer protocol", streams: "streams protocol, members are not known" };
+  const type = types[group.type] ?? "offsets without members";
   return [h("span", { class: "name-line" }, mark, link), h("span", { class: `because${group.hurts ? " hurts" : ""}`, title: because || type }, group.hurts && because ? because : type)];
 }
 
