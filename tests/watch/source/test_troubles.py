@@ -14,7 +14,7 @@ from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartit
 from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Broker, Invariant, Workspace
-from kohort.watch import Live, LiveEvent, ProblemSolved, SourceChanged, SourceKind, Watching
+from kohort.watch import Live, LiveEvent, ProblemFound, ProblemSolved, SourceChanged, SourceKind, Watching
 from kohort.watch.source import kohort_topic, offsets
 from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
 from kohort.wire.group_log import encode_key, encode_value
@@ -276,3 +276,28 @@ async def test_the_name_of_a_new_topic_is_asked_for_until_the_broker_knows_it() 
     await follower._name_new_topics({topic_id})
     assert live.watcher.topic_names == {topic_id: "orders"}
     assert cluster.asked == 3
+
+
+@pytest.mark.parametrize("held_ms", [0, HOUR_MS])
+async def test_an_open_transaction_that_holds_up_the_log_is_a_problem(kohort: Workspace, held_ms: int) -> None:
+    topic, group = kohort.topic("orders"), kohort.group()
+    servers, first = kohort.bootstrap_servers, TopicPartition(topic, 0)
+    found: list[str] = []
+    async with Producer(bootstrap_servers=servers, transactional_id=group) as producer:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer.send_offsets_to_transaction({first: 0}, group)
+        options = {"bootstrap_servers": servers}
+        async with Watching(options, history_ms=HOUR_MS, held_ms=held_ms) as watching:
+            live = watching.live
+            live.subscribe(lambda event, at: found.append(event.text) if isinstance(event, ProblemFound) else None)
+            await watching.caught_up()
+            if held_ms == 0:
+                await until(live, lambda: bool(found))
+                assert "A transaction is open for long in these partitions of __consumer_offsets: " in found[0]
+                assert first not in live.groups[group].commits
+            await producer.commit_transaction()
+            await until(
+                live, lambda: group in live.groups and first in live.groups[group].commits and not live.problems
+            )
+    assert len(found) == (held_ms == 0)

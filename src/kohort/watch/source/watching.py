@@ -13,6 +13,7 @@ from kohort.watch.source.dating import LagDater
 from kohort.watch.source.describing import Describer
 from kohort.watch.source.ends import EndsSampler
 from kohort.watch.source.following import LogFollower
+from kohort.watch.source.held import HeldLog
 from kohort.watch.source.journal import JournalSource
 from kohort.watch.source.log_stream import OFFSETS_TOPIC, Ends, LogStream
 from kohort.watch.source.offsets import OffsetQuestions
@@ -56,6 +57,7 @@ class Watching:
         sampling_ms: Millis = 1_000,
         polling_ms: Millis = 5_000,
         permission_ms: Millis = 30_000,
+        held_ms: Millis = 60_000,
         log_topic: str = OFFSETS_TOPIC,
     ) -> None:
         """Create the source.
@@ -67,6 +69,7 @@ class Watching:
         - `sampling_ms`: Interval between samples of end offsets.
         - `polling_ms`: Interval between descriptions of all groups while the log may not be read.
         - `permission_ms`: Interval between attempts to read it nevertheless.
+        - `held_ms`: Time after which an open transaction in the log is reported as a problem.
         - `log_topic`: Topic with the log of the groups, if it is a copy.
         """
         self.live = Live() if live is None else live
@@ -79,6 +82,7 @@ class Watching:
         self._cluster = cluster(options)
         self._follower = LogFollower(self._stream, self.live, self._cluster)
         self._describer = Describer(self._admin, self.live, self._stream, self._follower)
+        self._held = HeldLog(self._admin, self.live, held_ms)
         self._unread = FirstUnread(options)
         questions = OffsetQuestions(self._cluster, self.live)
         self._ends = EndsSampler(questions, LagDater(questions, self._unread, self.live), self.live)
@@ -248,7 +252,9 @@ class Watching:
     async def _asked(self) -> Ends | None:
         try:
             await self._stream.add_partitions()
-            return await self._stream.ends()
+            ends = await self._stream.ends()
+            await self._held.look(ends)
+            return ends
         except KafkaError as problem:
             if problem.code not in DENIED:  # `_follow` will hear the same
                 self._failed(problem)
