@@ -308,6 +308,17 @@ def test_what_is_known_of_single_offsets_is_bounded() -> None:
     ] == [*range(744, 1_000)]
 
 
+def test_after_the_clock_was_set_only_the_newest_end_is_known() -> None:
+    table = EndOffsets()
+    for at, end in ((5_000, 3), (6_000, 4), (7_000, 9)):
+        table.add(at, end)
+    table.keep(3)
+    table.forget_times(1_000)
+    assert table.points == [EndPoint(1_000, 9)]
+    assert table.lag(3, 3_000) == Lag(6, 2.0, LagMethod.AT_LEAST)
+    assert table.next_time(3) is not None
+
+
 def test_samples_bound_the_time_at_which_a_record_arrived() -> None:
     table = EndOffsets()
     for at, end in ((1_000, 5), (2_000, 6), (3_000, 9)):

@@ -119,6 +119,13 @@ class EndOffsets:
             self._thin(at)
             self._thin_at = 2 * max(16, len(self.points))
 
+    def forget_times(self, now: Millis) -> None:
+        """Forget all times, because the clock was set: only the newest end is known, as of now."""
+        if self.points:
+            self.points = [EndPoint(now, self.points[-1].end)]
+        self._asked_from, self._reaches_start = None, False
+        self._passed.clear()
+
     def lag(self, committed: int, now: Millis) -> Lag | None:
         """Return the lag behind the newest end; None if no end is known.
 

@@ -6,13 +6,16 @@ import asyncio
 import time
 from uuid import uuid4
 
+import pytest
+
 from kohort import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
 from kohort.model import Millis
 from kohort.testing import Invariant, Workspace
 from kohort.watch import EndsSampled, Lag, Live, LiveEvent, Watching
 from kohort.watch.group import GroupFound
-from kohort.watch.source.clients import cluster
+from kohort.watch.source.clients import ClockJumps, cluster
 from kohort.watch.source.dating import LagDater
+from kohort.watch.source.ends import EndsSampler
 from kohort.watch.source.offsets import OffsetQuestions
 from kohort.watch.source.unread import FirstUnread
 from tests.interop.broker import Broker
@@ -208,3 +211,43 @@ async def test_reading_a_record_holds_up_no_sample(kohort: Workspace) -> None:
         await dater.close()
         await unread.close()
         await client.close()
+
+
+@pytest.mark.parametrize("wrong_by", [3_600_000, -3_600_000])
+async def test_a_clock_that_is_set_spoils_no_lag(kohort: Workspace, wrong_by: Millis) -> None:
+    topic, group = kohort.topic("orders", partitions=1), kohort.group()
+    options, partition = {"bootstrap_servers": kohort.bootstrap_servers}, TopicPartition(topic, 0)
+    live, unread, client = Live(), FirstUnread(options), cluster(options)
+    questions, wrong = OffsetQuestions(client, live), wrong_by
+    dater = LagDater(questions, unread, live)
+    ends = EndsSampler(questions, dater, live, lambda: now() + wrong)
+    try:
+        async with Producer(bootstrap_servers=kohort.bootstrap_servers) as producer:
+            await client.refresh()
+            live.found(GroupFound(group, "classic", "Empty", None, None, None, None, (), {partition: 0}), now())
+            await ends.sample()
+            for _ in range(2):
+                await (await producer.send(topic, b"x", partition=0))
+                await ends.sample()
+                wrong = 0  # the clock is set between the first record and the second one
+            await ends.sample()
+            found = lag(live, group, partition, now() + 30_000)
+            assert found is not None and found.records == 2
+            assert 30 - RIGHT_S <= found.seconds <= 50
+            live.found(GroupFound(group, "classic", "Empty", None, None, None, None, (), {partition: 1}), now())
+            await ends.sample()
+            found = lag(live, group, partition, now() + 30_000)
+            assert found is not None and found.records == 1
+            assert 30 - RIGHT_S <= found.seconds <= 50
+    finally:
+        await ends.close()
+        await unread.close()
+        await client.close()
+
+
+def test_a_clock_that_is_slow_or_fast_was_not_set() -> None:
+    jumps = ClockJumps()
+    assert not any(jumps.jumped(1_000_000 + 1_100 * step, 5.0 + step) for step in range(50))
+    assert jumps.jumped(1_000_000, 55.0)
+    assert not jumps.jumped(1_001_000, 56.0)
+    assert jumps.jumped(1_003_000, 57.0)

@@ -88,6 +88,18 @@ def sentence(problem: KafkaError) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
+class ClockJumps:
+    """Notices that the clock was set, by the time that passed on another one. Also a machine that slept is noticed."""
+
+    def __init__(self) -> None:
+        self._difference: float | None = None
+
+    def jumped(self, now: Millis, monotonic_s: float) -> bool:
+        """Return whether the clock was set by a second or more since the last call."""
+        before, self._difference = self._difference, now - 1_000 * monotonic_s
+        return before is not None and abs(self._difference - before) >= 1_000
+
+
 def clock() -> Millis:
     """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kohort.client import KafkaError, OffsetSpec
 from kohort.model import Millis, TopicPartition
 from kohort.requests import ClusterMetadata
 from kohort.watch.live import GroupsChanged, Live, LiveEvent
-from kohort.watch.source.clients import clock
+from kohort.watch.source.clients import ClockJumps, clock
 from kohort.watch.source.dating import LagDater
 from kohort.watch.source.offsets import OffsetQuestions
 from kohort.watch.source.starts import StartsSampler
@@ -31,7 +31,11 @@ class EndsSampler:
     minute are, and the others take turns.
     """
 
-    def __init__(self, questions: OffsetQuestions, dater: LagDater, live: Live) -> None:
+    def __init__(
+        self, questions: OffsetQuestions, dater: LagDater, live: Live, clock: Callable[[], Millis] = clock
+    ) -> None:
+        self._clock = clock
+        self._jumps = ClockJumps()
         self._questions = questions
         self._dater = dater
         self._live = live
@@ -66,8 +70,10 @@ class EndsSampler:
 
     async def sample(self) -> None:
         """Take the ends, and find the times that lags need. Raises KafkaError if no broker answers."""
-        now = clock()
-        whole = now - self._looked_at >= _ALL_EVERY_MS
+        now = self._clock()
+        if self._jumps.jumped(now, asyncio.get_running_loop().time()):
+            self._forget_times(now)
+        whole = not 0 <= now - self._looked_at < _ALL_EVERY_MS
         touched, self._touched = (set(self._live.groups) if whole else self._touched), set()
         self._look(touched, whole=whole, now=now)
         await self._take_ends(self._due(now))
@@ -75,6 +81,14 @@ class EndsSampler:
         await self._starts.sample(self._wanted)
         if whole:
             self._dater.keep_only_committed()
+
+    def _forget_times(self, now: Millis) -> None:
+        """Forget what was sampled when: times before and after the clock was set have no difference."""
+        for table in self._live.ends.values():
+            table.forget_times(now)
+        self._changed.clear()
+        self._sampled.clear()
+        self._last_round, self._looked_at = now, 0
 
     # -- which partitions
 
@@ -135,7 +149,7 @@ class EndsSampler:
         problems = [response for response in responses if isinstance(response, KafkaError)]
         if problems and len(problems) == len(responses):
             raise problems[0]
-        now = clock()
+        now = self._clock()
         changed: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, int] = {}
         for (_, request), response in zip(self._plan, responses, strict=True):

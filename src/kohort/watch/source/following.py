@@ -99,7 +99,7 @@ class LogFollower:
 
     async def _name_topics(self, ids: Iterable[UUID]) -> None:
         now = clock()
-        wanted = {topic_id for topic_id in ids if now - self._unknown.get(topic_id, 0) >= _ASK_AGAIN_MS}
+        wanted = {topic_id for topic_id in ids if not 0 <= now - self._unknown.get(topic_id, 0) < _ASK_AGAIN_MS}
         if not wanted:
             return
         try:

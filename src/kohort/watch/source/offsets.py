@@ -45,7 +45,7 @@ class OffsetQuestions:
 
     def refused(self, now: Millis) -> set[str]:
         """Return the topics for which it is too early to ask again."""
-        return {topic for topic, at in self._refused.items() if now - at < _REFUSED_MS}
+        return {topic for topic, at in self._refused.items() if 0 <= now - at < _REFUSED_MS}
 
     async def ask(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, EndPoint | None]:
         """Return the first record at or after a time, for each partition whose leader answers; None if all are older.

@@ -30,7 +30,7 @@ class StartsSampler:
         if wanted is not self._wanted:
             self._due += wanted - self._wanted
             self._wanted = wanted
-        if not self._due and clock() - self._began >= _EVERY_MS:
+        if not self._due and not 0 <= clock() - self._began < _EVERY_MS:
             self._began, self._due = clock(), sorted(wanted, reverse=True)
         some, self._due = self._due[-_AT_ONCE:], self._due[:-_AT_ONCE]
         some = [partition for partition in some if partition in wanted]
