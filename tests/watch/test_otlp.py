@@ -127,6 +127,17 @@ async def test_the_end_of_the_watcher_sends_what_still_waits(receiver: Receiver)
     assert [span.name for span in spans].count("rebalance group \N{SNOWMAN}") == 2
 
 
+@pytest.mark.parametrize("at", [-5_000, 1 << 62])
+def test_a_time_that_a_stranger_wrote_into_the_log_ends_no_export(receiver: Receiver, at: int) -> None:
+    sender = Sender("cluster", receiver.url, lambda text: None)
+    sender.start()
+    sender.put((rebalance(at, 1), Earlier()))
+    assert {0 <= span.start_time_unix_nano <= span.end_time_unix_nano for span in receiver.spans()} == {True}
+    sender.put((rebalance(1_000, 2), Earlier()))
+    assert receiver.spans()[0].start_time_unix_nano == 1_000_000_000
+    sender.close()
+
+
 def test_a_rebalance_links_to_the_previous_one_of_the_group(receiver: Receiver) -> None:
     sender = Sender("cluster", receiver.url, print)
     sender.start()

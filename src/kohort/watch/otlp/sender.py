@@ -15,6 +15,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 from requests import PreparedRequest, RequestException, Response, Session
 
+from kohort.model import Millis
 from kohort.recorder import RebalanceRecord
 from kohort.watch.traces import Earlier, SpanId, SpanValue, rebalance_spans
 
@@ -24,6 +25,8 @@ _MOST_QUEUED = 1_000
 _MOST_ATTEMPTS = 30
 """Number of attempts after which a batch is lost, so that one that is always refused does not stop the others."""
 _CLOSE_S = 5.0
+_LATEST: Millis = (1 << 63) // 1_000_000
+"""Last time that is exported, in the year 2262: that of receivers with signed nanoseconds."""
 _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.common.http",
@@ -134,11 +137,11 @@ class Sender:
             None if value.parent is None else _context(value.parent),
             self._resource,
             dict(value.attributes),
-            [Event(event.name, dict(event.attributes), event.at * 1_000_000) for event in value.events],
+            [Event(event.name, dict(event.attributes), _nanoseconds(event.at)) for event in value.events],
             [Link(_context(span), {"kohort.link": relation}) for span, relation in value.links],
             status=Status() if value.error is None else Status(StatusCode.ERROR, value.error),
-            start_time=value.start * 1_000_000,
-            end_time=value.end * 1_000_000,
+            start_time=_nanoseconds(value.start),
+            end_time=_nanoseconds(value.end),
             instrumentation_scope=self._scope,
         )
 
@@ -157,6 +160,11 @@ class Sender:
 
 def _context(span: SpanId) -> SpanContext:
     return SpanContext(span[0], span[1], is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _nanoseconds(at: Millis) -> int:
+    """Return a time as OTLP has it. Strangers may write any into the log, and one out of range cannot be sent."""
+    return min(max(at, 0), _LATEST) * 1_000_000
 
 
 class _NotingSession(Session):
