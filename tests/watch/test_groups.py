@@ -7,7 +7,13 @@ from kohort.model import TopicPartition
 from kohort.recorder import RebalanceRecord, Trigger
 from kohort.watch import Commit, GroupFound, WatchedMember
 from kohort.wire.group_log import encode_key
-from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
+from kohort.wire.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from tests.watch.log import ORDERS, Log, orders
 
 
@@ -274,3 +280,20 @@ def test_a_member_with_damaged_bytes_is_counted_and_kept(log: Log) -> None:
     log.write(1_000, GroupMetadataKey(group="g"), value)
     assert log.reader.counts.unreadable_members == 1
     assert log.group.members.keys() == {"a"}
+
+
+@pytest.mark.parametrize("at", [-1, 1 << 62])
+def test_a_record_of_an_impossible_time_is_unreadable(at: int) -> None:
+    log = Log()
+    log.generation(1_000, 1, a=(0,))
+    assert log.generation(at, 2, b=(0,)) == []
+    assert (list(log.group.members), log.reader.counts.unreadable, log.reader.counts.foreign) == (["a"], 1, 0)
+    assert f"its time {at} is impossible" in (log.reader.counts.first_unreadable or "")
+
+
+@pytest.mark.parametrize("at", [-1, 1 << 62])
+def test_a_commit_of_an_impossible_time_has_that_of_its_record(at: int) -> None:
+    log = Log()
+    value = OffsetCommitValue(offset=5, commit_timestamp=at, topic_id=ORDERS)
+    log.write(2_000, OffsetCommitKey(group="g", topic="orders", partition=0), value)
+    assert log.group.commits[TopicPartition("orders", 0)].at == 2_000

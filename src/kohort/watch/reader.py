@@ -52,6 +52,8 @@ from kohort.wire.messages.group_records import (
 _CONSUMERS = ("consumer", "")
 """Protocol types whose members have subscriptions and assignments in the consumer protocol's format."""
 
+_LATEST: Millis = 253_402_300_799_999
+"""Last time that a record can have: the end of the year 9999. Whoever may write to the topic can write any time."""
 _LONGEST_NAME = 1_000
 """Number of characters of a client ID, host or instance ID that are kept."""
 
@@ -114,7 +116,10 @@ class LogReader:
         for record in records:
             self._record = record
             self.counts.records += 1
-            yield record.key, record.value
+            if 0 <= record.timestamp <= _LATEST:
+                yield record.key, record.value
+            else:
+                self._unreadable(DecodeError(f"its time {record.timestamp} is impossible"))
 
     def _unreadable(self, problem: DecodeError) -> None:
         assert self._record is not None
@@ -224,7 +229,7 @@ class LogReader:
             self._named[topic_id] = key.topic
             self._read.append(TopicNamed(topic_id, key.topic))
         after_gap = bool(self.gaps) and (record.partition, record.offset) in self.gaps
-        time = value.commit_timestamp if value.commit_timestamp >= 0 else record.timestamp
+        time = value.commit_timestamp if 0 <= value.commit_timestamp <= _LATEST else record.timestamp
         self._read.append(Committed(key.group, time, partition, value.offset, after_gap))
 
 

@@ -185,3 +185,17 @@ async def test_a_thousand_groups_of_ten_members_are_shown_at_once(
         remark(f"1,000 groups, 10,000 members and partitions: first paint {paint:.0f} ms, first rows {row:.0f} ms")
         assert paint < 3_000  # 1 s on a machine that does nothing else
         await context.close()
+
+
+async def test_a_time_that_a_stranger_wrote_into_a_topic_spoils_no_view(open_tab: OpenTab) -> None:
+    async with open_tab.of(site()) as here:
+        here.apply(generation("g", now() - 60_000, 1, a=(0,)), generation("g", 1 << 62, 2, b=(0,)))
+        tab = await open_tab(here.server.url)
+        link = tab.page.get_by_role("table", name="Consumer groups").get_by_role("link")
+        await expect(link).to_have_text("g")
+        await link.click()
+        await expect(tab.page.get_by_text("1 partition, ").first).to_be_visible()
+        await tab.page.goto(f"{here.server.url}/groups/g?tab=rebalances")
+        await expect(tab.page.get_by_role("table", name="Rebalances").get_by_role("row")).to_have_count(3)
+        await tab.page.goto(f"{here.server.url}/groups/g/rebalances/2")
+        await expect(tab.page.get_by_role("heading", name="Who waited for whom")).to_be_visible()

@@ -73,4 +73,5 @@ export function zone() {
   return name === short || !short ? name : `${name} (${short})`;
 }
 
-const known = (at) => at !== null && at !== undefined;
+/** Whether a time is known and possible: a stranger may write any into the cluster's topics. */
+const known = (at) => at !== null && at !== undefined && Math.abs(at) <= 8_640_000_000_000_000;
