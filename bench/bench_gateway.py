@@ -29,7 +29,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort.gateway import Address, Gateway, GatewayOptions
-from kohort.wire.api import request_header, response_header
+from kohort.wire.api import read_request_header, request_header, response_header
 from kohort.wire.codec import decode, encode
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.consumer_group_heartbeat import (
@@ -89,13 +89,6 @@ class Upstream(Frames):
     )
     nothing = encode(FetchResponse(), FETCH)
     produced = encode(ProduceResponse(), PRODUCE)
-    joined = encode(
-        ConsumerGroupHeartbeatResponse(
-            member_epoch=1, heartbeat_interval_ms=INTERVAL_MS, assignment=Assignment(topic_partitions=[])
-        ),
-        HEARTBEAT,
-    )
-    quiet = encode(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=INTERVAL_MS), HEARTBEAT)
 
     def frame(self, data: bytes) -> None:
         key, version, correlation = struct.unpack_from(">hhi", data)
@@ -106,13 +99,23 @@ class Upstream(Frames):
             body = self.produced
         elif key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
             Upstream.heartbeats += 1
-            body = self.joined if Upstream.heartbeats <= 1 else self.quiet
+            body = self._heartbeat(data)
         elif key == COUNT:
             self.transport.write(frame(struct.pack(">ii", correlation, Upstream.heartbeats)))
             return
         else:
             return  # the gateway's own questions
         self.transport.write(frame(response_header(key, version, correlation) + body))
+
+    def _heartbeat(self, data: bytes) -> bytes:
+        request = decode(ConsumerGroupHeartbeatRequest, HEARTBEAT, data[read_request_header(data).body :])
+        told = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=1,
+            heartbeat_interval_ms=INTERVAL_MS,
+            assignment=None if request.member_epoch else Assignment(topic_partitions=[]),
+        )
+        return encode(told, HEARTBEAT)
 
 
 class Relay(asyncio.Protocol):
@@ -207,7 +210,9 @@ class Asking(Frames):
         return answer
 
     def frame(self, data: bytes) -> None:
-        self._waiting.pop(int.from_bytes(data[:4], "big")).set_result(data)
+        answer = self._waiting.pop(int.from_bytes(data[:4], "big"))
+        if not answer.cancelled():
+            answer.set_result(data)
 
 
 async def connected(port: int) -> Asking:
@@ -255,7 +260,8 @@ async def latency(process: Process, count: int = 3_000) -> None:
 
 
 async def member(port: int, number: int, sent: list[int]) -> None:
-    one = await connected(port)
+    """Send heartbeats like a client, whose timer begins when it sends one."""
+    one, loop = await connected(port), asyncio.get_running_loop()
     for correlation in itertools.count():
         request = ConsumerGroupHeartbeatRequest(
             group_id="group", member_id=f"member-{number:04}", member_epoch=min(correlation, 1)
@@ -265,10 +271,11 @@ async def member(port: int, number: int, sent: list[int]) -> None:
             request.rebalance_timeout_ms = 300_000
         header = request_header(ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, correlation, "bench")
         sent[0] += 1
+        sent_at = loop.time()
         answer = await one.ask(header + encode(request, HEARTBEAT))
         start = len(response_header(ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, correlation))
         told = decode(ConsumerGroupHeartbeatResponse, HEARTBEAT, answer[start:])
-        await asyncio.sleep(told.heartbeat_interval_ms / 1000)
+        await asyncio.sleep(sent_at + told.heartbeat_interval_ms / 1000 - loop.time())
 
 
 async def heartbeats(upstream: Process) -> int:
