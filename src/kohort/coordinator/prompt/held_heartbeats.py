@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
+from heapq import heappop, heappush
 
 from kohort.coordinator.effects import Token
 from kohort.coordinator.prompt.client_timings import TIMER_TICK
@@ -98,7 +99,18 @@ _DEFAULT = HeartbeatState()
 class HeldHeartbeats:
     """All held heartbeats of a shard. Soft state: a failover loses them with their connections."""
 
-    __slots__ = ("_buckets", "_by_token", "_waiting", "by_group", "ends_at", "news", "sleeping", "states", "timing_out")
+    __slots__ = (
+        "_buckets",
+        "_by_token",
+        "_ticks",
+        "_waiting",
+        "by_group",
+        "ends_at",
+        "news",
+        "sleeping",
+        "states",
+        "timing_out",
+    )
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[str, HeldHeartbeat]] = {}
@@ -115,6 +127,9 @@ class HeldHeartbeats:
         """Time at which the shell must fire `HeldHeartbeatsDue`, which calls `take_due`; None if nothing is due."""
         self._by_token: dict[Token, HeldHeartbeat] = {}
         self._buckets: dict[int, list[HeldHeartbeat]] = {}
+        """Held heartbeats by the tick at which their holds end."""
+        self._ticks: list[int] = []
+        """Heap of these ticks. A shard with many members has hundreds. One whose bucket is gone may remain."""
         self._waiting: dict[GroupPartition, str] = {}
         """ID of the member that waits for a partition of another; a partition is in one member's target only."""
 
@@ -163,13 +178,26 @@ class HeldHeartbeats:
         self._by_token[held.token] = held
         for partition in held.waits_for:
             self._waiting[partition] = request.member_id
-        bucket = held.due_at // TIMER_TICK
-        self._buckets.setdefault(bucket, []).append(held)
-        ends_at = bucket * TIMER_TICK
+        ends_at = self._add_to_bucket(held)
         if self.ends_at is not None and self.ends_at <= ends_at:
             return False
         self.ends_at = ends_at
         return True
+
+    def _add_to_bucket(self, held: HeldHeartbeat) -> Millis:
+        tick = held.due_at // TIMER_TICK
+        bucket = self._buckets.get(tick)
+        if bucket is None:
+            self._buckets[tick] = [held]
+            heappush(self._ticks, tick)
+        else:
+            bucket.append(held)
+        return tick * TIMER_TICK
+
+    def _first_tick(self) -> Millis | None:
+        while self._ticks and self._ticks[0] not in self._buckets:
+            heappop(self._ticks)
+        return self._ticks[0] * TIMER_TICK if self._ticks else None
 
     def wait_for(self, held: HeldHeartbeat, partitions: Collection[GroupPartition]) -> None:
         """Replace the partitions that the heartbeat's member waits for."""
@@ -197,17 +225,19 @@ class HeldHeartbeats:
         """Drop and return the heartbeats whose hold is over; `ends_at` is the time of the next call."""
         due: list[HeldHeartbeat] = []
         last = now // TIMER_TICK
-        for bucket in sorted(bucket for bucket in self._buckets if bucket <= last):
-            due += [held for held in self._buckets.pop(bucket) if self._by_token.get(held.token) is held]
+        while self._ticks and self._ticks[0] <= last:
+            bucket = self._buckets.pop(heappop(self._ticks), ())
+            due += [held for held in bucket if self._by_token.get(held.token) is held]
         for held in due:
             self.drop(held)
-        self.ends_at = min(self._buckets) * TIMER_TICK if self._buckets else None
+        self.ends_at = self._first_tick()
         return due
 
     def take_all(self) -> list[HeldHeartbeat]:
         """Drop and return all held heartbeats, because the shard moves away."""
         held, self._by_token = list(self._by_token.values()), {}
         self.by_group, self.news, self._buckets, self._waiting = {}, {}, {}, {}
+        self._ticks = []
         return held
 
     # Skipped time
@@ -226,8 +256,8 @@ class HeldHeartbeats:
             del self._buckets[held.due_at // TIMER_TICK]
         held.arrived_at += by
         held.due_at += by
-        self._buckets.setdefault(held.due_at // TIMER_TICK, []).append(held)
-        self.ends_at = min(self._buckets) * TIMER_TICK
+        self._add_to_bucket(held)
+        self.ends_at = self._first_tick()
 
     # News
 
