@@ -8,6 +8,7 @@ from pytest import MonkeyPatch
 
 from kohort.gateway.groups import GroupMirror, Outcome
 from kohort.gateway.groups.consumer_mirror import ConsumerMirror
+from kohort.gateway.groups.consumer_probes import ConsumerProbes
 from kohort.gateway.lost_members import LostMembers
 from kohort.wire.messages.consumer_group_heartbeat import TopicPartitions
 from tests.gateway import test_consumer_worlds as tests
@@ -31,7 +32,7 @@ def the_gateway_acknowledges_for_its_members(patch: MonkeyPatch) -> None:
     real = ConsumerMirror.passed_on
 
     def eager(self: ConsumerMirror, request: Any, now: int) -> Any:
-        member, sent = self._member(request), real(self, request, now)
+        member, sent = self._groups.member(request), real(self, request, now)
         if member is not None and member.must_revoke and sent.topic_partitions is None:
             owned: dict[Any, list[int]] = {}
             for topic_id, partition in sorted(member.assigned):
@@ -60,7 +61,7 @@ def news_of_a_probe_go_to_another_member(patch: MonkeyPatch) -> None:
 
 
 def nobody_is_asked_when_something_happens(patch: MonkeyPatch) -> None:
-    patch.setattr(ConsumerMirror, "_ask_all", lambda *arguments, **named: None)
+    patch.setattr(ConsumerProbes, "ask_all", lambda *arguments, **named: None)
 
 
 def heartbeats_are_passed_on_as_often_as_members_send_them(patch: MonkeyPatch) -> None:
@@ -68,9 +69,9 @@ def heartbeats_are_passed_on_as_often_as_members_send_them(patch: MonkeyPatch) -
 
 
 def heartbeats_are_hardly_passed_on(patch: MonkeyPatch) -> None:
-    patch.setattr(ConsumerMirror, "covers", lambda self, request, now: self._member(request) is not None)
+    patch.setattr(ConsumerMirror, "covers", lambda self, request, now: self._groups.member(request) is not None)
     patch.setattr(ConsumerMirror, "_overdue", lambda *arguments: None)
-    patch.setattr(ConsumerMirror, "probe_due", lambda *arguments: Outcome())
+    patch.setattr(ConsumerProbes, "due", lambda *arguments: Outcome())
 
 
 def news_of_a_probe_wait_for_the_end_of_the_hold(patch: MonkeyPatch) -> None:

@@ -2,146 +2,24 @@
 
 from copy import copy
 from itertools import pairwise
-from typing import Any
-from uuid import UUID
 
 import pytest
 
-from kohort.coordinator import ClientKind, Effects, HeldHeartbeatsDue, RequestContext, WaitingRequest
+from kohort.coordinator import ClientKind, Effects, HeldHeartbeatsDue, WaitingRequest
 from kohort.errors import ErrorCode
-from kohort.gateway.groups import GroupMirror, Outcome, Probe, ProbeDue
-from kohort.gateway.groups.consumer_mirror import AT_ONCE, SETTLING
-from kohort.model import Millis
-from kohort.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from kohort.gateway.groups import Outcome, Probe, ProbeDue
+from kohort.gateway.groups.consumer_group import SETTLING
+from kohort.gateway.groups.consumer_probes import AT_ONCE
+from kohort.wire.messages.consumer_group_heartbeat import Assignment
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-TOPIC = UUID(int=1)
-INTERVAL = 5_000
-
-
-def partitions(*numbers: int) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id=TOPIC, partitions=list(numbers))]
-
-
-def request(member: str, epoch: int, owned: list[TopicPartitions] | None = None) -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch, topic_partitions=owned)
-
-
-def response(
-    member: str, epoch: int, assigned: list[TopicPartitions] | None = None, error: ErrorCode = ErrorCode.NONE
-) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
-        error_code=error,
-        member_id=member,
-        member_epoch=epoch,
-        heartbeat_interval_ms=INTERVAL,
-        assignment=None if assigned is None else Assignment(topic_partitions=assigned),
-    )
-
-
-class Driven:
-    """A mirror, with the answers that members got and the probes that were sent."""
-
-    def __init__(self, client: ClientKind = ClientKind.KOHORT) -> None:
-        self.client = client
-        self.mirror = GroupMirror(hold_ms=15_000)
-        self.beats: list[tuple[Millis, ConsumerGroupHeartbeatRequest]] = []
-        """Heartbeats that members send later."""
-        self.sent_at: dict[str, Millis] = {}
-        self.intervals: dict[str, Millis] = {}
-        self.upstream: list[tuple[Millis, str]] = []
-        """Heartbeats that the coordinator got, of members and of the gateway."""
-        self.answers: dict[object, ConsumerGroupHeartbeatResponse] = {}
-        self.probes: list[Probe] = []
-        self.timers: dict[Any, Millis | None] = {}
-
-    def beat(
-        self, token: str, asked: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse, now: Millis
-    ) -> None:
-        """Let a member send a heartbeat, which the coordinator answers."""
-        self.take(self.mirror.response(self.mirror.request(asked, now), answer, self.context(token), now))
-
-    def context(self, token: str) -> RequestContext:
-        return RequestContext(token, 1, "client", "/host", may_hold=True, client=self.client)
-
-    def beat_without_news(self, token: str, asked: ConsumerGroupHeartbeatRequest, now: Millis) -> None:
-        """Let a member send a heartbeat, which the coordinator answers without news if it gets it."""
-        if self.mirror.covers(asked, now):
-            self.take(self.mirror.cover(asked, self.context(token), now))
-        else:
-            self.upstream.append((now, asked.member_id))
-            self.beat(token, asked, response(asked.member_id, asked.member_epoch), now)
-
-    def run(self, begin: Millis, end: Millis) -> None:
-        """Let members send heartbeats when their clients would, and probes bring no news."""
-        now = begin
-        answered = len(self.answers)
-        while True:
-            due = [at for at in self.timers.values() if at is not None] + [at for at, _ in self.beats]
-            now = max(min(due), now)
-            if now > end:
-                return
-            for timer in [timer for timer, at in self.timers.items() if at is not None and at <= now]:
-                del self.timers[timer]
-                self.take(self.mirror.fire(timer, now))
-            for beat in [beat for beat in self.beats if beat[0] <= now]:
-                self.beats.remove(beat)
-                self.sent_at[beat[1].member_id] = now
-                self.beat_without_news(f"{beat[1].member_id} at {now}", copy(beat[1]), now)
-            probes, self.probes = self.probes, []
-            for probe in probes:
-                self.upstream.append((now, probe.request.member_id))
-                asked = probe.request
-                assert isinstance(asked, ConsumerGroupHeartbeatRequest)
-                self.take(self.mirror.probed(probe, response(asked.member_id, asked.member_epoch), now))
-            for answer in list(self.answers.values())[answered:]:
-                member = answer.member_id or ""
-                # The Java client's timer begins when it sends, and again when it gets another interval.
-                before, interval = self.intervals.get(member), answer.heartbeat_interval_ms
-                same = before == interval and self.client is not ClientKind.KOHORT
-                begins = self.sent_at[member] if same else now
-                self.intervals[member] = interval
-                self.beats.append((max(begins + interval, now), request(member, answer.member_epoch)))
-            answered = len(self.answers)
-
-    def take(self, outcome: Outcome) -> None:
-        assert not outcome.effects.records
-        for token, answer in outcome.effects.replies.items():
-            assert isinstance(answer, ConsumerGroupHeartbeatResponse)
-            assert token not in self.answers
-            self.answers[token] = answer
-        self.timers |= outcome.effects.timers
-        self.timers |= outcome.timers
-        self.probes += outcome.probes
-
-    def asked(self) -> list[str]:
-        """Return the members for which the coordinator was asked since the last call."""
-        probes, self.probes = self.probes, []
-        return [probe.request.member_id for probe in probes]
+from tests.gateway.driven_mirror import INTERVAL, Driven, partitions, request, response, settle
 
 
 @pytest.fixture
 def driven() -> Driven:
     return Driven()
-
-
-def settle(driven: Driven, *members: str, now: Millis = 0) -> None:
-    """Let members join and acknowledge one partition each, until the heartbeats of all of them are held."""
-    epoch = len(members)
-    for number, member in enumerate(members):
-        driven.beat(f"join {member}", request(member, 0), response(member, epoch, partitions(number)), now)
-    for number, member in enumerate(members):
-        driven.beat(f"ack {member}", request(member, epoch, partitions(number)), response(member, epoch), now)
-        driven.beat(f"held {member}", request(member, epoch), response(member, epoch), now)
-    assert not any(f"held {member}" in driven.answers for member in members)
-    driven.probes.clear()
 
 
 def test_a_heartbeat_without_news_is_held_until_shortly_before_the_next_one(driven: Driven) -> None:
@@ -287,6 +165,18 @@ def test_heartbeats_of_a_group_that_come_together_are_spread_by_probes(members: 
     times = [at for at, _ in driven.upstream if at > 30_000]
     longest = max(later - sooner for sooner, later in pairwise(times))
     assert longest <= max(INTERVAL / members + 200, 1_000) + 300
+
+
+def test_heartbeats_of_a_large_group_replace_probes() -> None:
+    # A change lets the coordinator be asked for all of them, between their heartbeats.
+    driven = Driven(ClientKind.JAVA)
+    settle(driven, *[f"m{number:02}" for number in range(60)], now=100)
+    driven.run(100, 102_300)
+    driven.beat("join", request("new", 0), response("new", 2, partitions()), 102_300)
+    driven.run(102_300, 200_000)
+    assert len([at for at in driven.probed if 102_300 <= at < 103_000]) >= 60
+    late = [at for at in driven.probed if at >= 150_000]
+    assert len(late) <= 50  # one a second, because these members send theirs together
 
 
 def test_all_heartbeats_are_passed_on_while_a_group_settles(driven: Driven) -> None:

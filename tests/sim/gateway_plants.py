@@ -9,7 +9,7 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from kohort.gateway.groups import GroupMirror, Outcome
-from kohort.gateway.groups.classic_mirror import ClassicMirror
+from kohort.gateway.groups.classic_syncs import ClassicSyncs
 from kohort.gateway.groups.consumer_mirror import ConsumerMirror
 from kohort.gateway.lost_members import LostMembers
 from kohort.gateway.member_requests import MemberRequests
@@ -80,8 +80,8 @@ def a_gateway_keeps_the_connections_of_members_in_whose_place_it_left(patch: Mon
 
 @plant("L1", plan=_three_members("classic"))
 def a_gateway_holds_responses_to_sync_group_for_ever(patch: MonkeyPatch) -> None:
-    patch.setattr(ClassicMirror, "_release_syncs", lambda *arguments: None)
-    patch.setattr(ClassicMirror, "syncs_due", lambda *arguments: None)
+    patch.setattr(ClassicSyncs, "release", lambda *arguments: None)
+    patch.setattr(ClassicSyncs, "due", lambda *arguments: None)
 
 
 @plant("S28", hint=7)

@@ -8,11 +8,12 @@ them gets it. What only the coordinator knows, such as whether an old member sti
 
 from collections.abc import Collection, Hashable
 
-from kohort.coordinator import HeldSyncsDue, NotificationDue, RequestContext, members_giving_up
+from kohort.coordinator import HeldSyncsDue, NotificationDue, RequestContext
 from kohort.coordinator.prompt import HeldHeartbeat, PromptHeartbeats
 from kohort.errors import ErrorCode
-from kohort.gateway.groups.classic_group import HeldSync, MirroredClassicGroup, Phase
+from kohort.gateway.groups.classic_group import MirroredClassicGroup, Phase
 from kohort.gateway.groups.classic_probes import ClassicProbes
+from kohort.gateway.groups.classic_syncs import ClassicSyncs
 from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
 from kohort.gateway.groups.outcome import Outcome, Probe
 from kohort.model import Millis
@@ -40,6 +41,7 @@ class ClassicMirror:
     def __init__(self) -> None:
         self.groups: dict[str, MirroredClassicGroup] = {}
         self.probes = ClassicProbes(self.groups)
+        self.syncs = ClassicSyncs(self.groups)
         self.prompt: PromptHeartbeats
         """The prompt room, which needs the facts of this mirror."""
 
@@ -77,19 +79,6 @@ class ClassicMirror:
             self.prompt.members_changed(group, now)
         else:
             self.probes.suspect(group, out, now)
-
-    def syncing(self, request: SyncGroupRequest, now: Millis, out: Outcome) -> None:
-        """Note a SyncGroup that was passed on: the leader's tells which members must give up partitions."""
-        group = self.groups.get(request.group_id)
-        if group is None or request.generation_id != group.generation or request.member_id != group.leader_id:
-            return
-        if group.phase is Phase.SYNCING and group.is_cooperative and request.assignments:
-            assignment = {share.member_id: bytes(share.assignment) for share in request.assignments}
-            protocols = {member.member_id: member.protocols for member in group.members.values()}
-            givers = members_giving_up(group.protocol_type or "", protocols, assignment)
-            if givers:
-                group.revoking_members = givers
-                self.prompt.hold_syncs(group.group_id, now, out.effects)
 
     # Answers of the coordinator
 
@@ -150,7 +139,7 @@ class ClassicMirror:
         group.new_members_until = group.revoking_members = None
         group.notice.is_delayed, group.notice.new_members_until = False, None
         out.effects.timers[NotificationDue(group.group_id)] = out.effects.timers[HeldSyncsDue(group.group_id)] = None
-        self._release_syncs(group, now, out, None)
+        self.syncs.release(group, now, out, None)
         for join in group.joins.values():
             # Not before: the coordinator could have rejected it, for example because another client sent it.
             if join.member_id in group.members:
@@ -182,11 +171,7 @@ class ClassicMirror:
         if group.phase is Phase.SYNCING:
             group.phase, group.generation_at = Phase.STABLE, now
         member.heard_at = now
-        waits = group.revoking_members is not None and request.member_id not in group.revoking_members
-        if waits and context.may_hold:
-            group.syncs[request.member_id] = HeldSync(context.token, request, response)
-        else:
-            self._answer_sync(group, context.token, request.member_id, response, now, out)
+        self.syncs.answer_or_hold(group, request, response, context, now, out)
 
     def beat(
         self,
@@ -297,15 +282,13 @@ class ClassicMirror:
     ) -> None:
         """Pass on an error that the coordinator answered for one member."""
         held, member = self.prompt.held_of(group.group_id, request.member_id), group.members.get(request.member_id)
-        sync = group.syncs.get(request.member_id)
         if held is not None and held.token == probe.token and member is not None:
             member.verdict = code
             self.prompt.news_for_member(group.group_id, request.member_id)
             self.prompt.answer_news(now, out.effects)
             member.verdict = None
-        elif sync is not None and sync.token == probe.token:
-            del group.syncs[request.member_id]
-            out.effects.replies[sync.token] = SyncGroupResponse(error_code=code)
+        else:
+            self.syncs.refuse(group, request.member_id, probe.token, code, out)
         if code in _GONE:
             self._remove(group, request.member_id, out, now)
         if code in _GONE or code in _MOVED:  # the group has changed, or its coordinator has moved
@@ -323,7 +306,7 @@ class ClassicMirror:
         group.begin()
         group.notice.new_members_until, group.new_members_until = group.new_members_until, None
         out.effects.timers[HeldSyncsDue(group.group_id)] = None
-        self._release_syncs(group, now, out, ErrorCode.REBALANCE_IN_PROGRESS)
+        self.syncs.release(group, now, out, ErrorCode.REBALANCE_IN_PROGRESS)
         self.prompt.rebalance_began(group, now, out.effects)
 
     def notification_due(self, group_id: str, now: Millis, out: Outcome) -> None:
@@ -331,33 +314,6 @@ class ClassicMirror:
         group = self.groups.get(group_id)
         if group is not None:
             self.prompt.notification_due(group, now, out.effects)
-
-    def syncs_due(self, group_id: str, now: Millis, out: Outcome) -> None:
-        """Answer the SyncGroups that waited for members to give up partitions, because those take too long."""
-        group = self.groups.get(group_id)
-        if group is not None:
-            group.revoking_members = None
-            self._release_syncs(group, now, out, None)
-
-    def _release_syncs(self, group: MirroredClassicGroup, now: Millis, out: Outcome, code: ErrorCode | None) -> None:
-        """Answer all held SyncGroups, with the coordinator's response or an error code."""
-        held, group.syncs = group.syncs, {}
-        for member_id, sync in held.items():
-            response = sync.response if code is None else SyncGroupResponse(error_code=code)
-            self._answer_sync(group, sync.token, member_id, response, now, out)
-
-    def _answer_sync(
-        self,
-        group: MirroredClassicGroup,
-        token: Hashable,
-        member_id: str,
-        response: SyncGroupResponse,
-        now: Millis,
-        out: Outcome,
-    ) -> None:
-        out.effects.replies[token] = response
-        if member_id in group.members:
-            self.prompt.session_started(group.members[member_id], now)
 
     # Members
 
@@ -384,20 +340,11 @@ class ClassicMirror:
 
     # From the shell
 
-    def release_sync(self, request: SyncGroupRequest, token: Hashable, now: Millis, out: Outcome) -> None:
-        """Answer a held SyncGroup because another request waits behind it."""
-        group = self.groups.get(request.group_id)
-        sync = None if group is None else group.syncs.get(request.member_id)
-        if group is not None and sync is not None and sync.token == token:
-            del group.syncs[request.member_id]
-            self._answer_sync(group, token, request.member_id, sync.response, now, out)
-
     def abandoned(self, request: JoinGroupRequest | SyncGroupRequest, token: Hashable) -> None:
         """Forget a request whose connection is closed."""
         group = self.groups.get(request.group_id)
         if group is None:
             return
         group.joins.pop(token, None)
-        sync = group.syncs.get(request.member_id)
-        if sync is not None and sync.token == token:
-            del group.syncs[request.member_id]
+        if isinstance(request, SyncGroupRequest):
+            self.syncs.drop(group, request.member_id, token)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from kohort.coordinator.prompt import GroupPartition
 from kohort.errors import ErrorCode
-from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
+from kohort.gateway.groups.heartbeat_budget import ALLOWED, HeartbeatBudget
+from kohort.gateway.groups.outcome import PROBE_INTERVAL
 from kohort.group_events import MemberFacts
 from kohort.model import UUID, Millis
 from kohort.wire.messages.consumer_group_heartbeat import (
@@ -19,6 +20,22 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 )
 
 Partition = tuple[UUID, int]
+
+SETTLING: Millis = 2_000
+"""Time after something happened in which all heartbeats are passed on.
+
+Changes follow each other, and the coordinator may compute an assignment up to a second after the change.
+Source: group.consumer.assignment.interval.ms of Apache Kafka.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a consumer group, as its coordinator's answers tell them."""
+
+    heartbeat_interval_ms: Millis = 5_000
+    session_timeout_ms: Millis = 45_000
+    """No answer tells it; this is Kafka's default and its default minimum."""
 
 
 @dataclass(slots=True)
@@ -98,6 +115,10 @@ class MirroredConsumerGroup:
         """Return False: see `moving`."""
         return False
 
+    def settles(self, now: Millis) -> bool:
+        """Return whether something happened recently, so that all heartbeats are passed on."""
+        return now - self.changed_at < SETTLING
+
     @property
     def is_moving(self) -> bool:
         """Whether partitions are on their way from one member to another."""
@@ -152,6 +173,52 @@ class MirroredConsumerGroup:
         member.assigned = assigned
 
 
+class MirroredConsumerGroups:
+    """All consumer groups of one gateway."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, MirroredConsumerGroup] = {}
+        self._settings: dict[str, Settings] = {}
+
+    def settings(self, group_id: str) -> Settings:
+        """Return the settings of a group."""
+        return self._settings.get(group_id) or _DEFAULTS
+
+    def learn_interval(self, group_id: str, response: ConsumerGroupHeartbeatResponse) -> None:
+        """Take the heartbeat interval of a group from the coordinator's answer."""
+        known = self.settings(group_id)
+        if response.heartbeat_interval_ms > 0 and known.heartbeat_interval_ms != response.heartbeat_interval_ms:
+            self._settings[group_id] = Settings(response.heartbeat_interval_ms)
+
+    def member(self, request: ConsumerGroupHeartbeatRequest) -> MirroredMember | None:
+        """Return the member that sent a heartbeat, if it is known."""
+        group = self.by_id.get(request.group_id)
+        return None if group is None else group.members.get(request.member_id)
+
+    def heartbeats_per_ms(self, group: MirroredConsumerGroup) -> float:
+        """Return how many heartbeats the members of a group would send without the gateway."""
+        return len(group.members) / self.settings(group.group_id).heartbeat_interval_ms
+
+    def affords_probes(self, group: MirroredConsumerGroup) -> bool:
+        """Return whether a probe in each `PROBE_INTERVAL` is within the budget, whenever members send heartbeats."""
+        return (ALLOWED - 1) * self.heartbeats_per_ms(group) * PROBE_INTERVAL >= 1
+
+    def count(self, group: MirroredConsumerGroup, member: MirroredMember, now: Millis) -> None:
+        """Note a heartbeat that the coordinator gets."""
+        del group.members[member.member_id]
+        group.members[member.member_id] = member  # the last one in the order of these times
+        member.asked_at = group.asked_at = now
+        member.may_have_news = False
+        if not group.settles(now):
+            group.budget.sent(self.heartbeats_per_ms(group), now)
+
+    def forget(self, group_id: str) -> None:
+        """Forget a group without members."""
+        del self.by_id[group_id]
+        self._settings.pop(group_id, None)
+
+
+_DEFAULTS = Settings()
 _NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 """Errors after which a member has to join again."""
 

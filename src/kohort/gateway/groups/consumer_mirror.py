@@ -6,68 +6,36 @@ member once in its interval, from the member or from the gateway, and those of a
 Heartbeats that a member sends in between tell nothing, and the gateway answers them itself.
 """
 
-from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 
 from kohort.coordinator import RequestContext, reports_nothing
 from kohort.coordinator.prompt import PromptHeartbeats
-from kohort.gateway.groups.consumer_group import MirroredConsumerGroup, MirroredMember
+from kohort.gateway.groups.consumer_group import (
+    MirroredConsumerGroup,
+    MirroredConsumerGroups,
+    MirroredMember,
+    Settings,
+)
+from kohort.gateway.groups.consumer_probes import ConsumerProbes
 from kohort.gateway.groups.heartbeat_budget import HeartbeatBudget
-from kohort.gateway.groups.outcome import PROBE_INTERVAL, Outcome, Probe, ProbeDue
+from kohort.gateway.groups.outcome import Outcome, Probe
 from kohort.group_events import MemberFacts
 from kohort.model import Millis
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-AT_ONCE = 20
-"""Members of one group for which the coordinator is asked at the same time."""
-SETTLING: Millis = 2_000
-"""Time after something happened in which all heartbeats are passed on.
-
-Changes follow each other, and the coordinator may compute an assignment up to a second after the change.
-Source: group.consumer.assignment.interval.ms of Apache Kafka.
-"""
 _EARLY_PART = 20
 """A heartbeat is passed on if its interval is over but for this part of it: timers are not exact."""
-_ENDS_SOON: Millis = 200
-"""Remaining hold of a heartbeat for which it is not worth to ask: the member sends the next one after it."""
-_LATE: Millis = 500
-"""Time after which a member's heartbeat is not expected any more."""
-_SHORTEST_WAIT: Millis = 100
-"""Minimum time between two looks at the members of a group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of a consumer group, as its coordinator's answers tell them."""
-
-    heartbeat_interval_ms: Millis = 5_000
-    session_timeout_ms: Millis = 45_000
-    """No answer tells it; this is Kafka's default and its default minimum."""
-
-
-@dataclass(slots=True)
-class _Asking:
-    """Members of one group for which the coordinator is or will be asked."""
-
-    waiting: deque[str] = field(default_factory=deque)
-    asked: dict[str, bool] = field(default_factory=dict)
-    """Members with a probe under way, and whether something happened since it was sent."""
 
 
 class ConsumerMirror:
     """All consumer groups of one gateway."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, MirroredConsumerGroup] = {}
-        self._settings: dict[str, Settings] = {}
-        self._asking: dict[str, _Asking] = {}
-        self._probe_at: dict[str, Millis] = {}
-        """Time of each group's timer `ProbeDue`."""
+        self._groups = MirroredConsumerGroups()
+        self.groups = self._groups.by_id
+        self.probes = ConsumerProbes(self._groups)
         self._held: dict[Hashable, MirroredMember] = {}
         """Members whose heartbeats wait for an answer, by token."""
-        self._under_way: set[Hashable] = set()
-        """Tokens of held heartbeats for which a probe is under way."""
         self._late: dict[Hashable, ConsumerGroupHeartbeatResponse] = {}
         """Answers, by token, to heartbeats whose hold has ended while a probe is under way: if it brings no news."""
         self.prompt: PromptHeartbeats
@@ -75,7 +43,7 @@ class ConsumerMirror:
 
     def settings(self, group_id: str) -> Settings:
         """Return the settings of a group."""
-        return self._settings.get(group_id) or Settings()
+        return self._groups.settings(group_id)
 
     def news(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """Return the news that the coordinator gave the gateway for this member.
@@ -91,21 +59,36 @@ class ConsumerMirror:
 
     def covers(self, request: ConsumerGroupHeartbeatRequest, now: Millis) -> bool:
         """Return whether a heartbeat need not be passed on, because the coordinator's last answer is recent enough."""
-        group, member = self.groups.get(request.group_id), self._member(request)
+        group, member = self.groups.get(request.group_id), self._groups.member(request)
         if group is None or member is None or member.may_have_news or member.undelivered is not None:
             return False
         interval = self.settings(request.group_id).heartbeat_interval_ms
         return (
             0 < request.member_epoch == member.epoch
             and now - member.asked_at < interval - interval // _EARLY_PART
-            and not _settles(group, now)
+            and not group.settles(now)
             and request.instance_id == member.facts.instance_id
             and reports_nothing(request)
+            and not self._replaces_probes(group, member, now)
+        )
+
+    def _replaces_probes(self, group: MirroredConsumerGroup, member: MirroredMember, now: Millis) -> bool:
+        """Return whether a member's heartbeat is passed on early, so that its next ones come when a probe would.
+
+        Each of them saves a probe, which is half of the work in a large group. In a small one, probes between the
+        heartbeats of its members let the gateway learn sooner what it does not see.
+        """
+        interval = self.settings(group.group_id).heartbeat_interval_ms
+        is_regular = now - member.heard_at >= interval - interval // _EARLY_PART
+        return (
+            is_regular
+            and self._groups.affords_probes(group)
+            and group.budget.allows(self._groups.heartbeats_per_ms(group), now)
         )
 
     def cover(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Millis) -> Outcome:
         """Hold or answer a heartbeat that is not passed on."""
-        out, member = Outcome(), self._member(request)
+        out, member = Outcome(), self._groups.member(request)
         assert member is not None
         member.is_covered, member.heard_at = True, now
         self._held[context.token] = member
@@ -115,11 +98,11 @@ class ConsumerMirror:
 
     def passed_on(self, request: ConsumerGroupHeartbeatRequest, now: Millis) -> ConsumerGroupHeartbeatRequest:
         """Note a heartbeat that is passed on. Return it with the member's epoch, if the member does not know it yet."""
-        group, member = self.groups.get(request.group_id), self._member(request)
+        group, member = self.groups.get(request.group_id), self._groups.member(request)
         if group is None or member is None:
             return request
         member.is_covered, member.heard_at = False, now
-        self._count(group, member, now)
+        self._groups.count(group, member, now)
         if member.undelivered is not None and 0 < request.member_epoch < member.epoch:
             # It is about to learn of that epoch from the answer. The coordinator would fence it.
             request.member_epoch = member.epoch
@@ -134,6 +117,8 @@ class ConsumerMirror:
     ) -> Outcome:
         """Take the coordinator's answer to a member's heartbeat, and answer the member or hold its heartbeat."""
         out = Outcome()
+        if self._holds_quiet(request, response, context, now, out):
+            return out
         group = self.groups.get(request.group_id)
         if group is None:
             group = self.groups[request.group_id] = MirroredConsumerGroup(request.group_id, HeartbeatBudget(now))
@@ -151,24 +136,53 @@ class ConsumerMirror:
         else:
             if before is None:
                 member.heard_at = now
-                self._count(group, member, now)
+                self._groups.count(group, member, now)
             self._held[context.token] = member
-            self._learn_interval(request.group_id, response)
+            self._groups.learn_interval(request.group_id, response)
             if undelivered is not None:
                 member.undelivered = None
                 response.assignment = response.assignment or undelivered.assignment
         self.prompt.answer_or_hold(request, context, response, now, out.effects, repeats_offers=False)
         if member is not None and member.may_have_news and self.prompt.is_held(group.group_id, member.member_id):
             # Something happened while this heartbeat was on its way.
-            self._asking.setdefault(group.group_id, _Asking()).waiting.append(member.member_id)
+            self.probes.ask_for(member)
         if news:
-            self._ask_all(group, now, but=facts.member_id)
-        self._after(group, now, out)
+            self.probes.ask_all(group, now, but=facts.member_id)
+        self.probes.settle(group, now, out)
         return out
 
-    def _member(self, request: ConsumerGroupHeartbeatRequest) -> MirroredMember | None:
+    def _holds_quiet(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        context: RequestContext,
+        now: Millis,
+        out: Outcome,
+    ) -> bool:
+        """Hold a heartbeat without news in either direction, as most are. Return False if there may be news."""
         group = self.groups.get(request.group_id)
-        return None if group is None else group.members.get(request.member_id)
+        member = None if group is None else group.members.get(request.member_id)
+        if (
+            group is None
+            or member is None
+            or not 0 < request.member_epoch == response.member_epoch == member.epoch
+            or response.error_code
+            or response.member_id != request.member_id
+            or response.assignment is not None
+            or response.computation is not None
+            or response.refused is not None
+            or response.heartbeat_interval_ms != self.settings(group.group_id).heartbeat_interval_ms
+            or member.may_have_news
+            or member.undelivered is not None
+            or member.must_revoke
+            or not context.may_hold
+            or not reports_nothing(request)
+            or self.prompt.hold_without_effects(request, context.token, now) is None
+        ):
+            return False
+        self._held[context.token] = member
+        self.probes.settle(group, now, out)
+        return True
 
     def _without_news(self, group_id: str, member: MirroredMember) -> ConsumerGroupHeartbeatResponse:
         return ConsumerGroupHeartbeatResponse(
@@ -176,23 +190,6 @@ class ConsumerMirror:
             member_epoch=member.epoch,
             heartbeat_interval_ms=self.settings(group_id).heartbeat_interval_ms,
         )
-
-    def _count(self, group: MirroredConsumerGroup, member: MirroredMember, now: Millis) -> None:
-        """Note a heartbeat that the coordinator gets."""
-        del group.members[member.member_id]
-        group.members[member.member_id] = member  # the last one in the order of these times
-        member.asked_at = group.asked_at = now
-        member.may_have_news = False
-        if not _settles(group, now):
-            group.budget.sent(self._heartbeats_per_ms(group), now)
-
-    def _heartbeats_per_ms(self, group: MirroredConsumerGroup) -> float:
-        return len(group.members) / self.settings(group.group_id).heartbeat_interval_ms
-
-    def _learn_interval(self, group_id: str, response: ConsumerGroupHeartbeatResponse) -> None:
-        known = self.settings(group_id)
-        if response.heartbeat_interval_ms > 0 and known.heartbeat_interval_ms != response.heartbeat_interval_ms:
-            self._settings[group_id] = Settings(response.heartbeat_interval_ms)
 
     # Ends of holds
 
@@ -205,9 +202,9 @@ class ConsumerMirror:
         for token, answer in list(out.effects.replies.items()):
             if not isinstance(answer, ConsumerGroupHeartbeatResponse):
                 continue
-            if token not in self._under_way and (member := self._overdue(answer, token, now)) is not None:
-                self._probe(member.group, member, token, now, out)
-            if token in self._under_way:
+            if not self.probes.is_under_way(token) and (member := self._overdue(answer, token, now)) is not None:
+                self.probes.send(member.group, member, token, now, out)
+            if self.probes.is_under_way(token):
                 del out.effects.replies[token]
                 self._late[token] = answer
 
@@ -216,7 +213,7 @@ class ConsumerMirror:
         member = self._held.get(token)
         if member is None or not member.is_covered or not answer.member_epoch == member.epoch > 0:
             return None
-        if member.group.members.get(member.member_id) is not member or self._is_asked(member):
+        if member.group.members.get(member.member_id) is not member or self.probes.is_asked(member):
             return None
         # A client's timer begins when it sends a heartbeat, and anew when it gets another interval.
         begins = member.heard_at if answer.heartbeat_interval_ms == member.told_interval_ms else now
@@ -241,12 +238,9 @@ class ConsumerMirror:
         """Take the coordinator's answer to a probe."""
         out, request = Outcome(), probe.request
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
-        self._under_way.discard(probe.token)
+        self.probes.answered(probe)
         late = self._late.pop(probe.token, None)
-        group, asking = self.groups.get(request.group_id), self._asking.get(request.group_id)
-        member = self._member(request)
-        if asking is not None and asking.asked.pop(request.member_id, False):
-            asking.waiting.append(request.member_id)
+        group, member = self.groups.get(request.group_id), self._groups.member(request)
         if group is None or member is None:
             if late is not None:
                 out.effects.replies[probe.token] = late
@@ -264,8 +258,8 @@ class ConsumerMirror:
         if response.error_code and request.member_id not in group.members:
             self.prompt.member_removed(group.group_id, request.member_id)
         if news:
-            self._ask_all(group, now, but=request.member_id)
-        self._after(group, now, out)
+            self.probes.ask_all(group, now, but=request.member_id)
+        self.probes.settle(group, now, out)
         return out
 
     def _deliver(
@@ -289,123 +283,13 @@ class ConsumerMirror:
 
     def probe_lost(self, probe: Probe) -> None:
         """Forget a probe that was not sent, or whose connection was closed before its answer."""
-        assert isinstance(probe.request, ConsumerGroupHeartbeatRequest)
-        member = self._member(probe.request)
-        if member is not None:
-            member.may_have_news = True  # its next heartbeat is passed on
-        self._under_way.discard(probe.token)
+        self.probes.lost(probe)
         self._late.pop(probe.token, None)
-        asking = self._asking.get(probe.request.group_id)
-        if asking is not None:
-            asking.asked.pop(probe.request.member_id, None)
 
     def is_asked(self, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Return whether a probe for the member is under way. Its next heartbeat must wait for the answer.
 
         The answer may give it another epoch, and the coordinator fences a member that sends an older one.
         """
-        member = self._member(request)
-        return member is not None and self._is_asked(member)
-
-    def _is_asked(self, member: MirroredMember) -> bool:
-        asking = self._asking.get(member.group.group_id)
-        return asking is not None and member.member_id in asking.asked
-
-    # Probes
-
-    def _ask_all(self, group: MirroredConsumerGroup, now: Millis, but: str) -> None:
-        """Ask for every member of the group whose heartbeat is held, those with the fewest partitions first."""
-        group.changed_at = now
-        asking = self._asking.setdefault(group.group_id, _Asking())
-        asking.asked |= dict.fromkeys(asking.asked.keys() - {but}, True)
-        known = {*asking.asked, *asking.waiting, but}
-        fresh = [member for member_id, member in group.members.items() if member_id not in known]
-        asking.waiting += [member.member_id for member in sorted(fresh, key=lambda member: len(member.assigned))]
-
-    def _ask(self, group: MirroredConsumerGroup, member_id: str, now: Millis, out: Outcome) -> None:
-        held, member = self.prompt.held_of(group.group_id, member_id), group.members.get(member_id)
-        if member is None or member_id in self._asking[group.group_id].asked:
-            return
-        if held is None:
-            member.may_have_news = True  # its next heartbeat is passed on
-        else:
-            self._probe(group, member, held.token, now, out)
-
-    def _probe(
-        self, group: MirroredConsumerGroup, member: MirroredMember, token: Hashable, now: Millis, out: Outcome
-    ) -> None:
-        self._asking.setdefault(group.group_id, _Asking()).asked[member.member_id] = False
-        self._under_way.add(token)
-        self._count(group, member, now)
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=group.group_id,
-            member_id=member.member_id,
-            member_epoch=member.epoch,
-            instance_id=member.facts.instance_id,
-        )
-        out.probes.append(Probe(token, request))
-
-    def _after(self, group: MirroredConsumerGroup, now: Millis, out: Outcome) -> None:
-        """Send the probes that are due, and set or cancel the group's timer."""
-        group_id, asking = group.group_id, self._asking.get(group.group_id)
-        while asking is not None and asking.waiting and len(asking.asked) < AT_ONCE:
-            self._ask(group, asking.waiting.popleft(), now, out)
-        if not group.members:
-            del self.groups[group_id]
-            self._settings.pop(group_id, None)
-            self._asking.pop(group_id, None)
-            out.timers[ProbeDue(group_id)] = None
-            self._probe_at.pop(group_id, None)
-        elif group_id not in self._probe_at or self._probe_at[group_id] > group.asked_at + self._spread(group, now):
-            at = min(group.asked_at + self._spread(group, now), self._next_overdue_at(group, now))
-            self._probe_at[group_id] = out.timers[ProbeDue(group_id)] = max(at, now + _SHORTEST_WAIT)
-
-    def probe_due(self, group: MirroredConsumerGroup, now: Millis) -> Outcome:
-        """Ask for members whose last heartbeat was long ago, and for one if nothing was heard of the group."""
-        out, interval = Outcome(), self.settings(group.group_id).heartbeat_interval_ms
-        self._probe_at.pop(group.group_id, None)
-        asking = self._asking.setdefault(group.group_id, _Asking())
-        while len(asking.asked) < AT_ONCE:
-            member = self._stalest(group, now, asked_until=now - interval)
-            if member is None:
-                break
-            self._ask(group, member.member_id, now, out)
-        silent = now - group.asked_at >= self._spread(group, now)
-        if silent and (_settles(group, now) or group.budget.allows(self._heartbeats_per_ms(group), now)):
-            member = self._stalest(group, now, asked_until=now)
-            if member is not None:
-                self._ask(group, member.member_id, now, out)
-        self._after(group, now, out)
-        return out
-
-    def _spread(self, group: MirroredConsumerGroup, now: Millis) -> Millis:
-        """Return the time between two heartbeats of a group if they are spread evenly, but at least a second.
-
-        It is a little longer, so that a member whose heartbeat is due then is not forestalled.
-        """
-        if _settles(group, now):
-            return PROBE_INTERVAL
-        interval = self.settings(group.group_id).heartbeat_interval_ms
-        return max(PROBE_INTERVAL, interval // max(len(group.members), 1) + _ENDS_SOON)
-
-    def _next_overdue_at(self, group: MirroredConsumerGroup, now: Millis) -> Millis:
-        """Return when the coordinator's next answer for a member will be older than its interval."""
-        interval = self.settings(group.group_id).heartbeat_interval_ms
-        for member in group.members.values():
-            if member.asked_at + interval + _LATE > now:  # otherwise it sends none
-                return member.asked_at + interval
-        return now + interval
-
-    def _stalest(self, group: MirroredConsumerGroup, now: Millis, *, asked_until: Millis) -> MirroredMember | None:
-        """Return the member with the oldest answer, of `asked_until` or before, whose heartbeat stays held, if any."""
-        for member_id, member in group.members.items():
-            if member.asked_at > asked_until:
-                break  # and so were all that follow
-            held = self.prompt.held_of(group.group_id, member_id)
-            if held is not None and held.due_at - now > _ENDS_SOON and not self._is_asked(member):
-                return member
-        return None
-
-
-def _settles(group: MirroredConsumerGroup, now: Millis) -> bool:
-    return now - group.changed_at < SETTLING
+        member = self._groups.member(request)
+        return member is not None and self.probes.is_asked(member)

@@ -25,8 +25,8 @@ from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL, PromptHeartbeats
 from kohort.errors import ErrorCode
 from kohort.gateway.groups.classic_group import MirroredClassicGroup, MirroredClassicMember
 from kohort.gateway.groups.classic_mirror import ClassicMirror
-from kohort.gateway.groups.consumer_group import MirroredConsumerGroup, MirroredMember
-from kohort.gateway.groups.consumer_mirror import ConsumerMirror, Settings
+from kohort.gateway.groups.consumer_group import MirroredConsumerGroup, MirroredMember, Settings
+from kohort.gateway.groups.consumer_mirror import ConsumerMirror
 from kohort.gateway.groups.outcome import LeaveRequest, Outcome, Probe, ProbeDue
 from kohort.model import Millis
 from kohort.wire.codec import Message
@@ -48,7 +48,8 @@ class GroupMirror:
         """Create a mirror that holds heartbeats for at most `hold_ms`, which is not 0."""
         self._consumer, self._classic = ConsumerMirror(), ClassicMirror()
         self._prompt = self._consumer.prompt = self._classic.prompt = PromptHeartbeats(self, hold_ms)
-        self._classic.probes.prompt = self._prompt
+        self._classic.probes.prompt = self._classic.syncs.prompt = self._prompt
+        self._consumer.probes.prompt = self._prompt
 
     @property
     def held(self) -> int:
@@ -98,7 +99,7 @@ class GroupMirror:
                 self._classic.joining(request, context, now, out)
                 self._after_classic(request.group_id, now, out)
             case SyncGroupRequest():
-                self._classic.syncing(request, now, out)
+                self._classic.syncs.sent(request, now, out)
         return out
 
     def answered(self, request: Message, response: Message, context: RequestContext, now: Millis) -> Outcome:
@@ -240,13 +241,13 @@ class GroupMirror:
             case ProbeDue(group_id):
                 group = self.consumer(group_id)
                 if group is not None:
-                    return self._with_holds(self._consumer.probe_due(group, now))
+                    return self._with_holds(self._consumer.probes.due(group, now))
                 self._classic.probes.due(group_id, now, out)
             case NotificationDue(group_id):
                 self._classic.notification_due(group_id, now, out)
                 self._after_classic(group_id, now, out)
             case HeldSyncsDue(group_id):
-                self._classic.syncs_due(group_id, now, out)
+                self._classic.syncs.due(group_id, now, out)
             case _:
                 assert isinstance(timer, HeldHeartbeatsDue)
                 self._prompt.holds_due(now, out.effects)
@@ -258,7 +259,7 @@ class GroupMirror:
         """Answer a held request because another one waits behind it."""
         out = Outcome()
         if isinstance(request, SyncGroupRequest):
-            self._classic.release_sync(request, token, now, out)
+            self._classic.syncs.release_one(request, token, now, out)
         else:
             self._prompt.release(token, behind, now, out.effects)
             if isinstance(request, ConsumerGroupHeartbeatRequest) and behind is not WaitingRequest.OWN_HEARTBEAT:
