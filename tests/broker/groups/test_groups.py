@@ -233,6 +233,30 @@ async def test_a_commit_is_not_acknowledged_and_not_read_before_it_is_on_disk(st
         peer.writer.close()
 
 
+async def test_offsets_are_answered_by_the_requested_ids_though_a_topic_is_deleted_and_created_again_meanwhile(
+    start_broker: MakeBroker,
+) -> None:
+    store = Gate()
+    broker = await start_broker(BrokerOptions(port=0, settings=QUICK), store)
+    orders, payments = broker.topics.create("orders", 4), broker.topics.create("payments", 4)
+    writer, reader, other = [Peer(*await asyncio.open_connection("127.0.0.1", broker.port)) for _ in range(3)]
+    store.permit.clear()
+    writer.send(commit_request(9), 8)
+    await until(lambda: broker.groups.shard("g").group("g") is not None)
+    wanted = [OffsetFetchRequestTopics(topic_id=each.topic_id, partition_indexes=[0]) for each in (orders, payments)]
+    reader.send(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=wanted)]), 10)
+    await other.ask(FindCoordinatorRequest(key="g"), 3, FindCoordinatorResponse)  # now that request has arrived, too
+    for topic in (orders, payments):
+        broker.topics.delete(topic)
+    broker.topics.create("payments", 4)
+    store.permit.set()
+    assert codes(await writer.answer(OffsetCommitResponse)) == [0]
+    (group,) = (await reader.answer(OffsetFetchResponse)).groups
+    assert {topic.topic_id for topic in group.topics} == {orders.topic_id, payments.topic_id}
+    for peer in (writer, reader, other):
+        peer.writer.close()
+
+
 async def test_a_commit_that_cannot_be_written_is_refused_and_forgotten(start_broker: MakeBroker) -> None:
     store = Gate()
     broker = await start_broker(BrokerOptions(port=0, settings=QUICK), store)

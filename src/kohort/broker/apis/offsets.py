@@ -135,8 +135,8 @@ def fetch(broker: Dependencies, call: Call, request: OffsetFetchRequest) -> None
 
     def join(answers: list[OffsetFetchResponse]) -> None:
         groups = [answer.groups[0] for answer in answers]
-        for group, missing in zip(groups, unknown, strict=True):
-            _add_ids(broker, group, call.version)
+        for asked, group, missing in zip(request.groups, groups, unknown, strict=True):
+            _add_ids(broker, asked, group, call.version)
             group.topics.extend(missing)
         call.reply(OffsetFetchResponse(groups=groups))
 
@@ -170,8 +170,16 @@ def _name_topics(broker: Dependencies, group: OffsetFetchRequestGroup, version: 
     return unknown
 
 
-def _add_ids(broker: Dependencies, group: OffsetFetchResponseGroup, version: int) -> None:
+def _add_ids(
+    broker: Dependencies, asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup, version: int
+) -> None:
+    """Fill in the IDs of topics: those of the request, because a topic may have been deleted since it arrived."""
     if version < _TOPIC_IDS_FROM:
+        return
+    if asked.topics is not None:
+        ids = {topic.name: topic.topic_id for topic in asked.topics}
+        for topic in group.topics:
+            topic.topic_id = ids[topic.name]
         return
     kept = []
     for topic in group.topics:
