@@ -486,6 +486,10 @@ def test_a_large_group_has_short_findings() -> None:
         assert len(json.dumps(finding.to_json())) < 10_000
 
 
+def test_a_member_has_no_partition_for_another_reason_than_too_many_members() -> None:
+    assert "idle-members" not in Case({"a": (0, 1), "b": ()}).codes()
+
+
 # Documentation
 
 

@@ -291,6 +291,12 @@ def test_a_record_of_an_impossible_time_is_unreadable(at: int) -> None:
     assert f"its time {at} is impossible" in (log.reader.counts.first_unreadable or "")
 
 
+def test_a_commit_has_the_time_that_the_coordinator_gave_it(log: Log) -> None:
+    value = OffsetCommitValue(offset=5, commit_timestamp=1_500, topic_id=ORDERS)
+    log.write(2_000, OffsetCommitKey(group="g", topic="orders", partition=0), value)
+    assert log.group.commits[TopicPartition("orders", 0)].at == 1_500
+
+
 @pytest.mark.parametrize("at", [-1, 1 << 62])
 def test_a_commit_of_an_impossible_time_has_that_of_its_record(at: int) -> None:
     log = Log()

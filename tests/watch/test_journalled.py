@@ -120,3 +120,12 @@ def test_a_record_does_not_wait_for_a_log_that_may_not_be_read() -> None:
     live.journalled([RebalanceRecord("g", 4, 900, 1_000)], 1_100)
     live.expire_journal(1_100)
     assert [(record.generation, record.source) for record in told] == [(4, "journal")]
+
+
+def test_a_record_of_the_journal_is_of_no_rebalance_long_after_it_or_before_it() -> None:
+    live, _ = followed()
+    written(live, 1, 100_000)
+    live.journalled([RebalanceRecord("g", 1, 900, 1_000), RebalanceRecord("g", 1, 199_900, 200_000)], 200_000)
+    assert kept(live) == [(1, 100_000, None)]
+    live.expire_journal(300_000)
+    assert kept(live) == [(1, 1_000, "journal"), (1, 100_000, None), (1, 200_000, "journal")]

@@ -76,3 +76,4 @@ def test_a_group_that_was_deleted_begins_anew(log: Log) -> None:
     [record] = log.current(9_000, "a", (0, 1), (0, 1))
     assert record.cause == "first member"
     assert [change.previous_owner for change in record.partitions] == [None, None]
+    assert list(log.group.rebalances) == [record], "nothing is left of the group before"

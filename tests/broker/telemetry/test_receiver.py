@@ -143,6 +143,18 @@ async def test_more_pushes_than_a_batch_holds_are_counted(
     assert "1 pushes of clients' metrics are lost" in caplog.text
 
 
+async def test_more_bytes_than_a_batch_holds_are_counted_and_the_next_batch_is_empty_again(
+    pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pushing.push(DATA)
+    [first] = await pushing.received()
+    monkeypatch.setattr(receiver, "_MOST_UNWRITTEN_BYTES", int(1.5 * len(first.to_json())))
+    for batch in (2, 3):
+        for _ in range(2):
+            assert await pushing.push(DATA) == ErrorCode.NONE
+        assert len(await pushing.received()) == batch
+
+
 async def test_the_topic_is_short_lived_and_internal(pushing: Pushing) -> None:
     await pushing.push(DATA)
     await pushing.received()
