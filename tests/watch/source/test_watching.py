@@ -339,3 +339,19 @@ async def test_a_cluster_that_fails_is_not_followed_because_of_an_earlier_answer
             watching._failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, "no broker answers"))
             assert await asked.get()
             assert states == ["failed"]
+
+
+async def test_a_description_from_before_a_rebalance_does_not_undo_it(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=2), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with polling(servers, topic, group, "a", "classic"):
+        await group.wait_async(state="Stable", owns={"a": 2})
+        late = kohort.fault(keys="DescribeGroups", group=group, client_id="watch", hold=True, when="after")
+        async with Watching({"bootstrap_servers": servers, "client_id": "watch"}, history_ms=HOUR_MS) as watching:
+            await late.wait_async()
+            async with polling(servers, topic, group, "b", "classic"):
+                await group.wait_async(state="Stable", owns={"a": 1, "b": 1})
+                late.remove()
+                await watching.caught_up()
+                members = watching.live.groups[group].members.values()
+                assert {member.facts.client_id for member in members} == {"a", "b"}
