@@ -13,6 +13,8 @@ def run(place: Place, said: Said) -> None:
     pause = Pause(place.choices.pause_ms)
     owed = Owed()
     unsaid: list[tuple[Spot, int, bytes | None]] = []
+    is_member = True
+    """Whether the coordinator knows it, as far as its answers to commits tell."""
 
     def say_read() -> None:
         if unsaid:
@@ -21,6 +23,7 @@ def run(place: Place, said: Said) -> None:
             unsaid.clear()
 
     def settle() -> None:
+        nonlocal is_member
         say_read()
         if owed.ends:
             offsets = [
@@ -34,8 +37,11 @@ def run(place: Place, said: Said) -> None:
                 owed.ends.clear()
             except confluent_kafka.KafkaException as error:
                 said.committed(error)
+                is_member &= error.args[0].code() != confluent_kafka.KafkaError.UNKNOWN_MEMBER_ID
 
     def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        nonlocal is_member
+        is_member = True
         say_read()  # of partitions that may be given back to it: they are read anew
         said.assigned(spots(partitions))
         if pause.begins():
@@ -46,7 +52,8 @@ def run(place: Place, said: Said) -> None:
         # Called inside poll, while records of the polls before are still in hand.
         settle()
         owed.forget(spots(partitions))
-        said.revoked(spots(partitions))
+        # A commit can wait until the coordinator can be reached, longer than the session. Others have them then.
+        (said.revoked if is_member else said.lost)(spots(partitions))
 
     def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
         say_read()  # of the polls before, as in `revoked`
