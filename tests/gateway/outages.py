@@ -142,9 +142,11 @@ class Group:
         self.name = name
         self.members: list[Member] = []
 
-    def join(self, kind: type[OurMember] | type[LibrdkafkaMember] = OurMember) -> None:
-        """Add a member."""
-        self.members.append(kind(self._bootstrap, self.name, self._protocol))
+    def join(self, kind: type[OurMember] | type[LibrdkafkaMember] = OurMember, bootstrap: str | None = None) -> Member:
+        """Add a member, which finds the cluster at `bootstrap`, or as the first ones do."""
+        member = kind(bootstrap or self._bootstrap, self.name, self._protocol)
+        self.members.append(member)
+        return member
 
     async def progress(self) -> None:
         """Wait until each member has had two further commits acknowledged: one may be the answer to an older one.
@@ -154,7 +156,7 @@ class Group:
         before = {member: member.commits for member in self.members}
         try:
             async with asyncio.timeout(RECOVERY_S):
-                await _until(lambda: all(member.commits >= before[member] + 2 for member in self.members))
+                await until(lambda: all(member.commits >= before[member] + 2 for member in self.members))
         except TimeoutError:
             made = [member.commits - before[member] for member in self.members]
             raise AssertionError(f"members made {made} commits within {RECOVERY_S:g} s") from None
@@ -189,7 +191,7 @@ async def busy_group(bootstrap: str, protocol: str, *, name: str = "group", repl
         group.join()
         group.join(LibrdkafkaMember)
         async with asyncio.timeout(30):
-            await _until(lambda: all(member.commits for member in group.members))
+            await until(lambda: all(member.commits for member in group.members))
         yield group
     finally:
         producing.cancel()
@@ -200,7 +202,8 @@ async def busy_group(bootstrap: str, protocol: str, *, name: str = "group", repl
         producing.result()
 
 
-async def _until(is_so: Callable[[], bool]) -> None:
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait, without a limit."""
     for _ in repeat(None):  # one of the members runs in a thread
         if is_so():
             return
