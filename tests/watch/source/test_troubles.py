@@ -15,7 +15,8 @@ from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import Live, LiveEvent, ProblemFound, ProblemSolved, SourceChanged, SourceKind, Watching
-from kohort.watch.source import kohort_topic, offsets
+from kohort.watch.source import clock, kohort_topic, offsets
+from kohort.watch.source.clients import cluster
 from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
 from kohort.wire.group_log import encode_key, encode_value
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -301,3 +302,20 @@ async def test_an_open_transaction_that_holds_up_the_log_is_a_problem(kohort: Wo
                 live, lambda: group in live.groups and first in live.groups[group].commits and not live.problems
             )
     assert len(found) == (held_ms == 0)
+
+
+async def test_a_topic_that_no_group_needs_any_more_is_no_problem(kohort: Workspace) -> None:
+    topic, live = kohort.topic("secret", partitions=1), Live()
+    client = cluster({"bootstrap_servers": kohort.bootstrap_servers})
+    questions = offsets.OffsetQuestions(client, live)
+    try:
+        await client.refresh()
+        questions.refuse({TopicPartition(topic, 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+        assert questions.refused(clock()) == {topic}
+        assert list(live.problems) == [
+            f"The ends of topic {topic} cannot be read: they need the ACL Describe on the topic."
+        ]
+        questions.keep(set())
+        assert (questions.refused(clock()), list(live.problems)) == (set(), [])
+    finally:
+        await client.close()

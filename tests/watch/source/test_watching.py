@@ -355,3 +355,22 @@ async def test_a_description_from_before_a_rebalance_does_not_undo_it(kohort: Wo
                 await watching.caught_up()
                 members = watching.live.groups[group].members.values()
                 assert {member.facts.client_id for member in members} == {"a", "b"}
+
+
+async def test_a_description_from_before_a_commit_does_not_undo_it(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders", partitions=1), kohort.group()
+    servers, first = kohort.bootstrap_servers, TopicPartition(topic, 0)
+    kohort.broker.allow(Invariant.FETCHED_COMMITS, group)  # it commits what it has not read
+    async with Consumer(bootstrap_servers=servers, group_id=group, enable_auto_commit=False) as consumer:
+        consumer.assign([first])
+        await consumer.commit({first: 0})
+        late = kohort.fault(keys="OffsetFetch", group=group, client_id="watch", hold=True, when="after")
+        async with Watching({"bootstrap_servers": servers, "client_id": "watch"}, history_ms=HOUR_MS) as watching:
+            await late.wait_async()
+            async with Producer(bootstrap_servers=servers) as producer:
+                await (await producer.send(topic, b"x", partition=0))
+            await consumer.commit({first: 1})
+            late.remove()
+            await watching.caught_up()
+            commit = watching.live.groups[group].commits[first]
+            assert (commit.offset, commit.at is None) == (1, False)
