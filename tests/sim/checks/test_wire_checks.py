@@ -15,7 +15,7 @@ from kohort.testing.invariants import Invariant
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from tests.testing.invariants.stream import Stream
+from tests.testing.invariants.stream import SESSION_MS, Stream
 
 
 def observed(*, owns: bool = True) -> tuple[Observer, WireChecks, list[BaseException]]:
@@ -95,16 +95,29 @@ def test_only_members_whose_plan_says_so_may_share_an_instance_id(planned: tuple
     assert (found is not None and found.invariant == "S12") == fails
 
 
+@pytest.mark.parametrize("through_gateways", [False, True])
+def test_only_behind_a_gateway_may_a_member_be_left_behind_by_its_client(*, through_gateways: bool) -> None:
+    stream = _OfWorld(through_gateways=through_gateways)
+    member = stream.peer("member-1.0")
+    member.joins("m-1", 1)
+    member.joins("m-2", 2)
+    stream.passes(SESSION_MS)
+    stream.gone("m-1", Cause.SESSION_EXPIRED)
+    found = stream.of_world.violation
+    assert (found is None) == through_gateways
+
+
 class _OfWorld(Stream):
     """Stream whose events a world observes, too."""
 
-    def __init__(self, shared_instances: Collection[str] = ()) -> None:
+    def __init__(self, shared_instances: Collection[str] = (), *, through_gateways: bool = False) -> None:
         super().__init__()
         self.of_world = WireChecks(
             lambda name, problem: None,
             lambda: self.at / 1000,
             has_records=True,
             shared_instances=shared_instances,
+            through_gateways=through_gateways,
         )
         self._observe = self.of_world.observer("broker-1", lambda: True)
 

@@ -71,7 +71,11 @@ class WorldState:
         self.gateways = Gateways(self.agenda, self.network, plan.brokers, plan.gateway_rates, self._failed)
         self.brokers.starting = self.observations.live.clear
         self.wire_checks = WireChecks(
-            self._failed, lambda: self.now, has_records=plan.records, shared_instances=plan.shared_instances
+            self._failed,
+            lambda: self.now,
+            has_records=plan.records,
+            shared_instances=plan.shared_instances,
+            through_gateways=bool(plan.ways),
         )
         self.brokers.observer = self.wire_checks.observer
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
