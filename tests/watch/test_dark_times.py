@@ -8,9 +8,10 @@ import pytest
 
 from kohort.model import TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
-from kohort.watch import Commit, EndOffsets, WatchedMember
+from kohort.watch import Commit, EndOffsets, GroupFound, WatchedMember
 from kohort.watch.commits import Stop, first_read, proves_reading, stopped
 from kohort.watch.darkness import MOST_PENDING, WAIT_MS
+from kohort.watch.group.state import AWAY
 from tests.watch.log import ORDERS, Log, orders
 
 
@@ -186,6 +187,30 @@ def test_an_owner_that_may_keep_a_partition_after_all_was_not_told_to_stop(log: 
     [record] = log.current(60_000, "c", (0, 4), (0, 1))
     # It crashed between its last commit and the one that it did not make.
     assert times_of(record, 1) == (16_687, None, None)
+
+
+def test_partitions_of_a_static_member_that_is_away_are_dark_until_it_returns(log: Log) -> None:
+    log.member(1_000, "a")
+    log.epoch(1_000, 1)
+    log.target(1_000, 1)
+    log.current(1_000, "a", (0, 1), (0, 1))
+    log.member(2_000, "b")
+    log.epoch(2_000, 2)
+    log.target(2_000, 2)
+    log.current(2_500, "a", (1, 2), (0,))
+    log.current(3_000, "b", (0, 2), (1,))
+    log.current(5_000, "a", (2, AWAY), (0,))
+    log.current(6_000, "a", (2, AWAY), (0,))
+    assert log.group.dark_now == {TopicPartition("orders", 0): 5_000}
+    described = log.group.members["a"]
+    described = WatchedMember(described.facts, described.topics, epoch=AWAY, owned=described.owned)
+    members = described, log.group.members["b"]
+    log.group.found(GroupFound("g", "consumer", "Stable", 2, 2, None, "consumer", members, {}), 7_000)
+    assert log.group.dark_now == {TopicPartition("orders", 0): 5_000}
+    log.member_deleted(9_000, "a")  # it returns with another member ID
+    log.member(9_000, "c")
+    log.current(9_000, "c", (0, 2), (0,))
+    assert log.group.dark_now == {}
 
 
 def test_a_new_owner_may_commit_long_before_the_rebalance_is_over(log: Log) -> None:

@@ -100,6 +100,7 @@ def assignment(group: GroupState, change: AssignmentWritten, names: Mapping[UUID
         member = group.members[change.member_id] = WatchedMember(MemberFacts(change.member_id, "", ""))
     events = _steps(group, change, member, names)
     member.epoch, member.stable = change.epoch, change.stable
+    member.away_since = None if change.epoch != AWAY else change.at if member.away_since is None else member.away_since
     member.held, owned = change.assigned | change.revoking, member.owned
     member.owned = named(member.held, names)
     _time_revocation(group, member, owned & member.owned, named(change.revoking, names), change.at)

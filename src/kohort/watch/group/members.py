@@ -26,6 +26,8 @@ class WatchedMember:
     """Partitions that it processes, as far as their topics have names."""
     held: frozenset[IdPartition] | None = None
     """The same by topic ID, in a consumer group; None if no record has told it yet."""
+    away_since: Millis | None = None
+    """Time at which a static member left that may return (KIP-848); None if it is there, or if the time is unknown."""
     revoking_since: Millis | None = None
     """Time from which it owes a revocation; None if it owes none."""
     slowest_revocation_ms: Millis | None = None

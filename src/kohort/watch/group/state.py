@@ -96,15 +96,22 @@ class GroupState:
 
     @property
     def dark_now(self) -> dict[TopicPartition, Millis]:
-        """Partitions that are known to have no owner, with the time since when.
+        """Partitions that are known to have no reader, with the time since when.
 
-        None are dark in a group without members, because nobody waits for it.
+        A static member that is away keeps its partitions, and does not read them. None are dark in a
+        group without members, because nobody waits for it.
         """
         if not self.members:
             return {}
+        away = {
+            partition: member.away_since
+            for member in self.members.values()
+            if member.away_since is not None
+            for partition in member.owned
+        }
         topics = {topic for member in self.members.values() for topic in member.topics}
         matches_more = any(member.expression for member in self.members.values())
-        return {
+        return away | {
             partition: since for partition, since in self.unowned.items() if matches_more or partition.topic in topics
         }
 

@@ -68,7 +68,9 @@ class WatchedGroup(GroupState):
         self.target_epoch = self.target_epoch if group.target_epoch is None else group.target_epoch
         known = self.members
         self.members = {
-            member.facts.member_id: replace(member, held=known[member.facts.member_id].held)
+            member.facts.member_id: replace(
+                member, held=known[member.facts.member_id].held, away_since=known[member.facts.member_id].away_since
+            )
             if member.facts.member_id in known
             else member
             for member in group.members

@@ -39,9 +39,9 @@ class GroupFamilies:
         self._moved = text.counter(f"{ours}_partitions_moved", "Partitions that moved from one member to another.")
         self._members = text.gauge(f"{ours}_members", "Members by state.")
         self._partitions = text.gauge(f"{ours}_partitions", "Partitions that have an owner.")
-        self._unowned = text.gauge(f"{ours}_dark_partitions", "Partitions without an owner in a group with members.")
+        self._unowned = text.gauge(f"{ours}_dark_partitions", "Partitions without a reader in a group with members.")
         self._dark_for = text.gauge(
-            f"{ours}_longest_dark_seconds", "Time for which a partition has no owner by now; the longest."
+            f"{ours}_longest_dark_seconds", "Time for which a partition has no reader by now; the longest."
         )
         self._slowest = text.gauge(
             f"{ours}_slowest_revoke_seconds", "Longest time that a member took to revoke partitions in the last hour."
