@@ -6,8 +6,18 @@ from kohort.group_events import MemberFacts
 from kohort.model import Millis, TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord, Trigger
 from kohort.watch import GroupsChanged, Live
-from kohort.watch.changes import Committed, GenerationMember, GenerationWritten
+from kohort.watch.changes import (
+    AssignmentWritten,
+    Committed,
+    EpochRaised,
+    GenerationMember,
+    GenerationWritten,
+    MemberDeleted,
+    MemberWritten,
+    TargetComputed,
+)
 from kohort.watch.history import DARK, LAG_POINTS, MOST_CHANGES, MOST_SPANS, Histories, LagSeries, Span
+from tests.watch.log import ORDERS
 
 FACTS = {name: MemberFacts(name, f"client-{name}", f"/10.0.0.{ord(name)}") for name in "abc"}
 
@@ -285,3 +295,27 @@ def test_the_history_of_a_deleted_group_is_forgotten() -> None:
     histories.live.apply([Committed("other", 2_000, TopicPartition("orders", 0), 1)], 2_000)
     histories.sink(GroupsChanged(frozenset(["g"])), 3_000)
     assert set(histories.groups) == {"other"}
+
+
+def test_a_static_member_that_is_away_leaves_its_partitions_dark() -> None:
+    live = Live(history_from=0)
+    live.watcher.name_topics({ORDERS: "orders"})
+    histories = Histories(live)
+    live.subscribe(histories.sink)
+
+    def step(at: Millis, name: str, epochs: tuple[int, int]) -> None:
+        one = frozenset({(ORDERS, 0)})
+        live.apply([AssignmentWritten("g", at, name, epochs[1], epochs[0], True, one, frozenset())], at)
+
+    live.apply([MemberWritten("g", 1_000, FACTS["a"], frozenset({"orders"})), EpochRaised("g", 1_000, 1)], 1_000)
+    live.apply([TargetComputed("g", 1_000, 1)], 1_000)
+    step(1_000, "a", (0, 1))
+    for at in (2_000, 3_000, 4_000, 4_900):  # the last one as it leaves
+        live.apply([Committed("g", at, TopicPartition("orders", 0), at)], at)
+    step(5_000, "a", (1, -2))
+    assert spans(histories, 0)[-2:] == [(1_000, 5_000, "a"), (5_000, None, DARK)]
+    live.apply([MemberDeleted("g", 9_000, "a"), MemberWritten("g", 9_000, FACTS["b"], frozenset({"orders"}))], 9_000)
+    step(9_000, "b", (0, 1))
+    live.apply([Committed("g", 10_000, TopicPartition("orders", 0), 10_000)], 10_000)
+    assert [record.dark_times for record in live.groups["g"].rebalances][-1] == [4_050]
+    assert spans(histories, 0)[-2:] == [(4_950, 9_000, DARK), (9_000, None, "b")]

@@ -82,11 +82,11 @@ class GroupHistory:
         """Compare the owners with those of the last call."""
         members = group.members
         known = self._owned
-        if len(known) == len(members) and all(known.get(name) is member.owned for name, member in members.items()):
+        if len(known) == len(members) and all(known.get(name) is member.reads for name, member in members.items()):
             return
         before = {partition: name for name, owned in known.items() for partition in owned}
-        after = group.owners
-        self._owned = {name: member.owned for name, member in members.items()}
+        self._owned = {name: member.reads for name, member in members.items()}
+        after = {partition: name for name, reads in self._owned.items() for partition in reads}
         for partition in before.keys() | after.keys():
             owner = after.get(partition)
             if before.get(partition) != owner:

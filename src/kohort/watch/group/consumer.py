@@ -77,7 +77,8 @@ def member_deleted(group: GroupState, change: MemberDeleted) -> list[RebalanceRe
     member = group.members.pop(change.member_id, None)
     if member is None:
         return []
-    group.unowned |= dict.fromkeys(member.owned, change.at)
+    # A static member that was away did not read since it left.
+    group.unowned |= dict.fromkeys(member.owned, change.at if member.away_since is None else member.away_since)
     if group.former is None or group.former.at != change.at:
         group.former = Former(change.at, "consumer", group.epoch or 0, group.protocol, {})
     group.former.members[change.member_id] = member  # the group may change to the classic protocol

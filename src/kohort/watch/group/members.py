@@ -11,6 +11,9 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 """States in which a classic group rebalances: its members join, or wait for their assignment."""
 
 
+_NOTHING = frozenset[TopicPartition]()
+
+
 @dataclass(slots=True)
 class WatchedMember:
     """Member of a group."""
@@ -32,6 +35,11 @@ class WatchedMember:
     """Time from which it owes a revocation; None if it owes none."""
     slowest_revocation_ms: Millis | None = None
     """Longest time that it took to give up partitions; None if it gave up none, and in a classic group."""
+
+    @property
+    def reads(self) -> frozenset[TopicPartition]:
+        """Partitions that it owns and reads: none while it is away."""
+        return self.owned if self.away_since is None else _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
