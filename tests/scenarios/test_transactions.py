@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.interop.kafka import Unavailable, jars, running_kafka
 from tests.interop.kohort import running_kohort
 from tests.scenarios.explained import explained
@@ -29,6 +34,8 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
 }
 VERIFICATION = "transaction.partition.verification.enable"
+_BROKER = 4
+"""Resource type of a broker; without a name, it is all of them."""
 AT_ONCE = 8
 """So many transcripts are played at the same time."""
 
@@ -103,10 +110,22 @@ def kafka_says(request: pytest.FixtureRequest) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def our_broker_says(request: pytest.FixtureRequest) -> dict[str, str]:
     said: dict[str, str] = {}
-    for settings, names in chosen_for(test_our_broker_answers_the_same, request):
-        with running_kohort(**{name.replace(".", "_"): value for name, value in settings.items()}) as broker:
+    with running_kohort(**{name.replace(".", "_"): value for name, value in SETTINGS.items()}) as broker:
+        for settings, names in chosen_for(test_our_broker_answers_the_same, request):
+            if VERIFICATION in settings:
+                turn_off_verification(broker.bootstrap)
             said |= play_all(broker.bootstrap, names)
     return said
+
+
+def turn_off_verification(bootstrap: str) -> None:
+    """Change the setting of the running broker, which costs less than to start another one."""
+    alteration = AlterableConfig(name=VERIFICATION, value="false")
+    resource = AlterConfigsResource(resource_type=_BROKER, resource_name="", configs=[alteration])
+    wire = SocketWire(bootstrap)
+    answer = wire.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    wire.close()
+    assert answer.responses[0].error_code == 0, answer
 
 
 def check(name: str, said: str, *, differs: bool = False) -> None:
