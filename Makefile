@@ -72,8 +72,8 @@ chaos: $(VENV)/.develop ## a cluster under load and faults for MINUTES=10 (over 
 	$(BIN)/python -m tests.chaos.storm --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE)) $(if $(GATEWAY),--gateway)
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),200)
 
-copies: $(VENV)/.develop ## Java's TransactionalMessageCopier while the broker is killed by kill -9 KILLS=1000 times: each record is copied once, in order; about an hour; GATEWAY=1 puts one in front and kills it, too
-	$(BIN)/python -m tests.chaos.copies --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) $(if $(GATEWAY),--gateway)
+copies: $(VENV)/.develop ## Java's TransactionalMessageCopier while the broker is killed by kill -9 KILLS=1000 times: each record is copied once, in order; about an hour; GATEWAY=1 puts one in front and kills it, too; BROKERS=3 is a cluster, GROUP=1 a group of copiers
+	$(BIN)/python -m tests.chaos.copies --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) $(if $(GATEWAY),--gateway) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(GROUP),--group)
 
 fuzz: $(VENV)/.develop ## mutated real input to every decoder for MINUTES=5; what breaks a rule is kept and becomes a test
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),5)

@@ -1,12 +1,14 @@
 """Java's TransactionalMessageCopier, while the broker that it copies on is killed at random, again and again.
 
-    python -m tests.chaos.copies [--kills 1000] [--seed N] [--transaction-version 1] [--gateway]
+    python -m tests.chaos.copies [--kills 1000] [--seed N] [--transaction-version 1] [--gateway] [--group] [--brokers 3]
 
 Two copiers copy a topic exactly once, each a partition in its own transactions, a third of which it aborts. When both
 have come to the end, the sink must have each record of the source once and in its order, and the group must stand at
 the end; then more records are written to the source. The segments of `__transaction_state`, `__consumer_offsets` and
 the sink are tiny, so that kills meet rolls and compaction. With --gateway the copiers use a gateway, which gets three
-of ten kills.
+of ten kills. With --group the copiers subscribe to the source as members of a group, and their offsets carry the
+generation (KIP-447). With --brokers, a cluster over a shared directory loses one of its brokers at a time, which stays
+dead for up to four seconds.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import confluent_kafka
@@ -45,7 +48,21 @@ _SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 _PATIENCE_S = 60.0
+_LEASE_MS = 2_000
+"""Time after which a broker of a cluster is replaced."""
 Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the copiers copy on."""
+
+    version: int = 2
+    """Level of transaction.version."""
+    gateway: bool = False
+    brokers: int = 1
+    group: bool = False
+    """Whether the copiers are members of a group."""
 
 
 class Checked(AssertionError):
@@ -55,8 +72,10 @@ class Checked(AssertionError):
 class Copiers:
     """A JVM per partition."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._processes = [ServerProcess(_copier(bootstrap, partition)) for partition in range(PARTITIONS)]
+    def __init__(self, bootstrap: str, *, group: bool) -> None:
+        mode = ["--group-mode"] if group else []
+        commands = [[*_copier(bootstrap, partition), *mode] for partition in range(PARTITIONS)]
+        self._processes = [ServerProcess(command) for command in commands]
 
     @property
     def copied(self) -> int:
@@ -82,23 +101,24 @@ class Copiers:
 
 
 class Copies:
-    """Source and sink on a broker over files, and what the sink must have."""
+    """Source and sink on brokers over files, and what the sink must have."""
 
-    def __init__(self, directory: Path, seed: int, version: int, report: Report, *, gateway: bool = False) -> None:
+    def __init__(self, directory: Path, seed: int, world: World, report: Report) -> None:
         self.kills = 0
         self.written = 0
         """Records in each partition of the source."""
         self._chance = random.Random(seed)
         self._report = report
         self._began = time.monotonic()
-        settings = _SETTINGS | {"transaction.version": str(version)}
-        named = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        self.bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
-        command = kohort("broker", "--listen", self.bootstrap, "--data", str(directory / "data"), *named)
-        self._broker = _started(ServerProcess(command))
+        self._world = world
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(world.brokers)]
+        self.bootstrap = ",".join(addresses)
+        commands = [_broker(world, directory / "data", number, each) for number, each in enumerate(addresses, 1)]
+        self._brokers = [_started(ServerProcess(command)) for command in commands]
         self._gateway: ServerProcess | None = None
         self._for_copiers = self.bootstrap
-        if gateway:
+        if world.gateway:
+            assert world.brokers == 1, "the gateway has a port for one broker"
             # The next port is that of the broker.
             self._for_copiers = f"127.0.0.1:{consecutive_free_ports(2)}"
             command = kohort("gateway", "--upstream", self.bootstrap, "--listen", self._for_copiers)
@@ -111,7 +131,8 @@ class Copies:
     def close(self) -> None:
         if self._gateway is not None:
             self._gateway.kill()
-        self._broker.kill()
+        for broker in self._brokers:
+            broker.kill()
 
     def create_topics(self) -> None:
         topics = [NewTopic(SOURCE, PARTITIONS, 1), NewTopic(SINK, PARTITIONS, 1, config={"segment.bytes": "20000"})]
@@ -123,7 +144,7 @@ class Copies:
         """Write more records, have them copied under at most that many kills, and compare."""
         self._write(_RECORDS)
         limit = self.kills + kills
-        with _running_copiers(self._for_copiers) as copiers:
+        with _running_copiers(self._for_copiers, group=self._world.group) as copiers:
             while self._get_further(copiers):
                 if self.kills < limit:
                     self._kill()
@@ -151,8 +172,11 @@ class Copies:
             self._gateway.kill()
             self._gateway = _started(self._gateway.again())
         else:
-            self._broker.kill()
-            self._broker = _started(self._broker.again())
+            victim = self._chance.randrange(len(self._brokers)) if self._world.brokers > 1 else 0
+            self._brokers[victim].kill()
+            if self._world.brokers > 1:  # sometimes others take over before it is back
+                time.sleep(self._chance.uniform(0.0, 2 * _LEASE_MS / 1000))
+            self._brokers[victim] = _started(self._brokers[victim].again())
         self.kills += 1
         if self.kills % 10 == 0:
             seconds = time.monotonic() - self._began
@@ -201,9 +225,19 @@ def _started(server: ServerProcess) -> ServerProcess:
     return server
 
 
+def _broker(world: World, data: Path, node_id: int, listen: str) -> list[str]:
+    settings = _SETTINGS | {"transaction.version": str(world.version)}
+    options = ["--listen", listen, "--data", str(data)]
+    if world.brokers > 1:
+        settings["broker.lease.ms"] = str(_LEASE_MS)
+        options += ["--shared", "--node-id", str(node_id)]
+    named = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    return kohort("broker", *options, *named)
+
+
 @contextmanager
-def _running_copiers(bootstrap: str) -> Iterator[Copiers]:
-    copiers = Copiers(bootstrap)
+def _running_copiers(bootstrap: str, *, group: bool) -> Iterator[Copiers]:
+    copiers = Copiers(bootstrap, group=group)
     try:
         yield copiers
     finally:
@@ -269,11 +303,9 @@ def _difference(values: list[bytes], expected: list[bytes]) -> str:
     return f"has {values[at]!r} where {expected[at]!r} should be, after {values[max(0, at - 3) : at]}"
 
 
-def run(
-    directory: Path, kills: int, seed: int, version: int, report: Report, *, gateway: bool = False, each: int = 25
-) -> int:
+def run(directory: Path, kills: int, seed: int, world: World, report: Report, *, each: int = 25) -> int:
     """That many kills, at most `each` in a copy; returns how many records were compared. Raises Checked."""
-    copies = Copies(directory, seed, version, report, gateway=gateway)
+    copies = Copies(directory, seed, world, report)
     try:
         copies.create_topics()
         while copies.kills < kills:
@@ -290,15 +322,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--transaction-version", type=int, default=2, choices=(1, 2))
     parser.add_argument("--gateway", action="store_true", help="put a gateway before the broker, and kill it, too")
+    parser.add_argument("--group", action="store_true", help="let the copiers be members of a group")
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="a cluster of so many brokers")
     options = parser.parse_args()
+    if options.gateway and options.brokers > 1:
+        parser.error("--gateway is for one broker.")
     print(f"seed {options.seed}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="kohort-copies-", dir="/var/tmp"))
     began = time.monotonic()
     try:
-        version, gateway = options.transaction_version, options.gateway
-        count = run(
-            directory, options.kills, options.seed, version, lambda line: print(line, flush=True), gateway=gateway
-        )
+        world = World(options.transaction_version, options.gateway, options.brokers, options.group)
+        count = run(directory, options.kills, options.seed, world, lambda line: print(line, flush=True))
     except Checked as error:
         sys.exit(f"FAILED: {error}\nthe data directory is kept: {directory}")
     shutil.rmtree(directory)
