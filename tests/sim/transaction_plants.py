@@ -8,7 +8,9 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
+from kohort.broker.access.guards import GUARDS
 from kohort.broker.apis import transactional_produce
+from kohort.broker.groups import refusal
 from kohort.broker.transactions import marking
 from kohort.client.consume.unpacking import PlainChunk
 from kohort.client.produce.transactions import Transactions as ProducersTransactions
@@ -20,6 +22,7 @@ from kohort.coordinator.transactions.effects import TransactionTimeout
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.log.partition import SegmentedLog
+from kohort.security import Operation
 from kohort.sim import Plan
 from kohort.sim.plans import SOURCE, ApplicationSettings, make_transactional
 from kohort.sim.steps import (
@@ -34,6 +37,7 @@ from kohort.sim.steps import (
     Produce,
     sort,
 )  # fmt: skip
+from kohort.wire.messages.api_key import ApiKey
 from tests.sim.planting import plant
 
 
@@ -71,6 +75,14 @@ def other_copies() -> Plan:
 def more_copies() -> Plan:
     """The same, with still others."""
     return copies(10)
+
+
+def secured_copies(seed: int = 0) -> Plan:
+    """The processes authenticate, again every two seconds, and have the rights that they need and no others."""
+    plan = copies(seed)
+    plan.secured = True
+    plan.settings["connections.max.reauth.ms"] = "2000"
+    return plan
 
 
 def cluster_copies(seed: int) -> Plan:
@@ -266,3 +278,16 @@ def a_batch_of_a_partition_that_was_taken_over_meanwhile_is_appended_unverified(
         return None if batch.log is None else real(broker, batch, verdicts, producers)
 
     patch.setattr(transactional_produce, "_error", error)
+
+
+@plant("S14", plan=secured_copies)
+def offsets_of_a_transaction_need_the_right_to_write_their_topics(patch: MonkeyPatch) -> None:
+    real = GUARDS[ApiKey.TXN_OFFSET_COMMIT]
+
+    def stricter(access: Any, request: Any) -> Any:
+        if all(access.topic(Operation.WRITE, topic.name) for topic in request.topics):
+            return real(access, request)
+        access.refuse(refusal(request, access.call.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return None
+
+    patch.setitem(GUARDS, ApiKey.TXN_OFFSET_COMMIT, stricter)

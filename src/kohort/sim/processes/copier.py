@@ -45,10 +45,12 @@ class Copier:
         records: Records,
         checks: TransactionChecks,
         rng: Random,
+        login: dict[str, Any],
     ) -> None:
         self.name = name
         self.leaves = self.left = False
         self.copying = copying
+        self._login = login
         self._bootstrap = bootstrap
         self._timeout_ms = timeout_ms
         self._records = records
@@ -70,6 +72,7 @@ class Copier:
                 max_block_ms=10_000,
                 linger_ms=self._rng.choice([0, 5]),
                 batch_size=self._rng.choice([100, 16_384]),
+                **self._login,
             )
             consumer = self._new_consumer(
                 {
@@ -81,6 +84,7 @@ class Copier:
                     "isolation_level": "read_committed",
                     "fetch_max_wait_ms": 1_000,
                     "request_timeout_ms": 10_000,
+                    **self._login,
                 }
             )
             try:
@@ -169,6 +173,7 @@ class CommittedReader:
         checks: TransactionChecks,
         rng: Random,
         metadata_age: Millis,
+        login: dict[str, Any],
     ) -> None:
         self.name = name
         self.leaves = self.left = False
@@ -181,6 +186,7 @@ class CommittedReader:
             "client_id": name,
             "request_timeout_ms": 10_000,
             "metadata_max_age_ms": metadata_age,
+            **login,
         }
 
     async def run(self) -> None:

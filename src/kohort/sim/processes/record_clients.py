@@ -113,11 +113,12 @@ class RecordClients:
         if number < plan.writers:
             client = Writer(name, bootstrap, self.records, self._rng, login)
         elif self.checks is not None and number >= self._first_copier + plan.copiers:
-            client = CommittedReader(name, bootstrap, self.records, self.checks, self._rng, plan.metadata_age)
+            client = CommittedReader(name, bootstrap, self.records, self.checks, self._rng, plan.metadata_age, login)
         elif self.checks is not None and number >= self._first_copier:
             copies = copying_of(number - self._first_copier, plan.transactional_ids)
             kind = Copier if plan.copying == "-" else partial(MemberCopier, plan.copying)
-            client = kind(name, copies, bootstrap, plan.transaction_timeout, self.records, self.checks, self._rng)
+            timeout = plan.transaction_timeout
+            client = kind(name, copies, bootstrap, timeout, self.records, self.checks, self._rng, login)
         else:
             partitions = plan.readers[number - plan.writers]
             client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng, login)

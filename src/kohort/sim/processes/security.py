@@ -22,8 +22,9 @@ from kohort.security import Acl, Operation, PatternType, Permission, ResourcePat
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from kohort.sim.checks import LostRight
 from kohort.sim.environment import Disk
-from kohort.sim.plans import TOPICS, VAULT, Plan
+from kohort.sim.plans import COPIES, SOURCE, TOPICS, VAULT, Plan, copying_of
 from kohort.sim.processes.brokers import Brokers, SimulatedBroker
+from kohort.sim.processes.copier import GROUP as COPIERS
 from kohort.sim.steps import Right
 
 SETTINGS = {
@@ -43,6 +44,8 @@ _ON_TOPICS = {
 }
 """Operations on a topic that a member is allowed, by the right that it has lost. Members create topics on demand."""
 _RETRY_S = 0.5
+_COPIER, _AUDITOR = "copier-", "auditor-"
+"""Beginnings of the names of clients that copy in transactions, and of those that read the copies."""
 
 
 class SecuredWorld(Protocol):
@@ -222,6 +225,24 @@ class Security:
             worst = next((right for right in (Right.DESCRIBE_TOPIC, Right.READ_TOPIC) if right in without), None)
             operations = _ON_TOPICS[worst] if group is not None else (Operation.READ, Operation.WRITE, Operation.CREATE)
             acls += [_allow(user, ResourceType.TOPIC, topic, operation) for operation in operations]
+        if group is None:
+            acls += self._acls_of_copies(user)
+        return acls
+
+    def _acls_of_copies(self, user: str) -> list[Acl]:
+        """Return what a client outside of the groups may do with the topics of transactional copies.
+
+        A copier has the rights that Kafka's documentation asks for, and no others.
+        """
+        writes: Iterable[str] = () if user.startswith(_AUDITOR) else COPIES if user.startswith(_COPIER) else (SOURCE,)
+        reads: Iterable[str] = COPIES if user.startswith(_AUDITOR) else (SOURCE,)
+        acls = [_allow(user, ResourceType.TOPIC, topic, Operation.WRITE) for topic in writes]
+        acls += [_allow(user, ResourceType.TOPIC, topic, Operation.READ) for topic in reads]
+        if user.startswith(_COPIER):
+            acls.append(_allow(user, ResourceType.GROUP, COPIERS, Operation.READ))
+            count = self._world.plan.transactional_ids
+            ids = [copying_of(number, count).transactional_id for number in range(count)]
+            acls += [_allow(user, ResourceType.TRANSACTIONAL_ID, each, Operation.WRITE) for each in ids]
         return acls
 
 
