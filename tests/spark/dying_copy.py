@@ -5,7 +5,8 @@
 It reads until nothing is left, and then ends with 0. In the micro-batch `batch` (default: 1), its process group is
 killed (driver, JVM, reader; Python workers end with their JVM): at the step `reading` by a task in the middle of its
 rows, at `decided`, `ended` and `committed` by the sink in the driver. At the steps `worker` and `executor` one of these
-dies. At the step `broker` it waits, when the tasks are done, for the test to have killed that.
+dies. At the step `broker` it waits, when the tasks are done, for the test to have killed that. At the step `never` it
+kills nothing.
 """
 
 from __future__ import annotations
@@ -99,7 +100,11 @@ def main() -> None:
     chosen = {"step": step, "home": home, "batch": int(asked.get("batch", "1"))}
     spark.dataSource.register(type("DyingSource", (DyingSource,), chosen))
     broker = {"kafka.bootstrap.servers": asked["bootstrap"]}
-    given = {"subscribe": asked["topic"], "startingOffsets": "earliest", "maxOffsetsPerTrigger": "300"}
+    given = {
+        "subscribe": asked["topic"],
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": asked.get("per_batch", "300"),
+    }
     stream = spark.readStream.format("kohort").options(**broker, **given).load().select("key", "value")
     once = stream.dropDuplicates(["value"])
     if step in ("worker", "executor", "reading"):
