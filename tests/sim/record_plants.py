@@ -34,7 +34,7 @@ def a_record_is_acknowledged_before_it_is_on_disk(patch: MonkeyPatch) -> None:
     patch.setattr(produce, "_answer_when_durable", at_once)
 
 
-@plant("L5", "L7", hint=4)
+@plant("L5", "L7", hint=71)
 def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
     patch.setattr(FetchSession, "_moved", lambda self, log: None)
 
