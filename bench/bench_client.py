@@ -134,7 +134,7 @@ BARS = (
         "kohort.compat.confluent",
         "confluent-kafka",
     ),
-    Bar("an idle member's CPU, % of a core", "idle", 0.1),
+    Bar("an idle member's CPU, % of a core", "idle", 0.06),
     Bar("growth while the application sleeps, MB (fetch_max_bytes read, as much on its way)", "asleep", 104.9),
 )
 

@@ -155,7 +155,8 @@ class ConsumerOptions(GroupOptions):
     """Maximum amount of data in a fetch response, and in the consumer's buffer. A larger first
     batch is returned nevertheless."""
     fetch_max_wait_ms: Millis = 500
-    """Maximum time that a broker holds a fetch while it has less than fetch_min_bytes."""
+    """Maximum time that a broker holds a fetch while it has less than fetch_min_bytes. If that is 1,
+    the client raises the time to up to 4 s while no records arrive."""
     max_partition_fetch_bytes: Bytes = 1_048_576
     """Maximum amount of data per partition in a fetch response. A larger first batch is returned
     nevertheless."""

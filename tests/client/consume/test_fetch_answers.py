@@ -128,7 +128,7 @@ async def test_a_partition_that_fails_beside_one_that_does_not(caplog: pytest.Lo
         await eventually(lambda: bool(here.news))
         assert (failing.failures, sound.failures) == (1, 0)
         assert len(here.fetcher.take(10)) == 1
-        await eventually(lambda: sound.in_fetch)
+        await eventually(lambda: sound.slot is not None)
         del here.link.change[FETCH]
         failing.retry_at = 0.0
         here.fetcher.fetch_more()

@@ -71,7 +71,7 @@ class Fetching:
     def fetched(self) -> list[TopicPartition]:
         """Partitions that are being fetched after a change."""
         self.fetcher.fetch_more()
-        return [partition for partition, state in self.fetcher.states.items() if state.in_fetch]
+        return [partition for partition, state in self.fetcher.states.items() if state.slot is not None]
 
     def take(self, most: int) -> list[tuple[int, int]]:
         return [(record.partition, record.offset) for record in self.fetcher.take(most)]
@@ -277,9 +277,9 @@ async def test_more_is_fetched_as_soon_as_a_fetch_is_handed_out() -> None:
         fetched_ahead(state)
         assert here.fetched() == []
         here.take(2)
-        assert not state.in_fetch
+        assert state.slot is None
         here.take(2)
-        assert state.in_fetch
+        assert state.slot is not None
 
 
 async def test_an_error_is_raised_before_the_records_of_others_and_after_its_own() -> None:

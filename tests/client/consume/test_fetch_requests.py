@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -45,7 +46,7 @@ async def test_quiet_partitions_are_asked_for_in_one_session_without_naming_them
             (3, []),
         ]
         assert all(request.session_id for request in others)
-        assert all(state.failures == 0 and state.in_fetch for state in states)
+        assert all(state.failures == 0 and state.slot is not None for state in states)
         assert (here.news, here.lost) == ([], [])
 
 
@@ -72,6 +73,62 @@ async def test_a_seek_in_a_quiet_partition_is_asked_for_at_once() -> None:
         here.fetcher.fetch_more()
         await eventually(lambda: bool(here.news))
         assert [record.offset for record in here.fetcher.take(10)] == [1, 2]
+
+
+async def test_each_empty_fetch_is_held_longer_than_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.client.consume.fetcher._LONGEST_WAIT_MS", 100)
+    async with fetching(fetch_max_wait_ms=20) as here:
+        here.fetch(ZERO)
+        await eventually(lambda: bool(here.requests) and here.requests[-1].max_wait_ms == 100)
+        waits = [request.max_wait_ms for request in here.requests]
+        # New metadata begins again with the shortest.
+        assert all(after in (20, min(2 * before, 100)) for before, after in pairwise(waits))
+        assert waits[-4:] == [20, 40, 80, 100]
+        await here.write(1)
+        await eventually(lambda: any(request.max_wait_ms == 20 for request in here.requests[len(waits) :]))
+
+
+@pytest.mark.parametrize("options", [{"fetch_min_bytes": 2}, {"fetch_max_wait_ms": 5_000}])
+async def test_a_fetch_is_held_as_long_as_configured_if_it_waits_for_bytes_or_is_long(options: dict[str, int]) -> None:
+    # A fetch that may wait for more bytes delays records that are already there.
+    async with fetching(**options) as here:
+        here.fetch(ZERO)
+        await here.asked()
+        assert here.fetcher._wait_ms((0, 0), here.options.fetch_max_wait_ms) == here.options.fetch_max_wait_ms
+
+
+async def test_a_seek_does_not_wait_for_the_fetch_that_the_broker_holds() -> None:
+    async with fetching(fetch_max_wait_ms=600_000) as here:
+        await here.write(3)
+        (state,) = here.fetch(ZERO, position=3)
+        await here.asked()
+        state.move(1)
+        here.fetcher.fetch_more()
+        await eventually(lambda: bool(here.news))
+        assert [record.offset for record in here.fetcher.take(10)] == [1, 2]
+
+
+async def test_partitions_that_were_added_one_after_the_other_are_fetched_together_while_they_are_idle() -> None:
+    async with fetching() as here:
+        here.hold()
+        first, second = *here.fetch(ZERO), *here.fetch(ONE)
+        await eventually(lambda: len(here.requests) == 2)
+        assert first.slot != second.slot
+        here.release()
+        await eventually(lambda: first.slot == second.slot and len(fetches()) == 1)
+        await here.write(2, partitions=2)
+        await eventually(lambda: first.buffered > 0 and second.buffered > 0)
+        assert len(here.fetcher.take(10)) == 2
+
+
+async def test_a_fetch_beside_another_one_is_not_held_longer() -> None:
+    # Both would be in use, and a change would wait for one of them to return.
+    async with fetching() as here:
+        (first,) = here.fetch(ZERO)
+        assert first.slot is not None and here.fetcher._wait_ms(first.slot, 40) == 80
+        (second,) = here.fetch(ONE)
+        assert second.slot is not None
+        assert [here.fetcher._wait_ms(slot, 40) for slot in (first.slot, second.slot)] == [20, 20]
 
 
 async def test_a_new_leader_of_a_quiet_partition_is_noticed() -> None:
@@ -105,7 +162,7 @@ async def test_after_a_broken_connection_all_partitions_are_requested_again_afte
         before = here.link.asked[METADATA]
         here.link.cut_at[FETCH] = [False]
         await eventually(lambda: state.failures == 1)
-        assert not state.in_fetch and state.retry_at > asyncio.get_running_loop().time() + 0.5
+        assert state.slot is None and state.retry_at > asyncio.get_running_loop().time() + 0.5
         await eventually(lambda: here.link.asked[METADATA] > before)
         state.retry_at = 0.0
         here.fetcher.fetch_more()
@@ -153,7 +210,7 @@ async def test_a_cancelled_fetch_begins_no_other_and_leaves_the_session() -> Non
         (task,) = fetches()
         task.cancel()
         await asyncio.wait([task])
-        assert task.cancelled() and not state.in_fetch and not fetches()
+        assert task.cancelled() and state.slot is None and not fetches()
         here.fetcher.fetch_more()
         before = len(here.requests)
         await here.asked()

@@ -52,9 +52,9 @@ def test_after_the_first_request_only_changes_are_sent() -> None:
 def test_the_same_is_asked_for_again_by_the_epoch_alone() -> None:
     kept = session()
     kept.request({ONE: at(5), TWO: at(0)})
-    assert contents(kept.again()) == (0, 0, {ONE: 5, TWO: 0}, [])  # before there is a session
+    assert contents(kept.again(500)) == (0, 0, {ONE: 5, TWO: 0}, [])  # before there is a session
     kept.succeeded(77)
-    assert contents(kept.again()) == (77, 1, {}, [])
+    assert contents(kept.again(500)) == (77, 1, {}, [])
     kept.succeeded(77)
     assert contents(kept.request({TWO: at(0)})) == (77, 2, {}, [(ID, 0)])
 
@@ -119,7 +119,7 @@ def test_a_broker_that_refuses_a_new_session_too_is_not_asked_again_at_once() ->
 def test_requests_carry_the_isolation_level_and_the_rack() -> None:
     assert session().request({ONE: at(5)}).isolation_level == 0
     kept = session("read_committed")
-    assert (kept.request({ONE: at(5)}, "a").isolation_level, kept.again().rack_id) == (1, "a")
+    assert (kept.request({ONE: at(5)}, "a").isolation_level, kept.again(500).rack_id) == (1, "a")
     assert kept.request({ONE: at(5)}).rack_id == ""
 
 

@@ -78,7 +78,7 @@ async def test_a_fetch_that_waits_for_its_connection_asks_for_the_leader_that_wa
         (state,) = fetcher.add([TopicPartition("t", 0)])
         state.move(5, 3)
         cluster._refresher.metadata = cluster.metadata.merged(led_since(3))
-        (asked,) = fetcher._asked([state]).values()
+        (asked,) = fetcher._asked((1, 0), [state]).values()
         cluster._refresher.metadata = cluster.metadata.merged(led_since(4))
         assert fetcher._wanted(asked).leader_epoch == 3
         assert fetcher.must_check(state)

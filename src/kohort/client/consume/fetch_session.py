@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kohort.client.error_table import Operation, Reaction, reaction
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode
-from kohort.model import TopicPartition
+from kohort.model import Millis, TopicPartition
 from kohort.requests import FetchRequestPartition, fetch_topics, forgotten_topics
 from kohort.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
@@ -50,16 +50,17 @@ class FetchSession:
                 if partition not in wanted or wanted[partition].topic_id != position.topic_id
             }
         self._known = dict(wanted)
-        return self._request(fetch_topics(changed), forgotten_topics(forgotten))
+        wait_ms = self._options.fetch_max_wait_ms
+        return self._request(fetch_topics(changed), forgotten_topics(forgotten), wait_ms)
 
-    def again(self) -> FetchRequest:
-        """Return a request for the same partitions as the last one."""
-        return self._request([] if self._epoch else fetch_topics(self._known), [])
+    def again(self, wait_ms: Millis) -> FetchRequest:
+        """Return a request for the same partitions as the last one, which the broker may hold for `wait_ms`."""
+        return self._request([] if self._epoch else fetch_topics(self._known), [], wait_ms)
 
-    def _request(self, topics: list[FetchTopic], forgotten: list[ForgottenTopic]) -> FetchRequest:
+    def _request(self, topics: list[FetchTopic], forgotten: list[ForgottenTopic], wait_ms: Millis) -> FetchRequest:
         options = self._options
         return FetchRequest(
-            max_wait_ms=options.fetch_max_wait_ms,
+            max_wait_ms=wait_ms,
             min_bytes=options.fetch_min_bytes,
             max_bytes=options.fetch_max_bytes,
             isolation_level=self._isolation,

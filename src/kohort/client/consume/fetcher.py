@@ -12,14 +12,14 @@ from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetch_errors import FetchErrors
 from kohort.client.consume.fetch_metrics import FetchMetrics
 from kohort.client.consume.fetch_session import FetchSession
-from kohort.client.consume.partition import PartitionState
+from kohort.client.consume.partition import FetchSlot, PartitionState
 from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.read_replicas import ReadReplicas
 from kohort.client.metrics import Report
 from kohort.client.net import BrokerConnection, Cluster, EarliestTimer, leader_epoch
 from kohort.client.options import ConsumerOptions
 from kohort.errors import ErrorCode, KafkaError, error_code
-from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
+from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.requests import ClusterMetadata, FetchRequestPartition
 from kohort.wire.batches import BatchError
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -35,22 +35,31 @@ With only one, a partition that was just assigned or just drained would wait unt
 idle partitions returns empty after fetch_max_wait_ms.
 """
 
-_Slot = tuple[int, int]
-"""Broker ID and index of a fetch connection."""
+_LONGEST_WAIT_MS: Millis = 4_000
+"""Longest time that a broker is asked to hold a fetch of idle partitions.
+
+The time doubles with each fetch that returns empty, because each costs the client and the broker as
+much as a poll of the application.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _RequestedPartition:
-    """Partition in a Fetch request and its turn. The response is discarded if the turn has changed since."""
+    """Partition in a Fetch request, and the slot of the request."""
 
     state: PartitionState
-    turn: int
+    slot: FetchSlot
     offset: int
     leader_epoch: int
     """Epoch of the leader known to have the records fetched so far.
 
     A later leader must be checked first (KIP-320).
     """
+
+    @property
+    def current(self) -> bool:
+        """Whether the result counts: no seek followed, and no other fetch has the partition since."""
+        return self.state.slot == self.slot
 
 
 class Fetcher:
@@ -78,8 +87,10 @@ class Fetcher:
         self._on_lost = on_lost
         self._on_renewed = on_renewed
         self._loop = asyncio.get_running_loop()
-        self._fetches: dict[_Slot, asyncio.Task[None]] = {}
-        self._sessions: dict[_Slot, FetchSession] = {}
+        self._fetches: dict[FetchSlot, asyncio.Task[None]] = {}
+        self._sessions: dict[FetchSlot, FetchSession] = {}
+        self._idle: dict[FetchSlot, dict[TopicPartition, _RequestedPartition]] = {}
+        """Fetches that returned empty and are repeated as they are."""
         self._later = EarliestTimer(self._start_fetches)
         self._unpacker = Unpacker(check_crc=options.check_crcs)
         self._read_committed = options.isolation_level == "read_committed"
@@ -246,7 +257,12 @@ class Fetcher:
         unchecked = False
         room = self._options.fetch_max_bytes - sum(state.buffered for state in self.states.values())
         for state in self.states.values():
-            if state.in_fetch or state.paused or state.position is None or self._errors.has_pending_error(state):
+            if (
+                state.slot is not None
+                or state.paused
+                or state.position is None
+                or self._errors.has_pending_error(state)
+            ):
                 continue
             if state.retry_at <= now and self.is_of_another_topic(state):
                 self._errors.of_another_topic(state)
@@ -307,25 +323,25 @@ class Fetcher:
         leader = self._cluster.metadata.leader(state.partition)
         return None if leader is None else leader.epoch
 
-    def _start(self, slot: _Slot, states: list[PartitionState]) -> None:
+    def _start(self, slot: FetchSlot, states: list[PartitionState]) -> None:
         for state in states:
-            state.in_fetch = True
-        asked = self._asked(states)
+            state.slot = slot
+        asked = self._asked(slot, states)
         # Pass the current counter, so that a seek before the task starts is not missed.
         fetch = self._fetch(slot, asked, self._changes, self._cluster.metadata)
         task = self._loop.create_task(fetch, name=f"kohort-fetch {slot}")
         self._fetches[slot] = task
 
-    def _asked(self, states: list[PartitionState]) -> dict[TopicPartition, _RequestedPartition]:
+    def _asked(self, slot: FetchSlot, states: list[PartitionState]) -> dict[TopicPartition, _RequestedPartition]:
         return {
             state.partition: _RequestedPartition(
-                state, state.turn, state.fetch_at, leader_epoch(self._cluster, state.partition)
+                state, slot, state.fetch_at, leader_epoch(self._cluster, state.partition)
             )
             for state in states
         }
 
     async def _fetch(
-        self, slot: _Slot, asked: dict[TopicPartition, _RequestedPartition], changes: int, metadata: ClusterMetadata
+        self, slot: FetchSlot, asked: dict[TopicPartition, _RequestedPartition], changes: int, metadata: ClusterMetadata
     ) -> None:
         node, number = slot
         session = self._sessions.setdefault(slot, FetchSession(self._options))
@@ -343,20 +359,43 @@ class Fetcher:
                     break
                 if rack_id != rack and rack_id != self._replicas.rack_id(states, rack):
                     break  # the leader may choose a follower again
-                request = session.again()
+                if self._takes_over(slot):
+                    break  # fetch the partitions of both together
+                self._idle[slot] = asked
+                request = session.again(self._wait_ms(slot, request.max_wait_ms))
         except KafkaError as problem:
             session.failed()
-            self._errors.unreachable(
-                [requested.state for requested in asked.values() if requested.turn == requested.state.turn], problem
-            )
+            self._errors.unreachable([requested.state for requested in asked.values() if requested.current], problem)
         except asyncio.CancelledError:
             session.failed()
             raise
         finally:
-            for requested in asked.values():
-                requested.state.in_fetch = False
+            self._idle.pop(slot, None)
+            _release(asked)
             del self._fetches[slot]
         self._start_fetches()
+
+    def _takes_over(self, slot: FetchSlot) -> bool:
+        """Release the partitions of another idle fetch at the same broker, if there is one.
+
+        Otherwise the partitions of a broker would remain in as many fetches as they were drained by.
+        """
+        for other, asked in list(self._idle.items()):
+            if other != slot and other[0] == slot[0]:
+                del self._idle[other]
+                _release(asked)
+                self._changes += 1  # the other fetch ends with its response, which nothing needs
+                return True
+        return False
+
+    def _wait_ms(self, slot: FetchSlot, last_ms: Millis) -> Millis:
+        """Return how long the broker may hold the next fetch after one that was held for `last_ms` in vain."""
+        usual_ms = self._options.fetch_max_wait_ms
+        # The other slot must be free. Otherwise a change would wait for a fetch to return.
+        alone = all(other == slot or other[0] != slot[0] for other in self._fetches)
+        if not alone or self._options.fetch_min_bytes > 1:
+            return usual_ms
+        return max(usual_ms, min(2 * last_ms, _LONGEST_WAIT_MS))
 
     async def _fetched_nothing(
         self,
@@ -366,7 +405,7 @@ class Fetcher:
         asked: dict[TopicPartition, _RequestedPartition],
     ) -> bool:
         """Fetch once. Return whether the response, in the requested session, brought nothing."""
-        timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
+        timeout = self._options.request_timeout_ms + request.max_wait_ms
         response = await connection.request(request, FetchResponse, timeout)
         code = error_code(response.error_code)
         if code is not ErrorCode.NONE:
@@ -380,7 +419,7 @@ class Fetcher:
         if missing:
             session.failed()  # this session would not request them again
             left_out = [asked[partition] for partition in missing]
-            self._errors.left_out([requested.state for requested in left_out if requested.turn == requested.state.turn])
+            self._errors.left_out([requested.state for requested in left_out if requested.current])
             asked = {partition: requested for partition, requested in asked.items() if partition not in missing}
         news = self._store_response(asked, response) or bool(missing)
         if news:
@@ -416,7 +455,7 @@ class Fetcher:
             name = self._name_of(topic, asked)
             for data in topic.partitions:
                 requested = asked.get(TopicPartition(name, data.partition_index))
-                if requested is None or requested.turn != requested.state.turn:
+                if requested is None or not requested.current:
                     continue
                 if data.error_code != ErrorCode.NONE:
                     codes[requested.state] = error_code(data.error_code), requested.offset
@@ -469,3 +508,10 @@ class Fetcher:
             detail = f"{where}: the broker sent {len(data.records)} bytes without a whole batch behind it"
             self._errors.damaged(state, ErrorCode.CORRUPT_MESSAGE, detail)
         return True
+
+
+def _release(asked: Mapping[TopicPartition, _RequestedPartition]) -> None:
+    """Let other fetches request the partitions."""
+    for requested in asked.values():
+        if requested.current:
+            requested.state.slot = None

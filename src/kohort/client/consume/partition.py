@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+FetchSlot = tuple[int, int]
+"""Broker ID and index of a fetch connection."""
+
 
 class PartitionState:
     """Position and buffered records of one partition.
@@ -36,7 +39,6 @@ class PartitionState:
         "fetch_epoch",
         "granted",
         "high_watermark",
-        "in_fetch",
         "leader_epoch",
         "partition",
         "paused",
@@ -44,6 +46,7 @@ class PartitionState:
         "reset",
         "restart",
         "retry_at",
+        "slot",
         "stable",
         "start",
         "topic_id",
@@ -85,7 +88,8 @@ class PartitionState:
         """Last stable offset as of the last fetch."""
         self.end: int | None = None
         """High watermark, or last stable offset with read_committed, as of the last fetch."""
-        self.in_fetch = False
+        self.slot: FetchSlot | None = None
+        """Where the partition is being fetched; a response from elsewhere is discarded."""
         self.failures = 0
         """Number of failed fetches since the last success."""
         self.retry_at = 0.0
@@ -128,6 +132,7 @@ class PartitionState:
 
     def _forget(self) -> None:
         self.turn += 1
+        self.slot = None
         self.buffered = 0
         self.leader_epoch = self.fetch_epoch = self.checked_epoch = None
         self.retry_at = 0.0

@@ -46,6 +46,8 @@ class Poller:
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._polling = False
+        self._expired = False
+        """Whether the timeout of the current poll has passed."""
         self._notified_until = 0.0
         """Loop time until which a poll that does not wait need not notify the member again."""
         self._yield_at = 0.0
@@ -88,23 +90,29 @@ class Poller:
             self._notified_until = self._loop.time() + interval_ms / 1000
 
     async def _wait(self, take: Callable[[], list[_T]], timeout: float) -> list[_T]:  # noqa: ASYNC109
-        deadline = self._loop.time() + timeout
-        while True:
-            await self._group.rebalances.run_pending()
-            if await self._closed():
-                return []
-            self._raise_errors()
-            self._commits.commit_if_due()
-            taken = take()
-            if taken:
-                return taken
-            left = deadline - self._loop.time()
-            if left <= 0:
-                return []
-            self._news.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
-            self.metrics.waited(self._loop.time())
+        # One timer, which sets a flag: an exception would cost as much as the rest of an idle poll,
+        # and the loop's clock may be just before the deadline when the timer fires.
+        self._expired = timeout <= 0
+        timer = None if self._expired else self._loop.call_later(timeout, self._expire)
+        try:
+            while True:
+                await self._group.rebalances.run_pending()
+                if await self._closed():
+                    return []
+                self._raise_errors()
+                self._commits.commit_if_due()
+                taken = take()
+                if taken or self._expired:
+                    return taken
+                self._news.clear()
+                await self._news.wait()
+                now = self._loop.time()
+                self._yield_at = now + _YIELD_INTERVAL_S  # the wait was a yield
+                self.metrics.waited(now)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._news.set()
