@@ -99,7 +99,7 @@ BARS = (
         "kafka-python",
     ),
     Bar("columns: poll_arrow, M records per CPU second", "columns", 3e6),
-    Bar("columns: poll_arrow, times confluent-kafka's consume(10000)", "columns", 3, against="confluent-kafka"),
+    Bar("columns: poll_arrow, times confluent-kafka's consume(10000)", "columns", 6, against="confluent-kafka"),
     Bar("records one by one: async for, times confluent-kafka's poll", "iterate", 1.5, against="confluent-kafka"),
     Bar(
         "records one by one, threads: for, times confluent-kafka's poll",
@@ -115,7 +115,7 @@ BARS = (
         "kohort.compat.confluent",
         "confluent-kafka",
     ),
-    Bar("produce: await send, acknowledged by all, times aiokafka's", "produce", 3, against="aiokafka"),
+    Bar("produce: await send, acknowledged by all, times aiokafka's", "produce", 4, against="aiokafka"),
     Bar("produce: await send, times confluent-kafka's produce", "produce", 0.8, against="confluent-kafka"),
     Bar(
         "produce, threads: send, times confluent-kafka's produce", "produce", 0.8, "kohort.blocking", "confluent-kafka"
