@@ -48,7 +48,7 @@ def late_partitions(seed: int = 0, *, is_defended: bool = True) -> Plan:
     return plan
 
 
-def moving_coordinators(seed: int = 0, request: str = "EndTxn") -> Plan:
+def moving_coordinators(seed: int = 8, request: str = "EndTxn") -> Plan:
     """Coordinators move away and back, while requests of producers of version 1 outlive their connections."""
     plan, rng = cluster_copies(seed), Random(f"moving {seed}")
     plan.copying, plan.copiers, plan.transactional_ids, plan.transaction_timeout = "-", 3, 3, 10_000

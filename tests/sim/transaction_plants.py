@@ -75,7 +75,7 @@ def other_copies() -> Plan:
 
 def more_copies() -> Plan:
     """The same, with still others."""
-    return copies(10)
+    return copies(11)
 
 
 def secured_copies(seed: int = 0) -> Plan:
@@ -142,7 +142,7 @@ def suspended_members(seed: int = 1, copying: str = "cooperative-sticky") -> Pla
 
 def suspended_consumers() -> Plan:
     """The same, with the consumer protocol."""
-    return suspended_members(2, "consumer")
+    return suspended_members(1, "consumer")
 
 
 @plant("S23", plan=copies)
