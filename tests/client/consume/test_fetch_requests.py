@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ async def test_each_empty_fetch_is_held_longer_than_the_one_before(monkeypatch: 
 
 
 @pytest.mark.parametrize("options", [{"fetch_min_bytes": 2}, {"fetch_max_wait_ms": 5_000}])
-async def test_a_fetch_is_held_as_long_as_configured_if_it_waits_for_bytes_or_is_long(options: dict[str, int]) -> None:
+async def test_a_fetch_is_held_as_long_as_configured_if_it_waits_for_bytes_or_is_long(options: dict[str, Any]) -> None:
     # A fetch that may wait for more bytes delays records that are already there.
     async with fetching(**options) as here:
         here.fetch(ZERO)
