@@ -125,7 +125,8 @@ def _disunited(world: WorldState) -> str:
 def _shared_instance_not_resolved(world: WorldState) -> str:
     """Return an instance id of several processes of which not exactly one is left in the group, or "".
 
-    A process may end because of a join that it is not alone with; the last one that joined remains.
+    A process may end because of a join that it is not alone with; the last one that joined remains, unless
+    the group had removed it and was full when it joined again.
     """
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, settings in enumerate(world.plan.members):
@@ -141,7 +142,8 @@ def _shared_instance_not_resolved(world: WorldState) -> str:
         # A process that leaves as planned is not wanted any more.
         wanted = [number for number in sharing if world.wanted[number]]
         ended = {f"{world.processes[number].name}.{world.processes[number].starts - 1}" for number in wanted}
-        if len(sharing) > 1 and not living and last in ended:
+        is_full = (last, ErrorCode.GROUP_MAX_SIZE_REACHED) in world.observations.refused
+        if len(sharing) > 1 and not living and last in ended and not is_full:
             return f"no process with instance id {place[1]} of {place[0]} is left, although {last} joined last"
     return ""
 
