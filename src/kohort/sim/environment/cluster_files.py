@@ -55,10 +55,12 @@ class _Directory(ClusterDirectory):
             self._disk.version += after is not before
             return after
 
-        image = super().change(counted)
+        image, before = super().change(counted), self._disk.topics
         self._disk.topics = {
             topic_id: topic for topic_id, topic in image.topics.items() if topic_id not in image.deleting
         }
+        for topic_id in before.keys() - self._disk.topics.keys():
+            self._disk.deleted(before[topic_id])
         return image
 
 

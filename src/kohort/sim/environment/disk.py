@@ -55,6 +55,8 @@ class Disk:
     """Number of torn tails that were truncated when the disk was opened."""
     written: Callable[[PartitionId, bytes, int], None] = lambda partition, batches, epoch: None
     """Callback for everything that becomes durable, with the epoch at which the writer opened the disk."""
+    deleted: Callable[[Topic], None] = lambda topic: None
+    """Callback for each deleted topic."""
     is_exclusive: ClassVar[bool] = False
     """Whether a process that has it open must end before another one can open it."""
 
@@ -153,7 +155,7 @@ class DiskStore(MemoryStore):
     def delete_topic(self, topic_id: UUID) -> None:
         self._check_owner()
         super().delete_topic(topic_id)
-        del self.disk.topics[topic_id]
+        self.disk.deleted(self.disk.topics.pop(topic_id))
         for partition in [place for place in self.disk.logs if place[0] == topic_id]:
             del self.disk.logs[partition]
 

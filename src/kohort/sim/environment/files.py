@@ -182,7 +182,7 @@ class FilesStore(ObservedFiles, FileStore):
 
     def delete_topic(self, topic_id: UUID) -> None:
         super().delete_topic(topic_id)
-        del self.disk.topics[topic_id]
+        self.disk.deleted(self.disk.topics.pop(topic_id))
 
     def keep_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         super().keep_configs(kind, name, configs)

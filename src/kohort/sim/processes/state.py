@@ -79,7 +79,7 @@ class WorldState:
         )
         self.brokers.observer = self.wire_checks.observer
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
-        disk.written = self._written
+        disk.written, disk.deleted = self._written, self._note_size
         if isinstance(disk, FilesDisk):
             disk.damaged = self._damaged
             disk.watches = frozenset() if plan.records else disk.watches
@@ -264,7 +264,10 @@ class WorldState:
 
     def _note_sizes(self) -> None:
         for topic in self.brokers.disk.topics.values():
-            self._most[topic.name] = max(self._most[topic.name], topic.partitions)
+            self._note_size(topic)
+
+    def _note_size(self, topic: Topic) -> None:
+        self._most[topic.name] = max(self._most[topic.name], topic.partitions)
 
     def _damaged(self, partition: tuple[UUID, int], data: bytes) -> None:
         topic, number = self.brokers.disk.topics.get(partition[0]), partition[1]
