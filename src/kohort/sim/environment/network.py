@@ -62,6 +62,8 @@ class Network:
         self._blocked: set[tuple[str, str]] = set()
         self._held: list[tuple[Transport, bytes | Exception | None]] = []
         self._last_number = 0
+        self._unaware: set[int] = set()
+        """Ends of connections whose peers lost their power."""
 
     # Interface for the loops
 
@@ -138,7 +140,9 @@ class Network:
         """
         for end in [end for end in self.ends.values() if end.loop is loop]:
             del self.ends[end.number]
-            if not silently:
+            if silently:
+                self._unaware.add(end.other.number)
+            else:
                 self._deliver(end.other, _reset())
 
     # Traffic
@@ -152,7 +156,7 @@ class Network:
             self._deliver(end.other, data[:cut])
             data = data[cut:]
         self._deliver(end.other, data)
-        if end.other.loop.halted is Halted.DEAD and self._is_back(end.loop.name, end.other.loop.name):
+        if end.number in self._unaware and self._is_back(end.loop.name, end.other.loop.name):
             self._deliver(end, _reset())
 
     def _is_back(self, sender: str, name: str) -> bool:
