@@ -30,8 +30,8 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.coordinator.shell import Shell
+from tests.gateway.classic_assignment import PARTITIONS, assign
 
-PARTITIONS = 12
 INTERVAL: Millis = 3_000
 VERSIONS = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3, LeaveGroupRequest: 3}
 FENCED = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
@@ -361,7 +361,7 @@ class Member:
                     member_id=member_id,
                     assignment=encode_assignment(Assignment([TopicPartition("t", number) for number in sorted(share)])),
                 )
-                for member_id, share in _assign(owned, is_eager=self.is_eager).items()
+                for member_id, share in assign(owned, is_eager=self.is_eager).items()
             ]
         self.link.send(
             SyncGroupRequest(group_id="g", generation_id=self.generation, member_id=self.member_id, assignments=shares)
@@ -389,19 +389,3 @@ class Member:
             self._beat_in(INTERVAL)
 
         self.world.after(delay, beat)
-
-
-def _assign(owned: dict[str, set[int]], *, is_eager: bool) -> dict[str, set[int]]:
-    """Return a balanced assignment. A cooperative one gives nobody what another member still has (KIP-429)."""
-    members = sorted(owned)
-    quota = {member: PARTITIONS // len(members) + (n < PARTITIONS % len(members)) for n, member in enumerate(members)}
-    shares = {member: set(sorted(owned[member])[: quota[member]]) for member in members}
-    kept: set[int] = set().union(*shares.values())
-    taken: set[int] = set() if is_eager else set().union(*owned.values())
-    free = [number for number in range(PARTITIONS) if number not in kept]
-    for member in members:
-        while len(shares[member]) < quota[member] and free:
-            number = free.pop(0)
-            if number not in taken:
-                shares[member].add(number)
-    return shares

@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from kohort.coordinator import ClientKind
-from tests.gateway.classic_world import PARTITIONS, World
+from tests.gateway.classic_assignment import PARTITIONS
+from tests.gateway.classic_world import World
 
 ASSIGNORS = ("range", "cooperative-sticky")
 CLIENTS = (ClientKind.OTHER, ClientKind.JAVA, ClientKind.LIBRDKAFKA, ClientKind.KAFKA_PYTHON)
