@@ -246,7 +246,7 @@ def a_transaction_that_is_too_old_stays_open(patch: MonkeyPatch) -> None:
     patch.setattr(TransactionShard, "fire", fire)
 
 
-@plant("S27", plan=suspended_members)
+@plant("S27", plan=partial(suspended_members, 13))
 def an_offset_that_is_pending_is_not_reported_as_unstable(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "_mark_unstable", lambda *arguments: None)
     # Few worlds show it, and this one only if each append of the coordinators is synced at once.
@@ -273,7 +273,7 @@ def a_marker_that_another_broker_did_not_confirm_counts_as_written(patch: Monkey
     patch.setattr(vars(marking)["_Ending"], "_other_answered", answered)
 
 
-@plant("S25", "S24", "L10", plan=partial(takeovers, 8))
+@plant("S25", "S24", "L10", plan=partial(takeovers, 1))
 def a_batch_of_a_partition_that_was_taken_over_meanwhile_is_appended_unverified(patch: MonkeyPatch) -> None:
     # The broker asked the coordinator about another partition of the same Produce request.
     real = vars(transactional_produce)["_error"]
