@@ -28,13 +28,23 @@ class Link:
         self.held: Waiting | None = None
         self.members: dict[str, str] = {}
         self.check_members_at = 16
-        self.peer = member.name
+        self.peer = self.host = member.name
         self._frames = self._unanswered = 0
         self._parked: deque[Any] = deque()
         self._probes: dict[Hashable, Probe] = {}
         self._client_at = self._up_at = self._down_at = self._back_at = 0
         if gateway is not None:
             gateway.links.append(self)
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Host and client ID."""
+        return self.host, ""
+
+    @property
+    def awaited_answer(self) -> bool:
+        """Whether the gateway holds the answer to a heartbeat."""
+        return self.held is not None
 
     def check_members_later(self) -> None:
         """Check no more: the connection has one member."""

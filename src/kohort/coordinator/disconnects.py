@@ -13,6 +13,9 @@ from kohort.model import Millis
 
 INFERRED_GRACE = -1
 """Value of group.disconnect.grace.ms for a grace period derived from the member's heartbeat interval."""
+SHORT_GRACE: Millis = 1_500
+"""Time in which a process that lives has a new connection. Clients wait for up to 1 s before they connect again
+(reconnect.backoff.max.ms of Java), after 0.05 to 0.1 s at first."""
 _INTERVAL_MIN: Millis = 1_000
 _MARGIN: Millis = 1_000
 
@@ -42,13 +45,29 @@ def inferred_grace_ms(heartbeat_interval_ms: Millis, session_timeout_ms: Millis 
     return interval * 3 // 2 + _MARGIN
 
 
-def connection_lost(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:
-    """Remove a member that has not reconnected within its grace period."""
+def short_grace_ms(groups: Groups, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:
+    """Return how long a disconnected member may take to reconnect if its process is very likely gone.
+
+    None if that is not shorter than `grace_ms`, if an operator set the grace period, or if another client than the one
+    that joined spoke for the member on the connection that closed.
+
+    - `who`: Host and client ID of that connection.
+    """
     grace = grace_ms(groups, group_id, member_id)
-    if grace is None:
+    if groups.config.disconnect_grace_ms != INFERRED_GRACE or grace is None or grace <= SHORT_GRACE:
+        return None
+    member = groups.by_id[group_id].members[member_id]
+    return SHORT_GRACE if (member.client_host, member.client_id) == who else None
+
+
+def connection_lost(
+    groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects, *, closed_at: Millis
+) -> None:
+    """Remove a member whose connection closed at `closed_at` and that has not reconnected within its grace period."""
+    if grace_ms(groups, group_id, member_id) is None:
         return
     why = RebalanceReason(Cause.CONNECTION_LOST, member_id)
-    _remove(groups, groups.by_id[group_id], why, now, out, silent_since=now - grace)
+    _remove(groups, groups.by_id[group_id], why, now, out, silent_since=closed_at)
 
 
 def expire_member(groups: Groups, group_id: str, member_id: str, now: Millis, out: Effects) -> None:

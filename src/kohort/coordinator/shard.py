@@ -26,7 +26,7 @@ from kohort.coordinator.consumer import (
     weighed_topics,
 )
 from kohort.coordinator.describe import describe, listed
-from kohort.coordinator.disconnects import connection_lost, expire_member, grace_ms
+from kohort.coordinator.disconnects import connection_lost, expire_member, grace_ms, short_grace_ms
 from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
@@ -322,10 +322,17 @@ class GroupShard:
         """Return how long a member may be disconnected, in milliseconds; None if only its session counts."""
         return grace_ms(self._groups, group_id, member_id)
 
-    def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
-        """Handle a member that lost its connection and sent nothing on another one for `grace_ms`."""
+    def short_grace_ms(self, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:
+        """Return how long a member may be disconnected whose process is very likely gone; None for no shorter time.
+
+        - `who`: Host and client ID of the connection that it lost.
+        """
+        return short_grace_ms(self._groups, group_id, member_id, who)
+
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis, now: Millis) -> Effects:
+        """Handle a member whose connection closed, and that sent nothing on another one within its grace period."""
         out = Effects()
-        connection_lost(self._groups, group_id, member_id, now, out)
+        connection_lost(self._groups, group_id, member_id, now, out, closed_at=closed_at)
         return out
 
     def expire_member(self, group_id: str, member_id: str, now: Millis) -> Effects:

@@ -30,6 +30,11 @@ class MembersLink(Protocol):
     check_members_at: int
     peer: str
 
+    @property
+    def who(self) -> tuple[str, str]: ...
+    @property
+    def awaited_answer(self) -> bool: ...
+
     def check_members_later(self) -> None: ...
 
     @property
@@ -74,6 +79,10 @@ class LostMembers:
 
     @property
     def timers(self) -> "LostMembers":
+        return self
+
+    @property
+    def sockets(self) -> "LostMembers":
         return self
 
     def now(self) -> Millis:
@@ -136,7 +145,15 @@ class LostMembers:
             self._losing = None
         return link in self._links.values()
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
+    def short_grace_ms(self, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:
+        """Return None: every member has its whole grace period."""
+        return None
+
+    def has_vanished(self, connection: MembersLink) -> bool:
+        """Return False: see `short_grace_ms`."""
+        return False
+
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Leave the group in place of a member that has not come back."""
         link = self._links.get((group_id, member_id))
         if link is None:
@@ -144,11 +161,10 @@ class LostMembers:
         if (group_id, member_id) in self._returning:
             self.done(group_id, member_id)
             return
-        silent_ms = self._mirror.grace_ms(group_id, member_id, self._grace_ms) or 0
         request = self._mirror.lost(group_id, member_id)
         if request is not None and link.can_ask:
             log.info("group=%s member=%s peer=%s leaves: its connection closed", group_id, member_id, link.peer)
-            self._leaves(group_id, member_id, silent_ms)
+            self._leaves(group_id, member_id, self.now() - closed_at)
             link.leave(request)
             self._loop.call_later(_ANSWER_S, self.done, group_id, member_id)
         else:

@@ -75,6 +75,16 @@ class MemberRequests:
         self._probes: dict[int, Probe] = {}
 
     @property
+    def who(self) -> tuple[str, str]:
+        """Host and client ID, which all connections of one client have in common."""
+        return self.host, self._client_id or ""
+
+    @property
+    def awaited_answer(self) -> bool:
+        """Whether the gateway holds the answer to a heartbeat."""
+        return self._held is not None
+
+    @property
     def are_answered(self) -> bool:
         """Whether no response to a request that was sent upstream has yet to begin."""
         return not self._unanswered

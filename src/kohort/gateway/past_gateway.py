@@ -69,7 +69,7 @@ class GoneMembers(LostMembers):
             self._connections.lost(link)
         return False
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Count a member that has not come back."""
         self.count += 1
         self._unreported[group_id] += 1

@@ -170,6 +170,6 @@ ROWS = (
     ),
     Row(
         "crash", "one of 10 is killed, session of 45 s", replace(_JAVA, scenario="crash"), 5,
-        (Goal("cooperative", "dark_max", 8_000), Goal("consumer", "dark_max", 6_000)),
+        (Goal("cooperative", "dark_max", 2_000), Goal("consumer", "dark_max", 2_000)),
     ),
 )  # fmt: skip

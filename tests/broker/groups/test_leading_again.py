@@ -342,7 +342,8 @@ def test_a_shard_that_never_led_has_no_members_and_no_waiting_requests() -> None
         shard = Shard(world.broker, 0)
         assert not shard.waiting and not shard.members("g") and not shard.weighed_topics
         assert shard.grace_ms("g", "a") is None
-        shard.connection_lost("g", "a")
+        assert shard.short_grace_ms("g", "a", ("/", "")) is None
+        shard.connection_lost("g", "a", 0)
         shard.settings_changed("g")
 
     in_virtual_time(steps)

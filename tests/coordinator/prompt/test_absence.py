@@ -1,5 +1,7 @@
 """How long a member whose connection is gone may stay away, and what follows when it does."""
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.coordinator import GroupConfig
@@ -55,7 +57,7 @@ def classic_member(shell: Shell, rhythm_ms: int, instance_id: str | None = None)
 
 
 def gone(shell: Shell, member_id: str) -> list[MemberGone]:
-    effects = shell.apply(shell.shard.connection_lost("g", member_id, shell.now))
+    effects = shell.apply(shell.shard.connection_lost("g", member_id, shell.now - 500, shell.now))
     return [event for event in effects.events if isinstance(event, MemberGone)]
 
 
@@ -63,7 +65,7 @@ def test_a_member_of_a_consumer_group_is_removed_with_a_cause_of_its_own(shell: 
     consumer_member(shell, "a")
     assert shell.shard.grace_ms("g", "a") == 5_500
     [event] = gone(shell, "a")
-    assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - 5_500)
+    assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - 500)
     assert not shell.shard.members("g")
 
 
@@ -72,7 +74,23 @@ def test_a_classic_member_has_as_long_as_its_own_rhythm_suggests(shell: Shell, r
     member_id = classic_member(shell, rhythm_ms)
     assert shell.shard.grace_ms("g", member_id) == grace_ms
     [event] = gone(shell, member_id)
-    assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - grace_ms)
+    assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - 500)
+
+
+def test_a_process_that_is_very_likely_gone_has_less_time(shell: Shell) -> None:
+    consumer_member(shell, "a")
+    consumer_member(shell, "static", "instance")
+    found = [shell.shard.short_grace_ms("g", member, ("/", "")) for member in ("a", "static", "unknown")]
+    assert found == [1_500, None, None]
+    # Others that spoke for the member say nothing about its process when they go.
+    assert [shell.shard.short_grace_ms("g", "a", who) for who in (("/", "other"), ("/other", ""))] == [None, None]
+
+
+@pytest.mark.parametrize("configured", [0, 1_000, 30_000])
+def test_a_grace_period_that_an_operator_sets_is_never_shorter(configured: int) -> None:
+    shell = Shell(replace(LEARNED, disconnect_grace_ms=configured))
+    consumer_member(shell, "a")
+    assert shell.shard.short_grace_ms("g", "a", ("/", "")) is None
 
 
 def test_a_static_member_has_its_session(shell: Shell) -> None:

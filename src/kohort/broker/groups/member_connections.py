@@ -3,13 +3,19 @@
 The kernel closes the connections of a killed process at once. A living member that lost its connection soon uses
 another; members that do not reconnect within the grace period are removed. A broker that has just started knows no
 connections, and waits until sessions expire.
+
+The grace period is short if the process is very likely gone: the client waited for an answer, to a heartbeat or a
+fetch, on a connection that closed, so it would ask again at once; no other member of its host lost its connection at
+that time, as behind a proxy that fails; and nothing that could be the same process has a connection. Processes with one
+host and client ID look the same.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Set
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from kohort.model import Millis
 
@@ -20,6 +26,14 @@ class MembersConnection(Protocol):
     members: dict[str, str]
     """Group IDs of the members that last used it, by member ID."""
     check_members_at: int
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Host and client ID, which all connections of one client have in common."""
+
+    @property
+    def awaited_answer(self) -> bool:
+        """Whether the client waited for an answer when the connection closed."""
 
     def check_members_later(self) -> None: ...
 
@@ -32,7 +46,13 @@ class Sessions(Protocol):
     def grace_ms(self, group_id: str, member_id: str) -> Millis | None:
         """Return how long a disconnected member may take to reconnect; None if only its session counts."""
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
+    def short_grace_ms(self, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:
+        """Return how long a member may take whose process is very likely gone.
+
+        None if that is no shorter time, or if `who` lost the connection is not the client that joined as the member.
+        """
+
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Remove a member that has not reconnected within its grace period."""
 
 
@@ -50,6 +70,13 @@ class Timers(Protocol):
         """Call `fire(now)` at `at`, replacing the key's earlier timer; `at` None cancels the timer."""
 
 
+class Connections(Protocol):
+    """All open connections."""
+
+    def has_vanished(self, connection: Any) -> bool:
+        """Return whether no open connection may be one of the process that had this closed one."""
+
+
 class Dependencies(Protocol):
     """The parts of a broker or a gateway that this module uses."""
 
@@ -57,6 +84,9 @@ class Dependencies(Protocol):
     def groups(self) -> Groups: ...
     @property
     def timers(self) -> Timers: ...
+
+    @property
+    def sockets(self) -> Connections: ...
 
     def now(self) -> Millis: ...
 
@@ -68,8 +98,28 @@ _MANY_MEMBERS = 10
 _MANY_GROUPS = 3
 """Losing `_MANY_MEMBERS` members of `_MANY_GROUPS` groups within `_INSTANT` means a failed gateway or proxy."""
 
+_TOGETHER: Millis = 100
+"""Time within which a broker sees that the kernel closed all connections of a process."""
+_REMEMBERED: Millis = 10_000
+"""Time for which closed connections are remembered: longer than `_INSTANT` and a short grace period."""
+
 _Member = tuple[str, str]
 """Group ID and member ID."""
+
+
+@dataclass(slots=True, eq=False)
+class _Loss:
+    """A member that lost its connection."""
+
+    at: Millis
+    member: _Member
+    connection: MembersConnection
+    is_alone: bool = True
+    """Whether no other member of its host lost its connection within `_INSTANT`."""
+
+    @property
+    def host(self) -> str:
+        return self.connection.who[0]
 
 
 class MemberConnections:
@@ -78,8 +128,12 @@ class MemberConnections:
     def __init__(self, broker: Dependencies) -> None:
         self._broker = broker
         self._connections: dict[_Member, MembersConnection] = {}
-        self._lost: deque[tuple[Millis, _Member]] = deque()
-        """Members lost within the last `_INSTANT`, and when each was lost."""
+        self._lost: deque[_Loss] = deque()
+        """Members lost within the last `_INSTANT`."""
+        self._last_of_host: dict[str, _Loss] = {}
+        """The last of them by host."""
+        self._awaited: dict[tuple[str, str], Millis] = {}
+        """When a connection closed on which an answer was awaited: the last one of each client, in this order."""
 
     def heard(self, connection: MembersConnection, group_id: str, member_id: str) -> None:
         """Record that a member sent a request on a connection other than its last one."""
@@ -95,23 +149,40 @@ class MemberConnections:
             before.members.pop(member_id, None)
         self._connections[member] = connection
         connection.members[member_id] = group_id
-        self._broker.timers.set((self, member), None, partial(self._is_away, member))
+        self._cancel(member)
 
     def lost(self, connection: MembersConnection) -> None:
-        """Start the grace period of the members of a closed connection."""
+        """Start the grace period of the members of a closed connection, if it has any."""
         now = self._broker.now()
+        if connection.awaited_answer:
+            self._awaited.pop(connection.who, None)
+            self._awaited[connection.who] = now
+            while self._awaited[oldest := next(iter(self._awaited))] < now - _REMEMBERED:
+                del self._awaited[oldest]
         members, connection.members = connection.members, {}
         for member_id, group_id in members.items():
             member = group_id, member_id
             self._connections.pop(member, None)
-            grace = self._broker.groups.shard(group_id).grace_ms(group_id, member_id)
+            shard = self._broker.groups.shard(group_id)
+            grace = shard.grace_ms(group_id, member_id)
             if grace is not None:
-                self._lost.append((now, member))
-                self._broker.timers.set((self, member), now + grace, partial(self._is_away, member))
-        while self._lost and self._lost[0][0] < now - _INSTANT:
-            self._lost.popleft()
-        if len(self._lost) >= _MANY_MEMBERS and len({group_id for _, (group_id, _) in self._lost}) >= _MANY_GROUPS:
+                short = shard.short_grace_ms(group_id, member_id, connection.who)
+                loss = _Loss(now, member, connection)
+                self._add(loss)
+                self._wait(loss, grace if short is None else short, None if short is None else grace)
+        if len(self._lost) >= _MANY_MEMBERS and len({loss.member[0] for loss in self._lost}) >= _MANY_GROUPS:
             self._keep_sessions()
+
+    def _add(self, loss: _Loss) -> None:
+        while self._lost and self._lost[0].at < loss.at - _INSTANT:
+            old = self._lost.popleft()
+            if self._last_of_host.get(old.host) is old:
+                del self._last_of_host[old.host]
+        before = self._last_of_host.get(loss.host)
+        if before is not None:
+            before.is_alone = loss.is_alone = False
+        self._lost.append(loss)
+        self._last_of_host[loss.host] = loss
 
     @property
     def connected(self) -> Set[tuple[str, str]]:
@@ -126,9 +197,33 @@ class MemberConnections:
 
     def _keep_sessions(self) -> None:
         log.info("many connections closed at once: %d members keep their sessions", len(self._lost))
-        for _, member in self._lost:
-            self._broker.timers.set((self, member), None, partial(self._is_away, member))
+        for loss in self._lost:
+            self._cancel(loss.member)
 
-    def _is_away(self, member: _Member, now: Millis) -> None:
-        group_id, member_id = member
-        self._broker.groups.shard(group_id).connection_lost(group_id, member_id)
+    def _wait(self, loss: _Loss, grace: Millis, full_grace: Millis | None) -> None:
+        """Look after `grace` whether the member is back. A full grace is what it has unless its process is gone."""
+        self._broker.timers.set((self, loss.member), loss.at + grace, partial(self._is_away, loss, full_grace))
+
+    def _cancel(self, member: _Member) -> None:
+        self._broker.timers.set((self, member), None, _never)
+
+    def _is_away(self, loss: _Loss, full_grace: Millis | None, now: Millis) -> None:
+        if full_grace is not None and not self._is_gone(loss):
+            self._wait(loss, full_grace, None)
+            return
+        group_id, member_id = loss.member
+        self._broker.groups.shard(group_id).connection_lost(group_id, member_id, loss.at)
+
+    def _is_gone(self, loss: _Loss) -> bool:
+        """Return whether the member's process is very likely gone; see above."""
+        awaited_at = self._awaited.get(loss.connection.who)
+        return (
+            loss.is_alone
+            and awaited_at is not None
+            and loss.at - _INSTANT <= awaited_at <= loss.at + _TOGETHER
+            and self._broker.sockets.has_vanished(loss.connection)
+        )
+
+
+def _never(now: Millis) -> None:
+    raise AssertionError("the timer is cancelled")

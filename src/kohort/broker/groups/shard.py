@@ -170,11 +170,15 @@ class Shard(LogShard):
         """Return how long a member may be without a connection, or None if only its session timeout applies."""
         return self._machine.grace_ms(group_id, member_id) if self.ready else None
 
-    def connection_lost(self, group_id: str, member_id: str) -> None:
+    def short_grace_ms(self, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:
+        """Return how long a member may be without a connection whose process is very likely gone; see `grace_ms`."""
+        return self._machine.short_grace_ms(group_id, member_id, who) if self.ready else None
+
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Remove a member whose connection was closed and whose grace period has ended."""
         if self.ready:
             now = self._broker.now()
-            self._apply(self._machine.connection_lost(group_id, member_id, now), now)
+            self._apply(self._machine.connection_lost(group_id, member_id, closed_at, now), now)
 
     @property
     def all_groups(self) -> Collection[Group]:

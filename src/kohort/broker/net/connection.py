@@ -120,6 +120,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The last heartbeat, which may be held until there is news; see `Dispatch._release`."""
         self.members: dict[str, str] = {}
         """Members that last used this connection: member ID to group ID."""
+        self.awaited_answer = False
+        """Whether the client waited for an answer when the connection closed."""
         self.check_members_at = FEW_MEMBERS
         """Number of members at which `MemberConnections` checks which of them have left."""
         self.new_partitions_seen = 0
@@ -161,6 +163,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.awaited_answer = any(call.open for call in self._waiting)
         self.transport = self._ending = None
         self._outbox.close()
         if self._unmute is not None:

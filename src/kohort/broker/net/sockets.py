@@ -212,11 +212,21 @@ class Sockets:
     def _authentication_s(self) -> float:
         return self._broker.config.number("authentication.timeout.ms") / 1000
 
+    def has_vanished(self, connection: ClientConnection) -> bool:
+        """Return whether no open connection may be one of the process that had this one.
+
+        It may be one with the same host and client ID, and one of the host that has not sent a request yet.
+        """
+        return not any(
+            other.host == connection.host and other.client_id in ("", connection.client_id)
+            for other in self._connections
+        )
+
     def _closed(self, connection: ClientConnection) -> None:
         self._connections.pop(connection, None)
         self._newcomers.remove(connection)
         self._mid_frame.pop(connection, None)
-        if connection.members and not self._closing:
+        if not self._closing:
             self._broker.member_connections.lost(connection)
         self._broker.client_telemetry.lost(connection)
         self._throttled.pop(connection, None)

@@ -415,9 +415,9 @@ class CheckedCoordinator:
         """Unanswered heartbeats as they were first held: their deadlines do not move if they are held again."""
         return self._holding.values() if self._serves else ()
 
-    def connection_lost(self, group_id: str, member_id: str, now: Millis) -> Effects:
+    def connection_lost(self, group_id: str, member_id: str, closed_at: Millis, now: Millis) -> Effects:
         """Handle the lost connection of a member that did not reconnect."""
-        effects = self.machine.connection_lost(group_id, member_id, now)
+        effects = self.machine.connection_lost(group_id, member_id, closed_at, now)
         self._observations.happened(group_id, "connection lost")
         return self._take(effects, None if group_id is None else (group_id,), now)
 
