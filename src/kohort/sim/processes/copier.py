@@ -18,6 +18,9 @@ from kohort.sim.processes.reader import fetching
 GROUP = "copiers"
 """Group without members, whose offsets the transactions commit."""
 _CLOSES_WITHIN = 15.0
+_TINY = 500
+"""Size of a fetch, in bytes, that holds only some records."""
+_RECORDS_OF_TINY_FETCH = 4
 _ABORTS, _SLEEPS = 0.2, 0.1
 """Probability that the application aborts a transaction, and that it pauses during one."""
 
@@ -188,6 +191,17 @@ class CommittedReader:
             "metadata_max_age_ms": metadata_age,
             **login,
         }
+
+    def rest_takes(self) -> float:
+        """Return how long reading the rest may take because fetches are tiny, in seconds.
+
+        A tiny buffer has no room for several partitions: each fetch brings some records of one, and a
+        partition that was drained then waits while fetches of the others are held.
+        """
+        if self._options["fetch_max_bytes"] > _TINY:
+            return 0.0
+        fetches = self.reading.left() / _RECORDS_OF_TINY_FETCH
+        return fetches * int(self._options["fetch_max_wait_ms"]) / 1000
 
     async def run(self) -> None:
         consumer = KillableConsumer(**self._options)

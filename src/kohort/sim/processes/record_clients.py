@@ -293,6 +293,10 @@ class RecordClients:
         audits = [client.reading.unread() for client in self._clients if isinstance(client, CommittedReader)]
         return next(filter(None, audits), "")
 
+    def audit_takes(self) -> float:
+        """Return how long a read_committed reader may take for the rest, in seconds, because its fetches are tiny."""
+        return max((client.rest_takes() for client in self._clients if isinstance(client, CommittedReader)), default=0)
+
     def leave(self) -> None:
         """End all clients."""
         for client in self._clients:

@@ -235,7 +235,7 @@ def _drains(world: WorldState) -> None:
         expiry = 0 if world.plan.copying == "-" else longest / 1000
         _until(world, _FAILOVER + expiry + 3 * world.plan.transaction_timeout / 1000, "L10", clients.uncopied)
         _until(world, _FAILOVER, "L9", clients.unstable)
-        _until(world, _FAILOVER, "L7", clients.unread)
+        _until(world, _FAILOVER + clients.audit_takes(), "L7", clients.unread)
 
 
 def _uneven(world: WorldState, group_id: str, members: list[Application], there: set[TopicPartition]) -> str:

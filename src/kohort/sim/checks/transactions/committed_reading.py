@@ -42,6 +42,14 @@ class CommittedReading:
                 return f"{self._name} has not read {min(left)} of {partition}"
         return ""
 
+    def left(self) -> int:
+        """Return the number of committed records that the reader has not got."""
+        return sum(
+            offset >= self._next.get(self._logs.names[place], 0)
+            for place, log in self._logs.logs.items()
+            for offset in log.committed
+        )
+
     def _log(self, partition: TopicPartition) -> TransactionalLog:
         places = [place for place, name in self._logs.names.items() if name == partition]
         return self._logs.logs[places[0]] if places else TransactionalLog()
