@@ -10,6 +10,8 @@ import pytest
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.peer import Peer, connected
 from tests.broker.virtual import PORT, VirtualBroker, in_virtual_time
 
@@ -118,6 +120,30 @@ async def long_after_a_fetch_that_waited(world: VirtualBroker, watcher: Peer) ->
     return await away(world)
 
 
+async def with_a_sync_that_waited(world: VirtualBroker, watcher: Peer) -> float:
+    """A client that lives may have to find its coordinator again before it repeats requests of a rebalance."""
+    joining = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="connect",
+        protocols=[JoinGroupRequestProtocol(name="compatible", metadata=b"")],
+    )
+    async with connected(AT) as peer:
+        watcher.send(joining, 3, "leader")
+        await asyncio.sleep(0.1)
+        peer.send(joining, 3, "app")
+        leader, joined = await watcher.answer(JoinGroupResponse), await peer.answer(JoinGroupResponse)
+        assert joined.leader == leader.member_id
+        waits = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
+        peer.send(waits, 2, "app")  # the leader sends no assignment
+        await asyncio.sleep(0.1)
+    began = world.loop.time()
+    while joined.member_id in world.broker.groups.shard("g").members("g"):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    return world.loop.time() - began
+
+
 async def after_another_client_spoke_for_it(world: VirtualBroker, watcher: Peer) -> float:
     await named(watcher, "app")
     epoch = await joined(watcher, "a")
@@ -174,6 +200,7 @@ async def after_another_member_of_its_host(world: VirtualBroker, watcher: Peer) 
         (with_a_fetch_that_waited, SHORT_S),
         (with_a_fetch_that_waited_for_longer, FULL_S),
         (long_after_a_fetch_that_waited, FULL_S),
+        (with_a_sync_that_waited, FULL_S),
         (after_another_client_spoke_for_it, FULL_S),
         (with_another_connection, FULL_S),
         (with_a_connection_of_nobody, FULL_S),

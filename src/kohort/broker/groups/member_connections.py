@@ -33,7 +33,10 @@ class MembersConnection(Protocol):
 
     @property
     def awaited_answer(self) -> bool:
-        """Whether the client waited for an answer when the connection closed."""
+        """Whether the client waited for an answer when it closed, which it would ask for again at once if it lives.
+
+        To a heartbeat or a fetch: a JoinGroup may wait until the client has found its coordinator again.
+        """
 
     def check_members_later(self) -> None: ...
 

@@ -19,6 +19,7 @@ from kohort.broker.net.route import Route
 from kohort.coordinator import ClientKind
 from kohort.security import ANONYMOUS
 from kohort.wire.codec import Buffer, DecodeError, Message
+from kohort.wire.messages.fetch import FetchRequest
 
 log = logging.getLogger("kohort.broker")
 
@@ -121,7 +122,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.members: dict[str, str] = {}
         """Members that last used this connection: member ID to group ID."""
         self.awaited_answer = False
-        """Whether the client waited for an answer when the connection closed."""
+        """Whether the client waited for the answer to a heartbeat or a fetch when the connection closed."""
         self.check_members_at = FEW_MEMBERS
         """Number of members at which `MemberConnections` checks which of them have left."""
         self.new_partitions_seen = 0
@@ -163,7 +164,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.awaited_answer = any(call.open for call in self._waiting)
+        self.awaited_answer = any(
+            call.open and (call is self.held_heartbeat or isinstance(call.request, FetchRequest))
+            for call in self._waiting
+        )
         self.transport = self._ending = None
         self._outbox.close()
         if self._unmute is not None:
