@@ -7,18 +7,10 @@ import pytest
 from kohort.sim import World
 from kohort.sim.steps import FeatureSetLevel
 from tests.sim.feature_plants import level_changes
-
-DAILY, SEEDS, TOGETHER = 1, 100, 10
-_MORE = pytest.mark.long("runs a hundred worlds")
+from tests.sim.worlds.tens import in_tens
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        range(DAILY),
-        *(pytest.param(range(first, first + TOGETHER), marks=_MORE) for first in range(0, SEEDS, TOGETHER)),
-    ],
-)
+@pytest.mark.parametrize("seeds", in_tens(1, 100, "runs a hundred worlds"))
 def test_a_change_of_the_level_breaks_no_transaction(seeds: range) -> None:
     for seed in seeds:
         world = World(level_changes(seed))

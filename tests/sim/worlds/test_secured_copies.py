@@ -7,18 +7,10 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.sim import World
 from tests.sim.transaction_plants import secured_copies
-
-DAILY, SEEDS, TOGETHER = 1, 60, 10
-_MORE = pytest.mark.long("runs sixty worlds")
+from tests.sim.worlds.tens import in_tens
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        range(DAILY),
-        *(pytest.param(range(first, first + TOGETHER), marks=_MORE) for first in range(0, SEEDS, TOGETHER)),
-    ],
-)
+@pytest.mark.parametrize("seeds", in_tens(1, 60, "runs sixty worlds"))
 def test_copiers_with_the_least_rights_copy_each_record_once(seeds: range) -> None:
     for seed in seeds:
         world = World(secured_copies(seed))
