@@ -81,22 +81,22 @@ class ClassicSyncs:
     def release_one(self, request: SyncGroupRequest, token: Hashable, now: Millis, out: Outcome) -> None:
         """Answer a held SyncGroup because another request waits behind it."""
         group = self._groups.get(request.group_id)
-        sync = None if group is None else group.syncs.get(request.member_id)
-        if group is not None and sync is not None and sync.token == token:
-            del group.syncs[request.member_id]
+        if group is None:
+            return
+        sync = self.drop(group, request.member_id, token)
+        if sync is not None:
             self._answer(group, token, request.member_id, sync.response, now, out)
 
     def refuse(
         self, group: MirroredClassicGroup, member_id: str, token: Hashable, code: ErrorCode, out: Outcome
     ) -> None:
         """Answer a member's held SyncGroup with an error, if it has this token."""
-        if self.drop(group, member_id, token):
+        if self.drop(group, member_id, token) is not None:
             out.effects.replies[token] = SyncGroupResponse(error_code=code)
 
-    def drop(self, group: MirroredClassicGroup, member_id: str, token: Hashable) -> bool:
-        """Forget a member's held SyncGroup. Return whether it has one with this token."""
+    def drop(self, group: MirroredClassicGroup, member_id: str, token: Hashable) -> HeldSync | None:
+        """Forget a member's held SyncGroup, and return it. Return None if it has none with this token."""
         sync = group.syncs.get(member_id)
         if sync is None or sync.token != token:
-            return False
-        del group.syncs[member_id]
-        return True
+            return None
+        return group.syncs.pop(member_id)

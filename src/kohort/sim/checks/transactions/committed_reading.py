@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kohort.client import ConsumerRecord
 from kohort.model import TopicPartition
 from kohort.sim.checks.transactions.logs import TransactionalLog, TransactionalLogs
@@ -35,20 +37,19 @@ class CommittedReading:
 
     def unread(self) -> str:
         """Return a description of a committed record that the reader has not got, or ""."""
-        for place, log in self._logs.logs.items():
-            partition = self._logs.names[place]
-            left = [offset for offset in log.committed if offset >= self._next.get(partition, 0)]
-            if left:
-                return f"{self._name} has not read {min(left)} of {partition}"
+        for partition, offsets in self._left():
+            if offsets:
+                return f"{self._name} has not read {min(offsets)} of {partition}"
         return ""
 
     def left(self) -> int:
         """Return the number of committed records that the reader has not got."""
-        return sum(
-            offset >= self._next.get(self._logs.names[place], 0)
-            for place, log in self._logs.logs.items()
-            for offset in log.committed
-        )
+        return sum(len(offsets) for _, offsets in self._left())
+
+    def _left(self) -> Iterator[tuple[TopicPartition, list[int]]]:
+        for place, log in self._logs.logs.items():
+            partition = self._logs.names[place]
+            yield partition, [offset for offset in log.committed if offset >= self._next.get(partition, 0)]
 
     def _log(self, partition: TopicPartition) -> TransactionalLog:
         places = [place for place, name in self._logs.names.items() if name == partition]
