@@ -53,7 +53,7 @@ _CONSUMERS = ("consumer", "")
 """Protocol types whose members have subscriptions and assignments in the consumer protocol's format."""
 
 _LATEST: Millis = 253_402_300_799_999
-"""Last time that a record can have: the end of the year 9999. Whoever may write to the topic can write any time."""
+"""Latest possible time of a record: the end of the year 9999. Anyone who may write to the topic can set any time."""
 _LONGEST_NAME = 1_000
 """Number of characters of a client ID, host or instance ID that are kept."""
 
