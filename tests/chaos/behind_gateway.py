@@ -21,7 +21,31 @@ _KILLS = 0.3
 """Part of the faults that hit the gateway."""
 _AWAY_S = 2.0
 """Longest time until it is started again."""
+_UP_PER_AWAY = 2.0
+"""A gateway that was away is up for at least so many times as long.
+
+It starts slowly on a busy machine. Clients wait up to 10 s between two attempts to connect, and one whose gateway is
+always away at that moment does not learn that its session has ended.
+"""
 _READY_S = 30.0
+
+
+class Uptime:
+    """How long the gateway has been up and away, in seconds of one clock."""
+
+    def __init__(self, now: float) -> None:
+        """It is away until it has started."""
+        self._away_since = self._up_since = now
+
+    def killed(self, now: float) -> None:
+        self._away_since = now
+
+    def ready(self, now: float) -> None:
+        self._up_since = now
+
+    def is_due(self, now: float) -> bool:
+        """Return whether it has been up for so long that it may be killed."""
+        return now - self._up_since >= _UP_PER_AWAY * (self._up_since - self._away_since)
 
 
 class BehindGateway:
@@ -36,7 +60,8 @@ class BehindGateway:
         self._chance = chance
         self._history = history
         self._killed = 0
-        self.process = start()
+        self._uptime = Uptime(time.monotonic())
+        self.process = self._started()
 
     @property
     def failovers(self) -> int:
@@ -45,20 +70,27 @@ class BehindGateway:
 
     def inject_fault(self) -> None:
         """Kill the gateway and start it again after a while, or do something to a broker."""
-        if self._chance.random() >= _KILLS:
+        if self._chance.random() >= _KILLS or not self._uptime.is_due(time.monotonic()):
             self._site.inject_fault()
             return
         self._history.note("fault", what="kill_gateway", node=0)
         self.process.kill()
+        self._uptime.killed(time.monotonic())
         if self._chance.random() < 0.5:
             self._site.inject_fault()  # both at once
         time.sleep(self._chance.uniform(0.0, _AWAY_S))  # as long as a supervisor may take
-        self.process = self._start()
+        self.process = self._started()
         self._killed += 1
 
     def settle(self, brokers: int) -> None:
         """Wait until all brokers are there and lead their shares."""
         self._site.settle(brokers)
+
+    def _started(self) -> ServerProcess:
+        process = self._start()
+        self._uptime.ready(time.monotonic())
+        self._history.note("ready", what="gateway")
+        return process
 
 
 def behind_gateway(site_of: NewSite) -> NewSite:

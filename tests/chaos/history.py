@@ -29,6 +29,7 @@ class Entry(TypedDict, total=False):
     unsure    group, what                           whether a commit was taken
     killed    member                               it could not give up what it had
     fault     what, node
+    ready     what                                  a gateway that clients use has started
     log       partition, values, batches           at the end: every value, by offset from 0; of each batch its first
                                                    offset, leader epoch, producer id and producer epoch
     generation  group, number, owners              at the end, from the coordinator's records

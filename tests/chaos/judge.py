@@ -35,11 +35,24 @@ def judge(history: History) -> list[str]:
 
 def remarks(history: History) -> list[str]:
     """Return the facts of the history that are no fault of a broker."""
-    return [
+    rewritten = [
         f"partition {rewrite.partition} has {len(rewrite.offsets)} records twice "
         f"from offset {rewrite.offsets.start} on, by librdkafka's own new epoch: {rewrite.why}"
         for rewrite in rewrites(history)
-    ] + [f"{jump.what}: its client does so by itself" for jump in _jumps(history) if jump.is_its_own]
+    ]
+    jumped = [f"{jump.what}: its client does so by itself" for jump in _jumps(history) if jump.is_its_own]
+    return [*rewritten, *jumped, *_uptime(history)]
+
+
+def _uptime(history: History) -> Iterator[str]:
+    """Say how much of the time a gateway was up, if there was one."""
+    starts = [entry["at"] for entry in _of(history, "ready")]
+    kills = [entry["at"] for entry in _of(history, "fault") if entry["what"] == "kill_gateway"]
+    if kills:
+        # The time after the last start is no part of it: nothing is killed any more when the run ends.
+        up, since = sum(killed - ready for ready, killed in zip(starts, kills, strict=False)), starts[0]
+        part = up / (starts[-1] - since) if starts[-1] > since else 1.0
+        yield f"the gateway was killed {len(kills)} times, and up for {part:.0%} of the time"
 
 
 def lost_writes(history: History) -> Iterable[str]:

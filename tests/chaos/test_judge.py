@@ -198,3 +198,18 @@ def test_the_command_says_in_a_sentence_what_it_cannot_read(tmp_path: Path, caps
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
+
+
+def test_a_remark_says_for_how_much_of_the_time_a_gateway_was_up() -> None:
+    entries = [
+        entry("ready", what="gateway"),
+        entry("fault", what="kill_gateway", node=0),
+        entry("ready", what="gateway"),
+        entry("fault", what="kill", node=1),
+        entry("fault", what="kill_gateway", node=0),
+        entry("ready", what="gateway"),
+    ]
+    for at, made in zip((0, 4_000, 6_000, 7_000, 8_000, 10_000), entries, strict=True):
+        made["at"] = at
+    assert remarks(entries) == ["the gateway was killed 2 times, and up for 60% of the time"]
+    assert remarks(sound()) == []
