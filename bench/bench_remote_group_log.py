@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kohort.client import Admin, Consumer, NewTopic, Producer
-from kohort.coordinator import Effects, GroupConfig, GroupShard, Record, RequestContext, Timer
+from kohort.coordinator import Effects, GroupConfig, GroupShard, RequestContext, Timer
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError, Message
@@ -70,7 +70,7 @@ class RemoteShard:
                 for record in await consumer.poll(timeout=0.1):
                     assert record.key is not None
                     pairs.append((bytes(record.key), None if record.value is None else bytes(record.value)))
-        self.shard.replay_all(decode_group_records(pairs, Record, _unreadable))
+        self.shard.replay_all(decode_group_records(pairs, _unreadable))
         await self.apply(self.shard.loaded(now_ms()))
         return len(pairs)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import cast
 
 from kohort.coordinator import Timer
 from kohort.coordinator.classic.group import ClassicGroup
@@ -114,7 +113,7 @@ def durable(group: ConsumerGroup) -> tuple[object, dict[TopicPartition, OffsetCo
 def committed(group: ClassicGroup | ConsumerGroup) -> dict[TopicPartition, OffsetCommitValue]:
     """Return the committed offsets of a group."""
     return {
-        TopicPartition(topic, partition): cast(OffsetCommitValue, record.value)
+        TopicPartition(topic, partition): record.value
         for topic, stored in group.offsets.items()
         for partition, record in stored.items()
     }

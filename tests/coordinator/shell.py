@@ -20,7 +20,6 @@ from kohort.coordinator import (
     GroupState,
     HeldHeartbeat,
     MetadataImage,
-    Record,
     RequestContext,
     Timer,
     Topic,
@@ -44,6 +43,7 @@ from kohort.coordinator.timers import (
 )
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
+from kohort.wire.group_log import GroupRecord, group_record
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_value
 from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -325,7 +325,7 @@ def durable(shard: GroupShard) -> Durable:
     }
 
 
-def decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
+def decoded(key_bytes: bytes, value_bytes: bytes | None) -> GroupRecord:
     key = decode_key(key_bytes)
     assert key is not None
-    return Record(key, None if value_bytes is None else decode_value(key, value_bytes))
+    return group_record(key, None if value_bytes is None else decode_value(key, value_bytes))

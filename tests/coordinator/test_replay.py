@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.assignor.server import TopicShape
-from kohort.coordinator import GroupConfig, GroupShard, GroupState, MetadataImage, Record, RequestContext, Topic
+from kohort.coordinator import GroupConfig, GroupShard, GroupState, MetadataImage, RequestContext, Topic
 from kohort.coordinator.timers import OffsetExpiry, SessionTimeout
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.codec import Message
+from kohort.wire.group_log import group_record
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.group_records import (
     ConsumerGroupMemberMetadataKey,
@@ -36,7 +37,7 @@ def shard_of(*records: tuple[Message, Message | None]) -> GroupShard:
     ids = count()
     shard = GroupShard(GroupConfig(), lambda: str(next(ids)))
     for key, value in records:
-        shard.replay(Record(key, value))
+        shard.replay(group_record(key, value))
     return shard
 
 
@@ -193,7 +194,7 @@ def test_records_replayed_in_a_run_do_what_they_do_one_by_one(records: list[tupl
     # Two topics and groups by turns, and tombstones that take away what a run of commits writes to.
     one_by_one = shard_of(*records)
     in_a_run = shard_of()
-    in_a_run.replay_all([Record(key, value) for key, value in records])
+    in_a_run.replay_all([group_record(key, value) for key, value in records])
     assert durable(in_a_run) == durable(one_by_one)
 
 

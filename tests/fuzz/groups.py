@@ -30,7 +30,7 @@ _VERSION = struct.Struct(">h")
 def run_group_record(data: bytes) -> object:
     """A key behind its size, then a value, as a shard loads them."""
     failed: list[DecodeError] = []
-    found = decode_group_records([_pair(data)], lambda *pair: pair, failed.append)
+    found = [(record.key, record.value) for record in decode_group_records([_pair(data)], failed.append)]
     if failed:
         raise failed[0]
     return found

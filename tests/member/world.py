@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import cast
 
 from kohort.assignor import Assignor, find_assignors
-from kohort.coordinator import Effects, GroupConfig, GroupSettings, Record, Weights
+from kohort.coordinator import Effects, GroupConfig, GroupSettings, Weights
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.errors import ErrorCode, KafkaError
 from kohort.group_events import GroupEvent
@@ -46,8 +45,8 @@ from kohort.member import (
 from kohort.model import Millis, TopicPartition
 from kohort.wire.api import APIS
 from kohort.wire.codec import Message, decode, encode
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.group_records import OffsetCommitValue
 from tests.coordinator.shell import Shell
 
 GROUP = "g"
@@ -186,13 +185,13 @@ class World:
     def committed(self) -> dict[TopicPartition, int]:
         """State of the coordinator."""
         return {
-            TopicPartition(topic, partition): cast(OffsetCommitValue, record.value).offset
+            TopicPartition(topic, partition): record.offset
             for topic, stored in self._offsets.items()
             for partition, record in stored.items()
         }
 
     @property
-    def _offsets(self) -> Mapping[str, Mapping[int, Record]]:
+    def _offsets(self) -> Mapping[str, Mapping[int, CommittedOffset]]:
         groups = self.shell.shard.groups
         return groups[GROUP].offsets if GROUP in groups else self.consumer_group.offsets
 

@@ -15,11 +15,11 @@ from kohort.assignor.user_data import decode_claim
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.classic import group as classic_group
 from kohort.coordinator.consumer import member_update, target
-from kohort.coordinator.effects import Record
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.member.classic import member as classic_member
 from kohort.member.classic import state
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.consumer_protocol import Assignment
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from tests.sim.planting import plant
@@ -92,11 +92,12 @@ def a_member_commits_one_record_more_than_it_processed(patch: MonkeyPatch) -> No
 def later_commits_of_a_partition_are_ignored(patch: MonkeyPatch) -> None:
     real = commit_fetch._position
 
-    def oldest(index: int, record: Record | None, topic_id: Any) -> Any:
-        first = _first.setdefault(id(record.key), record) if record is not None else None
-        return real(index, first, topic_id)
+    def oldest(index: int, record: CommittedOffset | None, topic_id: Any) -> Any:
+        if record is not None:
+            record = _first.setdefault((record.group, record.topic, record.partition), record)
+        return real(index, record, topic_id)
 
-    _first: dict[int, Record] = {}
+    _first: dict[tuple[str, str, int], CommittedOffset] = {}
     patch.setattr(commit_fetch, "_position", oldest)
 
 

@@ -17,7 +17,7 @@ from kohort.coordinator.classic import sync as syncing
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
@@ -26,6 +26,7 @@ from kohort.model import Millis
 from kohort.sim import Plan
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.steps import BrokersSkipTime, MemberStart
+from kohort.wire.group_log import Record
 from kohort.wire.messages.find_coordinator import Coordinator
 from kohort.wire.messages.group_records import GroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest

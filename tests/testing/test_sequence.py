@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.coordinator import Record
 from kohort.errors import KohortError
 from kohort.group_events import Cause, MemberFacts, MemberGone, RebalanceStarted
 from kohort.model import TopicPartition
 from kohort.testing import Broker, GroupChanged, RecordsAppended
 from kohort.testing.sequence import HEADER, At, Finding, Kind, SequenceAudit, SequenceNumbers
+from kohort.wire.group_log import group_record
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 
@@ -32,7 +32,7 @@ class Audited:
 
     def commits(self, offset: int, group: str = "g") -> None:
         key = OffsetCommitKey(group=group, topic="orders", partition=0)
-        self.audit.observe(RecordsAppended(0, 1, 0, [Record(key, OffsetCommitValue(offset=offset))]))
+        self.audit.observe(RecordsAppended(0, 1, 0, [group_record(key, OffsetCommitValue(offset=offset))]))
 
     def found(self) -> list[tuple[Kind, int, int, At]]:
         return [(each.kind, each.first, each.last, each.at) for each in self.audit.findings()]

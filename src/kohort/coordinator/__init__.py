@@ -10,7 +10,7 @@ from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
 from kohort.coordinator.disconnects import INFERRED_GRACE, inferred_grace_ms
-from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
+from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
 from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news, reports_nothing
 from kohort.coordinator.prompt import HeldHeartbeat, WaitingRequest
@@ -35,6 +35,7 @@ from kohort.coordinator.timers import (
     Timer,
 )
 from kohort.coordinator.topic_metadata import MetadataImage, Topic
+from kohort.wire.group_log import GroupRecord, Record
 
 __all__ = [
     "INFERRED_GRACE",
@@ -44,6 +45,7 @@ __all__ = [
     "Effects",
     "Group",
     "GroupConfig",
+    "GroupRecord",
     "GroupSettings",
     "GroupShard",
     "GroupState",

@@ -8,6 +8,7 @@ from kohort.coordinator.timers import Timer
 from kohort.group_events import GroupEvent
 from kohort.model import Millis
 from kohort.wire.codec import Message
+from kohort.wire.group_log import GroupRecord
 
 Token = Hashable
 """Identifies one request that waits for its reply. The shell creates it; the core only returns it."""
@@ -33,21 +34,13 @@ class RequestContext:
 
 
 @dataclass(slots=True)
-class Record:
-    """One record of `__consumer_offsets`: messages of `kohort.wire.group_log`; a value of None is a tombstone."""
-
-    key: Message
-    value: Message | None
-
-
-@dataclass(slots=True)
 class Effects:
     """Append `records` as one batch, replay them, and only then send `replies`.
 
     A reply sent before its records are durable can acknowledge a commit that a failover forgets.
     """
 
-    records: list[Record] = field(default_factory=list)
+    records: list[GroupRecord] = field(default_factory=list)
     producer: tuple[int, int] | None = None
     """Producer ID and epoch if the records are part of a transaction: their batch is transactional, and they
     are replayed with the producer ID."""

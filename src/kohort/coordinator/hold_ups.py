@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from kohort.coordinator.pending_offsets import PendingOffsets, Place
 from kohort.group_events import HoldUpEnd, OffsetsHeldUp
 from kohort.model import Millis, TopicPartition
-from kohort.wire.messages.group_records import OffsetCommitValue
 
 HOLD_UP_MS = 10_000
 """Time for which members ask for pending offsets before it is reported, in milliseconds.
@@ -58,13 +57,12 @@ class HoldUps:
 
     def _report(self, pending: PendingOffsets, group_id: str, producer_id: int, since: Millis) -> OffsetsHeldUp:
         offsets = pending.offsets_of(producer_id, group_id)
-        times = [value.commit_timestamp for value in offsets.values() if isinstance(value, OffsetCommitValue)]
         return OffsetsHeldUp(
             group_id,
             producer_id,
             self._transactional_ids.get(producer_id),
             tuple(sorted(TopicPartition(place.topic, place.partition) for place in offsets)),
-            min(times),
+            min(committed.commit_timestamp for committed in offsets.values()),
             since,
         )
 

@@ -7,9 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from kohort.coordinator.effects import Record
-from kohort.wire.codec import Message
-from kohort.wire.messages.group_records import OffsetCommitKey
+from kohort.wire.group_log import CommittedOffset
 
 _K = TypeVar("_K")
 
@@ -24,7 +22,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Place:
-    pending: dict[int, tuple[int, Record]] = field(default_factory=dict)
+    pending: dict[int, tuple[int, CommittedOffset]] = field(default_factory=dict)
     """By producer ID, the position of the record in the log, and the record."""
     committed_at: int = -1
     """Position of the newest committed offset, if it was committed while a transaction was open."""
@@ -59,10 +57,10 @@ class PendingOffsets:
         kept = self._places.get(place)
         return () if kept is None else kept.pending
 
-    def offsets_of(self, producer_id: int, group_id: str) -> dict[Place, Message | None]:
+    def offsets_of(self, producer_id: int, group_id: str) -> dict[Place, CommittedOffset]:
         """Return the pending offsets of one producer for one group."""
         return {
-            place: self._places[place].pending[producer_id][1].value
+            place: self._places[place].pending[producer_id][1]
             for place in self._by_producer.get(producer_id, ())
             if place.group_id == group_id
         }
@@ -71,7 +69,7 @@ class PendingOffsets:
         """Return the groups with pending offsets of this producer."""
         return {place.group_id for place in self._by_producer.get(producer_id, ())}
 
-    def add(self, producer_id: int, record: Record) -> None:
+    def add(self, producer_id: int, record: CommittedOffset) -> None:
         """Keep an offset that a transaction commits. A later one for the same partition replaces it."""
         place = _place(record)
         self._position += 1
@@ -79,20 +77,19 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[place] = None
         self._by_group.setdefault(place.group_id, {})[place] = None
 
-    def committed(self, record: Record) -> None:
+    def committed(self, record: CommittedOffset) -> None:
         """Learn of an offset that was committed without a transaction: a pending one before it is older."""
         if (kept := self._places.get(_place(record))) is not None:
             self._position += 1
             kept.committed_at = self._position
 
-    def deleted(self, record: Record) -> None:
+    def deleted(self, place: Place) -> None:
         """Forget the pending offsets of a partition whose offset is deleted, as Kafka does."""
-        place = _place(record)
         kept = self._places.get(place)
         for producer_id in () if kept is None else list(kept.pending):
             self._remove(place, producer_id)
 
-    def end(self, producer_id: int, *, committed: bool) -> list[Record]:
+    def end(self, producer_id: int, *, committed: bool) -> list[CommittedOffset]:
         """End the transaction of a producer, and return the records of the offsets that are committed by it."""
         visible = []
         for place in list(self._by_producer.get(producer_id, ())):
@@ -113,10 +110,8 @@ class PendingOffsets:
             _discard(self._by_group, place.group_id, place)
 
 
-def _place(record: Record) -> Place:
-    key = record.key
-    assert isinstance(key, OffsetCommitKey)
-    return Place(key.group, key.topic, key.partition)
+def _place(record: CommittedOffset) -> Place:
+    return Place(record.group, record.topic, record.partition)
 
 
 def _discard(index: dict[_K, dict[Place, None]], key: _K, place: Place) -> None:

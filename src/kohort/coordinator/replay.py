@@ -8,8 +8,10 @@ from collections.abc import Iterable
 
 from kohort.coordinator.classic import ClassicGroup, GroupState, Member
 from kohort.coordinator.consumer import CONSUMER_GROUP_KEYS, replay_consumer_group
-from kohort.coordinator.effects import Record
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.pending_offsets import Place
+from kohort.wire.codec import Message
+from kohort.wire.group_log import CommittedOffset, GroupRecord, group_record
 from kohort.wire.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -21,35 +23,31 @@ from kohort.wire.messages.group_records import (
 )
 
 
-def replay_all(groups: Groups, records: Iterable[Record]) -> None:
+def replay_all(groups: Groups, records: Iterable[GroupRecord]) -> None:
     """Apply records in order. Commits arrive in runs of one topic, which is looked up once per run."""
     group_id = topic = None
-    stored: dict[int, Record] = {}
+    stored: dict[int, CommittedOffset] = {}
     pending = bool(groups.pending)  # records outside of transactions add none
     for record in records:
-        key = record.key
-        if type(key) is not OffsetCommitKey or record.value is None or pending:
+        if type(record) is not CommittedOffset or pending:
             group_id = None  # the record may remove the dictionary that the run writes to
             replay(groups, record)
-        elif key.topic is topic and key.group is group_id:
-            stored[key.partition] = record
+        elif record.topic is topic and record.group is group_id:
+            stored[record.partition] = record
         else:
             replay(groups, record)
-            group_id, topic = key.group, key.topic
+            group_id, topic = record.group, record.topic
             stored = groups.by_id[group_id].offsets[topic]
 
 
-def replay_pending(groups: Groups, record: Record, producer_id: int) -> None:
+def replay_pending(groups: Groups, record: GroupRecord, producer_id: int) -> None:
     """Apply one record of an open transaction. Only offsets are written in transactions; other records are ignored."""
-    key = record.key
-    if type(key) is not OffsetCommitKey:
-        return
-    if record.value is None:
+    if type(record) is CommittedOffset:
+        if groups.by_id.get(record.group) is None:
+            groups.make_classic(record.group)
+        groups.pending.add(producer_id, record)
+    elif type(record.key) is OffsetCommitKey:
         replay(groups, record)
-        return
-    if groups.by_id.get(key.group) is None:
-        groups.make_classic(key.group)
-    groups.pending.add(producer_id, record)
 
 
 def replay_end(groups: Groups, producer_id: int, *, committed: bool) -> None:
@@ -64,14 +62,19 @@ def replay_end(groups: Groups, producer_id: int, *, committed: bool) -> None:
             groups.drop_if_forgettable(group)
 
 
-def replay(groups: Groups, record: Record) -> None:
+def replay(groups: Groups, record: GroupRecord) -> None:
     """Apply one record. Records of unsupported kinds of groups are ignored."""
+    if type(record) is CommittedOffset:
+        _store_offset(groups, record)
+        if groups.pending:
+            groups.pending.committed(record)
+        return
     key = record.key
     if type(key) is OffsetCommitKey:
-        _replay_offset(groups, key, record)
+        assert record.value is None, "an offset is recorded as a CommittedOffset"
+        _delete_offset(groups, key)
     elif type(key) is LegacyOffsetCommitKey:
-        modern = _modernised(key, record)
-        replay(groups, modern)
+        replay(groups, _modernised(key, record.value))
     elif type(key) is GroupMetadataKey:
         value = record.value
         assert value is None or isinstance(value, GroupMetadataValue)
@@ -80,25 +83,19 @@ def replay(groups: Groups, record: Record) -> None:
         replay_consumer_group(groups, key, record.value)
 
 
-def _modernised(key: LegacyOffsetCommitKey, record: Record) -> Record:
+def _modernised(key: LegacyOffsetCommitKey, old: Message | None) -> GroupRecord:
     """Convert a record of a broker older than 0.9 to its current form."""
     modern = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
-    old = record.value
     if old is None:
-        return Record(modern, None)
+        return group_record(modern, None)
     assert isinstance(old, LegacyOffsetCommitValue)
     value = OffsetCommitValue(offset=old.offset, metadata=old.metadata, commit_timestamp=old.commit_timestamp)
-    return Record(modern, value)
+    return group_record(modern, value)
 
 
-def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None:
-    if record.value is not None:
-        _store_offset(groups, record)
-        if groups.pending:
-            groups.pending.committed(record)
-        return
+def _delete_offset(groups: Groups, key: OffsetCommitKey) -> None:
     if groups.pending:
-        groups.pending.deleted(record)
+        groups.pending.deleted(Place(key.group, key.topic, key.partition))
         groups.hold_ups.forget_deleted(groups.pending)
     group = groups.by_id.get(key.group)
     if group is not None:
@@ -109,16 +106,14 @@ def _replay_offset(groups: Groups, key: OffsetCommitKey, record: Record) -> None
         groups.drop_if_forgettable(group)
 
 
-def _store_offset(groups: Groups, record: Record) -> None:
-    key = record.key
-    assert type(key) is OffsetCommitKey
-    group = groups.by_id.get(key.group)
+def _store_offset(groups: Groups, committed: CommittedOffset) -> None:
+    group = groups.by_id.get(committed.group)
     if group is None:
-        group = groups.make_classic(key.group)  # a simple consumer's group, which has no members
-    stored = group.offsets.get(key.topic)
+        group = groups.make_classic(committed.group)  # a simple consumer's group, which has no members
+    stored = group.offsets.get(committed.topic)
     if stored is None:
-        stored = group.offsets[key.topic] = {}
-    stored[key.partition] = record
+        stored = group.offsets[committed.topic] = {}
+    stored[committed.partition] = committed
 
 
 def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | None) -> None:

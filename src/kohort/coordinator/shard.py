@@ -27,7 +27,7 @@ from kohort.coordinator.consumer import (
 )
 from kohort.coordinator.describe import describe, listed
 from kohort.coordinator.disconnects import connection_lost, expire_member, grace_ms, short_grace_ms
-from kohort.coordinator.effects import Effects, Record, RequestContext, Token, Viewer
+from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
 from kohort.coordinator.group_facts import ShardGroupFacts
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets import (
@@ -51,6 +51,7 @@ from kohort.coordinator.topic_metadata import MetadataImage
 from kohort.errors import ErrorCode
 from kohort.model import Millis
 from kohort.wire.codec import Message
+from kohort.wire.group_log import GroupRecord
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -231,16 +232,16 @@ class GroupShard:
         fire(self._groups, timer, now, out)
         return out
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: GroupRecord) -> None:
         """Apply a record: one that was just appended, or one that is read while the shard loads."""
         replay(self._groups, record)
 
-    def replay_all(self, records: Iterable[Record]) -> None:
+    def replay_all(self, records: Iterable[GroupRecord]) -> None:
         """Apply records in order, such as those of one append."""
         assert not self._resigned
         replay_all(self._groups, records)
 
-    def replay_pending(self, records: Iterable[Record], producer_id: int) -> None:
+    def replay_pending(self, records: Iterable[GroupRecord], producer_id: int) -> None:
         """Apply records of a transaction that is open: `Effects.producer`, or a transactional batch in the log."""
         for record in records:
             replay_pending(self._groups, record, producer_id)

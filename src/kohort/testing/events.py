@@ -7,7 +7,7 @@ order of the stream is the order of the events at that broker. Pure values: time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kohort.coordinator import Record
+from kohort.coordinator import GroupRecord
 from kohort.group_events import GroupEvent
 from kohort.model import Millis
 from kohort.wire.codec import Message
@@ -88,7 +88,7 @@ class RecordsAppended:
     at: Millis
     broker: int
     partition: int
-    records: Sequence[Record]
+    records: Sequence[GroupRecord]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kohort.broker import Broker
-from kohort.coordinator import ClassicGroup, ConsumerGroup, Record
+from kohort.coordinator import ClassicGroup, ConsumerGroup
 from kohort.model import Millis
 from kohort.wire.codec import DecodeError
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
-from kohort.wire.messages.group_records import OffsetCommitValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,10 @@ def _consumer_member(broker: Broker, group: ConsumerGroup, member_id: str) -> Me
     return MemberView(member_id, member.instance_id, member.client_id, member.client_host, topics, assignment)
 
 
-def _commits(offsets: Mapping[str, Mapping[int, Record]]) -> dict[str, dict[int, CommitView]]:
+def _commits(offsets: Mapping[str, Mapping[int, CommittedOffset]]) -> dict[str, dict[int, CommitView]]:
     found: dict[str, dict[int, CommitView]] = {}
     for topic, records in offsets.items():
         for partition, record in records.items():
-            value = record.value
-            assert isinstance(value, OffsetCommitValue)
-            view = CommitView(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp)
+            view = CommitView(record.offset, record.leader_epoch, record.metadata, record.commit_timestamp)
             found.setdefault(topic, {})[partition] = view
     return found

@@ -35,7 +35,7 @@ from kohort.broker.net import (
     Served,
     Sockets,
 )
-from kohort.coordinator import GroupShard, Record
+from kohort.coordinator import GroupRecord, GroupShard
 from kohort.errors import ErrorCode
 from kohort.group_events import GroupEvent
 from kohort.log import FileSlice, LogStore
@@ -488,7 +488,7 @@ class TappedShard(Shard):
 
     _broker: "TappedBroker"
 
-    def _append(self, records: list[Record], now: Millis) -> None:
+    def _append(self, records: list[GroupRecord], now: Millis) -> None:
         super()._append(records, now)
         self._broker.emit(RecordsAppended(now, self._broker.node_id, self.partition, tuple(records)))
 

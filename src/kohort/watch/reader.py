@@ -26,7 +26,7 @@ from kohort.watch.changes import (
     TopicNamed,
 )
 from kohort.wire.codec import DecodeError, Message
-from kohort.wire.group_log import decode_group_records
+from kohort.wire.group_log import CommittedOffset, GroupRecord, decode_group_records
 from kohort.wire.messages.consumer_protocol import Subscription, decode_assignment, decode_subscription
 from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -45,7 +45,6 @@ from kohort.wire.messages.group_records import (
     LegacyOffsetCommitValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     TopicPartitions,
 )
 
@@ -107,8 +106,11 @@ class LogReader:
         """Return the changes of these records, in order."""
         before = self.counts.records - self.counts.unreadable
         self._read, self._named = [], {}
-        known = decode_group_records(self._pairs(records), self._changes, self._unreadable)
-        self.counts.foreign += self.counts.records - self.counts.unreadable - before - len(known)
+        known = 0
+        for record in decode_group_records(self._pairs(records), self._unreadable):
+            self._changes(record)
+            known += 1
+        self.counts.foreign += self.counts.records - self.counts.unreadable - before - known
         return self._read
 
     def _pairs(self, records: Iterable[LogRecord]) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -128,12 +130,24 @@ class LogReader:
             where = f"partition {self._record.partition}, offset {self._record.offset}"
             self.counts.first_unreadable = f"The record at {where} of __consumer_offsets cannot be read: {problem}."
 
-    def _changes(self, key: Message, value: Message | None) -> None:
-        assert self._record is not None
-        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
-            self._commit(key, cast("OffsetCommitValue | LegacyOffsetCommitValue | None", value), self._record)
+    def _changes(self, record: GroupRecord) -> None:
+        source = self._record
+        assert source is not None
+        if type(record) is CommittedOffset:
+            self._commit(record, source)
+            return
+        key, value = record.key, record.value
+        if isinstance(key, LegacyOffsetCommitKey) and isinstance(value, LegacyOffsetCommitValue):
+            self._commit(
+                CommittedOffset(
+                    key.group, key.topic, key.partition, value.offset, -1, value.metadata, value.commit_timestamp
+                ),
+                source,
+            )
+        elif isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            self._read.append(CommitDeleted(key.group, source.timestamp, TopicPartition(key.topic, key.partition)))
         elif (read := _READERS.get(type(key))) is not None:
-            self._read += read(self, key, value, self._record.timestamp)
+            self._read += read(self, key, value, source.timestamp)
 
     def _generation(self, key: GroupMetadataKey, value: GroupMetadataValue | None, at: Millis) -> Iterator[Change]:
         if value is None:
@@ -214,23 +228,15 @@ class LogReader:
             _by_id(value.partitions_pending_revocation),
         )
 
-    def _commit(
-        self,
-        key: OffsetCommitKey | LegacyOffsetCommitKey,
-        value: OffsetCommitValue | LegacyOffsetCommitValue | None,
-        record: LogRecord,
-    ) -> None:
-        partition = TopicPartition(key.topic, key.partition)
-        if value is None:
-            self._read.append(CommitDeleted(key.group, record.timestamp, partition))
-            return
-        topic_id: UUID = getattr(value, "topic_id", NO_TOPIC_ID)
-        if topic_id is not NO_TOPIC_ID and topic_id != NO_TOPIC_ID and self._named.get(topic_id) != key.topic:
-            self._named[topic_id] = key.topic
-            self._read.append(TopicNamed(topic_id, key.topic))
-        after_gap = bool(self.gaps) and (record.partition, record.offset) in self.gaps
-        time = value.commit_timestamp if 0 <= value.commit_timestamp <= _LATEST else record.timestamp
-        self._read.append(Committed(key.group, time, partition, value.offset, after_gap))
+    def _commit(self, committed: CommittedOffset, source: LogRecord) -> None:
+        partition = TopicPartition(committed.topic, committed.partition)
+        topic_id = committed.topic_id
+        if topic_id is not NO_TOPIC_ID and topic_id != NO_TOPIC_ID and self._named.get(topic_id) != committed.topic:
+            self._named[topic_id] = committed.topic
+            self._read.append(TopicNamed(topic_id, committed.topic))
+        after_gap = bool(self.gaps) and (source.partition, source.offset) in self.gaps
+        time = committed.commit_timestamp if 0 <= committed.commit_timestamp <= _LATEST else source.timestamp
+        self._read.append(Committed(committed.group, time, partition, committed.offset, after_gap))
 
 
 def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID]:

@@ -3,10 +3,11 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import MemoryStore, PartitionLog
 from kohort.wire.batches import encode_pairs
 from kohort.wire.batches.scanning.record_pairs import Pair
+from kohort.wire.group_log import group_record
 from kohort.wire.group_log.group_bytes import decode_key, decode_value
 from tests.coordinator.shell import durable
 from tests.coordinator.test_random_members import act, actions, world
@@ -19,7 +20,7 @@ def loaded(pairs: list[Pair]) -> GroupShard:
     for key_bytes, value in pairs:
         key = decode_key(key_bytes or b"")
         assert key is not None
-        shard.replay(Record(key, None if value is None else decode_value(key, value)))
+        shard.replay(group_record(key, None if value is None else decode_value(key, value)))
     return shard
 
 

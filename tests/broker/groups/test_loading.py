@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from kohort.broker.groups import loading
 from kohort.broker.groups.group_contents import GroupContents
-from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.coordinator import GroupConfig, GroupShard
 from kohort.log import CorruptBatch, FileStore, MemoryStore, PartitionLog
 from kohort.wire.batches import encode_pairs
 from kohort.wire.batches.scanning import Pair
 from kohort.wire.codec import Buffer, DecodeError, Message
-from kohort.wire.group_log import decode_group_records
+from kohort.wire.group_log import decode_group_records, group_record
 from kohort.wire.group_log.group_bytes import encode_records
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from tests.coordinator.shell import durable
@@ -28,7 +28,7 @@ def log_of(*batches: list[tuple[Message, Message | None]]) -> PartitionLog:
     store = MemoryStore()
     log = store.partition(topic_in(store), 0)
     for records in batches:
-        log.append(encode_pairs(encode_records([Record(*record) for record in records]), NOW), log.leader_epoch)
+        log.append(encode_pairs(encode_records([group_record(*record) for record in records]), NOW), log.leader_epoch)
     flush(store)
     return log
 
@@ -46,7 +46,7 @@ class Replayed:
         def unreadable(error: DecodeError) -> None:
             raise error
 
-        return [(record.key, record.value) for record in decode_group_records(self.pairs, Record, unreadable)]
+        return [(record.key, record.value) for record in decode_group_records(self.pairs, unreadable)]
 
     def replay(self, pairs: Sequence[Pair]) -> None:
         self.pairs += pairs
@@ -119,7 +119,7 @@ def test_a_batch_that_lies_about_where_it_begins_takes_nothing_along(
     store = FileStore(tmp_path)
     log = store.partition(topic_in(store), 0)
     for partition in range(3):
-        record = Record(OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=5))
+        record = group_record(OffsetCommitKey(group="g", topic="t", partition=partition), OffsetCommitValue(offset=5))
         log.append(encode_pairs(encode_records([record]), NOW), log.leader_epoch)
     flush(store)
     store.close()

@@ -15,9 +15,10 @@ from kohort.coordinator import (
     Topic,
     Weights,
 )
-from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.effects import Effects
 from kohort.group_events import Cause, GroupEpochBumped, GroupSettled
 from kohort.model import UUID
+from kohort.wire.group_log import GroupRecord, group_record
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -41,7 +42,7 @@ class World:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.now = 1_000
-        self.log: list[Record] = []
+        self.log: list[GroupRecord] = []
         self.settled: list[GroupSettled] = []
         self.load()
 
@@ -98,7 +99,7 @@ class World:
     def commit(self, offsets: dict[int, int]) -> None:
         for partition, offset in offsets.items():
             key = OffsetCommitKey(group="g", topic="orders", partition=partition)
-            self.applied(Effects(records=[Record(key, OffsetCommitValue(offset=offset))]))
+            self.applied(Effects(records=[group_record(key, OffsetCommitValue(offset=offset))]))
 
     def measure(self, ends: Iterable[int], rates: Iterable[float] = (0, 0, 0, 0)) -> Effects:
         extents = [PartitionExtent(0, end, rate) for end, rate in zip(ends, rates, strict=True)]
@@ -141,7 +142,7 @@ def test_loads_are_none_of_the_business_of_groups_that_do_not_weigh_them() -> No
     world.settle("a", "b")
     members = [MemberMetadata(member_id="m", session_timeout=10_000)]
     classic = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", leader="m", members=members)
-    world.applied(Effects(records=[Record(GroupMetadataKey(group="classic"), classic)]))
+    world.applied(Effects(records=[group_record(GroupMetadataKey(group="classic"), classic)]))
     assert world.shard.weighed_topics == frozenset()
     assert world.measure([9_000, 0, 0, 0]).records == []
 

@@ -28,15 +28,17 @@ def commit(shell: Shell, *metadata: str | None, topic_id: UUID = NO_TOPIC_ID, fi
         OffsetCommitRequestPartition(partition_index=index, committed_offset=5, committed_metadata=text)
         for index, text in enumerate(metadata, first)
     ]
-    topic = OffsetCommitRequestTopic(name="orders", topic_id=topic_id, partitions=partitions)
-    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+    # Names that are new objects, as those of a decoded request.
+    group_id, name = bytearray(b"g-1").decode(), bytearray(b"orders").decode()
+    topic = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
+    request = OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=-1, topics=[topic])
     answer = shell.handle(request, "commit", 9 if topic_id == NO_TOPIC_ID else 10).replies["commit"]
     assert isinstance(answer, OffsetCommitResponse)
     return [ErrorCode(partition.error_code) for partition in answer.topics[0].partitions]
 
 
 def fetch_all(shell: Shell) -> OffsetFetchResponseTopics:
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g-1", topics=None)])
     answer = shell.handle(request, "fetch", 10).replies["fetch"]
     assert isinstance(answer, OffsetFetchResponse)
     (topic,) = answer.groups[0].topics
@@ -68,3 +70,13 @@ def test_a_fetch_of_all_offsets_names_the_topic_for_which_they_were_committed() 
         (0, 5),
         (1, 5),
     ]
+
+
+def test_the_offsets_of_a_group_share_the_names_of_group_and_topic() -> None:
+    # A group with a million offsets would keep a million copies.
+    shell = Shell(GroupConfig())
+    for first in range(3):
+        commit(shell, "", first=first)
+    stored = shell.shard.groups["g-1"].offsets["orders"].values()
+    assert len({id(committed.topic) for committed in stored}) == 1
+    assert len({id(committed.group) for committed in stored}) == 1

@@ -12,7 +12,6 @@ from kohort.errors import ErrorCode
 from kohort.group_events import GroupEvent
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest
-from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.list_groups import ListGroupsRequest
 from kohort.wire.messages.offset_commit import (
@@ -271,8 +270,7 @@ def test_metadata_that_is_too_long_fails_only_its_own_partition() -> None:
     ]
     shell.end(ONE, commit=True)
     assert shell.positions() == [-1, 5]
-    stored = shell.shard.groups["g"].offsets["orders"][1].value
-    assert isinstance(stored, OffsetCommitValue)
+    stored = shell.shard.groups["g"].offsets["orders"][1]
     assert stored.metadata == "1234"
 
 

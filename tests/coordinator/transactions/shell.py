@@ -5,7 +5,6 @@ from itertools import count
 from typing import Any, TypeVar
 
 from kohort.coordinator import RequestContext
-from kohort.coordinator.effects import Record
 from kohort.coordinator.transactions import (
     Markers,
     Transaction,
@@ -18,6 +17,7 @@ from kohort.coordinator.transactions import (
 from kohort.errors import ErrorCode
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message, decode, encode
+from kohort.wire.group_log import Record
 from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kohort.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kohort.coordinator.effects import Record
 from kohort.coordinator.transactions import (
     TransactionalIdExpiry,
     TransactionConfig,
@@ -12,6 +11,7 @@ from kohort.coordinator.transactions import (
 )
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
+from kohort.wire.group_log import Record
 from kohort.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kohort.coordinator import Record
 from kohort.group_events import Cause, GroupEvent, MemberFacts, MemberGone, RebalanceStarted
 from kohort.model import UUID, TopicPartition
 from kohort.testing import (
@@ -25,6 +24,7 @@ from kohort.testing.invariants import Checks, Invariant, Limits, Violation
 from kohort.wire.batches import Record as LogRecord
 from kohort.wire.batches import encode_batch
 from kohort.wire.codec import Message
+from kohort.wire.group_log import GroupRecord, group_record
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -113,7 +113,7 @@ class Stream:
     def acts(self, what: str = "the kit acts", *, groups: Collection[str] = (), topics: Collection[str] = ()) -> None:
         self.feed(KitActed(self.at, 1, what, frozenset(groups), frozenset(topics)))
 
-    def stores(self, *records: Record, broker: int = 1) -> None:
+    def stores(self, *records: GroupRecord, broker: int = 1) -> None:
         self.feed(RecordsAppended(self.at, broker, 0, records))
 
     def changes(self, event: GroupEvent) -> None:
@@ -308,10 +308,10 @@ def committed(number: int = 0, code: int = 0) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=TOPIC, partitions=[part])])
 
 
-def offset_record(offset: int | None, number: int = 0) -> Record:
+def offset_record(offset: int | None, number: int = 0) -> GroupRecord:
     """Return the record of a commit; None deletes it."""
     value = None if offset is None else OffsetCommitValue(offset=offset)
-    return Record(OffsetCommitKey(group=GROUP, topic=TOPIC, partition=number), value)
+    return group_record(OffsetCommitKey(group=GROUP, topic=TOPIC, partition=number), value)
 
 
 def _by_id(numbers: Sequence[int]) -> list[TopicPartitions]:

@@ -43,7 +43,7 @@ def one_by_one(pairs: list[Pair]) -> list[tuple[Message, Message | None]]:
 
 def together(pairs: list[Pair]) -> tuple[list[tuple[Message, Message | None]], int]:
     errors: list[DecodeError] = []
-    found = decode_group_records(pairs, lambda key, value: (key, value), errors.append)
+    found = [(record.key, record.value) for record in decode_group_records(pairs, errors.append)]
     return found, len(errors)
 
 

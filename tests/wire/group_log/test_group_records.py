@@ -1,7 +1,5 @@
 """The records of `__consumer_offsets`: bytes that Apache Kafka 4.3.1 wrote, and bytes that nobody would write."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.batches import decode_records, pack_batch
 from kohort.wire.codec import DecodeError, Message, decode, encode
+from kohort.wire.group_log import GroupRecord, group_record
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_key, encode_records, encode_value
 from kohort.wire.group_log.packing import pack_records
 from kohort.wire.messages.group_records import (
@@ -266,14 +265,8 @@ def test_a_malformed_value_or_one_of_an_unknown_version_is_an_error(data: str) -
         decode_value(OffsetCommitKey(), bytes.fromhex(data))
 
 
-@dataclass
-class Pair:
-    key: Message
-    value: Message | None
-
-
 COMMITS = st.builds(
-    Pair,
+    group_record,
     st.builds(OffsetCommitKey, group=st.sampled_from("gh"), topic=st.sampled_from("tu"), partition=st.integers(0, 9)),
     st.none()
     | st.builds(
@@ -286,17 +279,17 @@ COMMITS = st.builds(
         topic_id=st.sampled_from([TOPIC_ID, NO_TOPIC_ID]),
     ),
 )
-OTHERS = st.sampled_from([Pair(GroupMetadataKey(group="g"), GENERATION), Pair(GroupMetadataKey(group="g"), None)])
+OTHERS = st.sampled_from([group_record(GroupMetadataKey(group="g"), value) for value in (GENERATION, None)])
 
 
 @settings(deadline=None, derandomize=True, database=None)
 @given(st.lists(COMMITS | OTHERS, min_size=1), st.sampled_from([0, 1, 60, 8_190]))
-def test_records_packed_in_a_run_are_those_written_one_by_one(records: list[Pair], first: int) -> None:
+def test_records_packed_in_a_run_are_those_written_one_by_one(records: list[GroupRecord], first: int) -> None:
     # The size of an offset delta changes at 64 and at 8,192.
     one_by_one = [(encode_key(r.key), None if r.value is None else encode_value(r.value)) for r in records]
     assert encode_records(records) == one_by_one
     assert [decode_key(key) for key, _ in one_by_one] == [record.key for record in records]
-    before = pack_records([Pair(OffsetCommitKey(group="g"), None)] * first, 0)
+    before = pack_records([group_record(OffsetCommitKey(group="g"), None)] * first, 0)
     batch = pack_batch(b"".join([*before, *pack_records(records, first)]), first + len(records), 7)
     assert [(r.offset, r.timestamp, r.key, r.value) for r in decode_records(batch)[first:]] == [
         (offset, 7, key, value) for offset, (key, value) in enumerate(one_by_one, first)
@@ -306,7 +299,9 @@ def test_records_packed_in_a_run_are_those_written_one_by_one(records: list[Pair
 def test_a_run_ends_where_the_group_the_topic_or_its_id_changes() -> None:
     places = [("g", "t", TOPIC_ID), ("h", "t", TOPIC_ID), ("h", "u", TOPIC_ID), ("h", "u", NO_TOPIC_ID)]
     records = [
-        Pair(OffsetCommitKey(group=group, topic=topic, partition=3), OffsetCommitValue(offset=5, topic_id=topic_id))
+        group_record(
+            OffsetCommitKey(group=group, topic=topic, partition=3), OffsetCommitValue(offset=5, topic_id=topic_id)
+        )
         for group, topic, topic_id in places
         for _ in range(2)
     ]

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from kohort.coordinator import GroupShard, Record
+from kohort.coordinator import GroupShard
 from kohort.wire.batches.scanning import Pair
 from kohort.wire.codec import DecodeError
 from kohort.wire.group_log import decode_group_records
@@ -20,16 +20,13 @@ class GroupContents:
         """Topic and partition, for the log."""
 
     def replay(self, pairs: Sequence[Pair]) -> None:
-        self._shard.replay_all(self._decoded(pairs))
+        self._shard.replay_all(decode_group_records(pairs, self._unreadable))
 
     def replay_pending(self, pairs: Sequence[Pair], producer_id: int) -> None:
-        self._shard.replay_pending(self._decoded(pairs), producer_id)
+        self._shard.replay_pending(decode_group_records(pairs, self._unreadable), producer_id)
 
     def replay_end(self, producer_id: int, *, committed: bool) -> None:
         self._shard.replay_end(producer_id, committed=committed)
-
-    def _decoded(self, pairs: Sequence[Pair]) -> list[Record]:
-        return decode_group_records(pairs, Record, self._unreadable)
 
     def _unreadable(self, error: DecodeError) -> None:
         log.error("skipped an unreadable record of %s: %s", self._name, error)

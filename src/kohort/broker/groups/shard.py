@@ -24,12 +24,12 @@ from kohort.coordinator import (
     ConsumerGroup,
     Effects,
     Group,
+    GroupRecord,
     GroupShard,
     HeldHeartbeat,
     HeldHeartbeatsDue,
     MetadataImage,
     PartitionExtent,
-    Record,
     RequestContext,
     Timer,
     WaitingRequest,
@@ -344,10 +344,10 @@ class Shard(LogShard):
 
     # The log
 
-    def _append(self, records: list[Record], now: Millis) -> None:
+    def _append(self, records: list[GroupRecord], now: Millis) -> None:
         self._append_packed(pack_records(records, self._next_delta))
 
-    def _append_pending(self, records: list[Record], producer_id: int, epoch: int) -> None:
+    def _append_pending(self, records: list[GroupRecord], producer_id: int, epoch: int) -> None:
         wall = self._broker.wall()
         batch = encode_batch(
             (BatchRecord(at, wall, key, value, ()) for at, (key, value) in enumerate(encode_records(records))),

@@ -7,11 +7,11 @@ from dataclasses import replace
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.rebalance import Rebalance
 from kohort.coordinator.classic.states import PREDECESSORS, GroupState
-from kohort.coordinator.effects import Record
 from kohort.coordinator.prompt import FormerMembers, RebalanceNotice, RestartingMembers
 from kohort.coordinator.subscriptions import CONSUMER, are_cooperative, is_eager_assignor, subscribed_topics
 from kohort.errors import ErrorCode
 from kohort.model import Millis
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 
@@ -55,7 +55,7 @@ class ClassicGroup:
         self.pending: dict[str, None] = {}
         """Member IDs that a first join handed out and that are not used yet (KIP-394), oldest first."""
         self.rebalance = Rebalance()
-        self.offsets: dict[str, dict[int, Record]] = {}
+        self.offsets: dict[str, dict[int, CommittedOffset]] = {}
         """Last record by topic and partition; the next commit for the partition reuses its key."""
         self.former_members = FormerMembers()
         """Members of recent generations, which may return; unused if no heartbeats are held."""

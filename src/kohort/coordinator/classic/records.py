@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.effects import Record
 from kohort.model import Millis
+from kohort.wire.group_log import Record
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 

@@ -8,11 +8,12 @@ from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.records import generation_record
 from kohort.coordinator.classic.replies import join_refused, sync_refused
 from kohort.coordinator.classic.sync import assignment_made
-from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.effects import Effects
 from kohort.coordinator.timers import SessionTimeout
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause, MemberGone
 from kohort.model import Millis
+from kohort.wire.group_log import Record
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 

@@ -16,10 +16,11 @@ from kohort.coordinator.consumer.partitions import NOTHING, Partitions
 from kohort.coordinator.consumer.planning import Planning
 from kohort.coordinator.consumer.states import ConsumerGroupState, MemberState
 from kohort.coordinator.consumer.topics import ResolvedExpression, SubscribedTopics
-from kohort.coordinator.effects import Record, Viewer
+from kohort.coordinator.effects import Viewer
 from kohort.coordinator.prompt import GroupPartition
 from kohort.group_events import Weighed
 from kohort.model import UUID, Millis
+from kohort.wire.group_log import CommittedOffset
 
 _Key = TypeVar("_Key", int, str)
 
@@ -125,7 +126,7 @@ class ConsumerGroup:
         """Members whose target changed since the group was last settled, at most MOST_WEIGHED; soft state."""
         self.moving: dict[str, None] = {}
         """Members whose assignment differs from their target, or that still have partitions to revoke."""
-        self.offsets: dict[str, dict[int, Record]] = {}
+        self.offsets: dict[str, dict[int, CommittedOffset]] = {}
         """Last commit record by topic and partition, as in a classic group."""
         self.has_partition_metadata = False
         """Whether a broker before 4.1 wrote partition metadata, which the next write of a group epoch deletes."""

@@ -12,10 +12,10 @@ from kohort.coordinator.consumer.epochs import bump
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.target import is_due, write_target
-from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.effects import Effects
 from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
-from kohort.wire.messages.group_records import OffsetCommitValue
+from kohort.wire.group_log import CommittedOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def _pass_loads(group: ConsumerGroup, topic: str, extents: Sequence[PartitionExt
             group.planning.weigh(topic, rates)
 
 
-def _lag(stored: Record | None, extent: PartitionExtent) -> float:
+def _lag(stored: CommittedOffset | None, extent: PartitionExtent) -> float:
     """Return the lag of a partition; without a commit, all records in the log."""
-    if stored is None or not isinstance(stored.value, OffsetCommitValue):
+    if stored is None:
         return extent.end - extent.start
-    return max(0, extent.end - max(stored.value.offset, extent.start))
+    return max(0, extent.end - max(stored.offset, extent.start))

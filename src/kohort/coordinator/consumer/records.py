@@ -6,8 +6,8 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMember
 from kohort.coordinator.consumer.partitions import Partitions
 from kohort.coordinator.consumer.topics import ResolvedExpression
-from kohort.coordinator.effects import Record
 from kohort.model import UUID, Millis
+from kohort.wire.group_log import Record
 from kohort.wire.messages.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,

@@ -1,16 +1,17 @@
 """OffsetCommit and OffsetFetch: write and read a group's offsets, with the checks of who may do so."""
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 
 from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.consumer import ConsumerGroup
-from kohort.coordinator.effects import Effects, Record, RequestContext
+from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.offsets.member_epochs import commit_refusal, fetch_refusal
 from kohort.coordinator.pending_offsets import Place
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis
-from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -40,7 +41,7 @@ _LATEST_EXPIRY = 2**63 - 1
 def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext, now: Millis, out: Effects) -> None:
     """Write a group's offsets: of all partitions, except those with metadata that is too long, or of none.
 
-    This is the most frequent request that writes: one look-up, one value and one record per partition.
+    This is the most frequent request that writes: one record and one shared answer per partition.
     """
     group = groups.by_id.get(request.group_id)
     if isinstance(group, ConsumerGroup):
@@ -50,21 +51,19 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
     if error:
         out.replies[context.token] = commit_refused(request, error)
         return
-    offsets: Mapping[str, Mapping[int, Record]] = {}
-    if group is not None:
-        offsets = group.offsets
-        if isinstance(group, ClassicGroup) and request.member_id in group.members:
-            member = group.members[request.member_id]
-            member.session_deadline = now + member.session_timeout_ms
+    if isinstance(group, ClassicGroup) and request.member_id in group.members:
+        member = group.members[request.member_id]
+        member.session_deadline = now + member.session_timeout_ms
     limit = groups.config.offset_metadata_max_bytes
     # An expiry time from the client, below version 5, takes precedence over offsets.retention.minutes (KIP-211).
     retention = request.retention_time_ms
     expires_at = -1 if retention == _DEFAULT_RETENTION else min(now + max(retention, 0), _LATEST_EXPIRY)
+    # Each offset keeps the names of its group and topic, so all of them share one string.
+    group_id = request.group_id if group is None else group.group_id
     records = out.records
     topics = []
     for topic in request.topics:
-        name, topic_id = topic.name, topic.topic_id
-        stored = offsets.get(name, _NOTHING)
+        name, topic_id = intern(topic.name), topic.topic_id
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
@@ -74,18 +73,17 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
                     OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 )
                 continue
-            last = stored.get(index)
             records.append(
-                Record(
-                    OffsetCommitKey(group=request.group_id, topic=name, partition=index) if last is None else last.key,
-                    OffsetCommitValue(
-                        offset=partition.committed_offset,
-                        leader_epoch=partition.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp=now,
-                        expire_timestamp=expires_at,
-                        topic_id=topic_id,
-                    ),
+                CommittedOffset(
+                    group_id,
+                    name,
+                    index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    metadata,
+                    now,
+                    expires_at,
+                    topic_id,
                 )
             )
             answers.append(_ACCEPTED[index] if 0 <= index < len(_ACCEPTED) else _accepted(index))
@@ -93,7 +91,7 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
     out.replies[context.token] = OffsetCommitResponse(topics=topics)
 
 
-_NOTHING: Mapping[int, Record] = {}
+_NOTHING: Mapping[int, CommittedOffset] = {}
 
 
 def metadata_is_too_long(metadata: str, limit: int) -> bool:
@@ -208,8 +206,8 @@ def _fetch_group(groups: Groups, wanted: OffsetFetchRequestGroup) -> OffsetFetch
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=topics)
 
 
-def _all_of_topic(name: str, stored: Mapping[int, Record]) -> OffsetFetchResponseTopics:
-    topic_id = next((value.topic_id for value in map(_value, stored.values()) if value.topic_id != NO_TOPIC_ID), None)
+def _all_of_topic(name: str, stored: Mapping[int, CommittedOffset]) -> OffsetFetchResponseTopics:
+    topic_id = next((one.topic_id for one in stored.values() if one.topic_id != NO_TOPIC_ID), None)
     topic_id = topic_id or NO_TOPIC_ID
     return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=_positions(stored, stored, topic_id))
 
@@ -239,28 +237,22 @@ def _fetch_one_group(groups: Groups, request: OffsetFetchRequest) -> list[Offset
 
 
 def _positions(
-    stored: Mapping[int, Record], wanted: Iterable[int], topic_id: UUID
+    stored: Mapping[int, CommittedOffset], wanted: Iterable[int], topic_id: UUID
 ) -> list[OffsetFetchResponsePartitions]:
     return [_position(index, stored.get(index), topic_id) for index in wanted]
 
 
-def _position(index: int, record: Record | None, topic_id: UUID) -> OffsetFetchResponsePartitions:
-    value = None if record is None else _value(record)
-    if value is None or _is_of_another_topic(value.topic_id, topic_id):
+def _position(index: int, committed: CommittedOffset | None, topic_id: UUID) -> OffsetFetchResponsePartitions:
+    if committed is None or _is_of_another_topic(committed.topic_id, topic_id):
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=_NO_OFFSET)
     return OffsetFetchResponsePartitions(
         partition_index=index,
-        committed_offset=value.offset,
-        committed_leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
     )
 
 
 def _is_of_another_topic(stored: UUID, wanted: UUID) -> bool:
     """Return whether an offset was committed for a deleted topic with the name of the wanted one (KAFKA-19154)."""
     return stored != wanted and NO_TOPIC_ID not in (stored, wanted)
-
-
-def _value(record: Record) -> OffsetCommitValue:
-    assert isinstance(record.value, OffsetCommitValue)
-    return record.value

@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterable
 
 from kohort.coordinator.classic import ClassicGroup, GroupState, tombstone
 from kohort.coordinator.consumer import ConsumerGroup, ConsumerGroupState, no_group
-from kohort.coordinator.effects import Effects, Record, RequestContext
+from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.pending_offsets import Place
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import PendingMemberTimeout
 from kohort.errors import ErrorCode
+from kohort.wire.group_log import Record
 from kohort.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from kohort.wire.messages.group_records import OffsetCommitKey
 from kohort.wire.messages.offset_delete import (

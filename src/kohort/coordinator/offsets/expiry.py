@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.consumer import ConsumerGroup
-from kohort.coordinator.effects import Effects, Record
+from kohort.coordinator.effects import Effects
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.offsets.deletion import deletion_records
 from kohort.coordinator.subscriptions import CONSUMER
 from kohort.coordinator.timers import OffsetExpiry
 from kohort.model import Millis
-from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.group_log import CommittedOffset, Record
 
 
 def expire(groups: Groups, now: Millis, out: Effects) -> None:
@@ -18,24 +18,23 @@ def expire(groups: Groups, now: Millis, out: Effects) -> None:
     for group in groups.by_id.values():
         is_needed = _needs_offsets(group)
         expired = [
-            record
+            committed
             for topic, stored in group.offsets.items()
             if not is_needed(topic)
-            for record in stored.values()
-            if _has_expired(group, record, groups.config.offsets_retention_ms, now) and not _is_pending(groups, record)
+            for committed in stored.values()
+            if _has_expired(group, committed, groups.config.offsets_retention_ms, now)
+            and not _is_pending(groups, committed)
         ]
-        out.records += [Record(record.key, None) for record in expired]
+        out.records += [Record(committed.key, None) for committed in expired]
         left = sum(map(len, group.offsets.values())) - len(expired)
         if not left and _has_no_members(group) and not groups.pending.has_group(group.group_id):
             out.records += deletion_records(group)
     out.timers[OffsetExpiry()] = now + groups.config.offsets_retention_check_interval_ms
 
 
-def _is_pending(groups: Groups, record: Record) -> bool:
+def _is_pending(groups: Groups, committed: CommittedOffset) -> bool:
     """Return whether an open transaction replaces the offset. Its tombstone would delete the new one, too."""
-    key = record.key
-    assert isinstance(key, OffsetCommitKey)
-    return bool(groups.pending) and groups.pending.is_open(key.group, key.topic, key.partition)
+    return bool(groups.pending) and groups.pending.is_open(committed.group, committed.topic, committed.partition)
 
 
 def _has_no_members(group: Group) -> bool:
@@ -59,12 +58,10 @@ def _needs_offsets(group: Group) -> Callable[[str], bool]:
     return group.is_subscribed()
 
 
-def _has_expired(group: Group, record: Record, retention_ms: Millis, now: Millis) -> bool:
-    value = record.value
-    assert isinstance(value, OffsetCommitValue)
-    if value.expire_timestamp >= 0:
-        return now >= value.expire_timestamp
-    unwanted_since = value.commit_timestamp
+def _has_expired(group: Group, committed: CommittedOffset, retention_ms: Millis, now: Millis) -> bool:
+    if committed.expire_timestamp >= 0:
+        return now >= committed.expire_timestamp
+    unwanted_since = committed.commit_timestamp
     if (
         isinstance(group, ClassicGroup)
         and group.protocol_type is not None

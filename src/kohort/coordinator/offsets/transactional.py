@@ -2,12 +2,12 @@
 
 from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.consumer import ConsumerGroup
-from kohort.coordinator.effects import Effects, Record, RequestContext
+from kohort.coordinator.effects import Effects, RequestContext
 from kohort.coordinator.groups import Group, Groups
 from kohort.coordinator.offsets.commit_fetch import metadata_is_too_long
 from kohort.errors import ErrorCode
 from kohort.model import Millis
-from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -35,14 +35,17 @@ def commit_in_transaction(
             if metadata_is_too_long(metadata, groups.config.offset_metadata_max_bytes):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
-                value = OffsetCommitValue(
-                    offset=partition.committed_offset,
-                    leader_epoch=partition.committed_leader_epoch,
-                    metadata=metadata,
-                    commit_timestamp=now,
+                out.records.append(
+                    CommittedOffset(
+                        group=request.group_id,
+                        topic=topic.name,
+                        partition=partition.partition_index,
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now,
+                    )
                 )
-                out.records.append(Record(key, value))
             answers.append(TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
     if out.records:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from kohort.coordinator.effects import Record, Token
+from kohort.coordinator.effects import Token
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message
+from kohort.wire.group_log import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from kohort.coordinator.effects import Record, RequestContext
+from kohort.coordinator.effects import RequestContext
 from kohort.coordinator.transactions.adding import add_offsets, add_partitions
 from kohort.coordinator.transactions.config import TransactionConfig
 from kohort.coordinator.transactions.describing import described, listed
@@ -19,6 +19,7 @@ from kohort.coordinator.transactions.transaction import Transaction, tombstone, 
 from kohort.coordinator.transactions.transactions import Transactions, complete, fence, markers_of
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message
+from kohort.wire.group_log import Record
 from kohort.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest

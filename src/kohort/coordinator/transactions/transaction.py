@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kohort.coordinator.effects import Record
 from kohort.coordinator.transactions.states import BY_NUMBER, MAY_FOLLOW, TransactionState
 from kohort.model import Millis, TopicPartition
+from kohort.wire.group_log import Record
 from kohort.wire.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 LAST_EPOCH = 2**15 - 2

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 from kohort.coordinator import (
     Effects,
+    GroupRecord,
     GroupShard,
     GroupState,
     HeldHeartbeat,
     MetadataImage,
     OffsetExpiry,
     PartitionExtent,
-    Record,
     RequestContext,
     Timer,
     Token,
@@ -423,11 +423,11 @@ class CheckedCoordinator:
 
     # Consequences
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: GroupRecord) -> None:
         """Replay a record of the log."""
         self.machine.replay(record)
 
-    def replay_all(self, records: Iterable[Record]) -> None:
+    def replay_all(self, records: Iterable[GroupRecord]) -> None:
         """Replay records that were just appended."""
         records = list(records)
         self.machine.replay_all(records)

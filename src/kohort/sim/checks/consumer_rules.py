@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kohort.coordinator import Record
+from kohort.coordinator import GroupRecord
 from kohort.coordinator.consumer import STATIC_LEAVE_EPOCH, ConsumerGroup, ConsumerMember
 from kohort.model import UUID
 from kohort.sim.checks.consumer_groups import GroupHistory, places_of
@@ -110,7 +110,7 @@ def returns_unchanged(group: ConsumerGroup | None, request: ConsumerGroupHeartbe
     )
 
 
-def epoch_of(record: Record) -> int:
+def epoch_of(record: GroupRecord) -> int:
     """Return the group epoch that the record writes, or 0."""
     return record.value.epoch if isinstance(record.value, ConsumerGroupMetadataValue) else 0
 

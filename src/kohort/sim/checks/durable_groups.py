@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kohort.coordinator import GroupConfig, GroupShard, Record
+from kohort.coordinator import GroupConfig, GroupRecord, GroupShard
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
 from kohort.sim.checks.classic_groups import check_generation
@@ -15,7 +15,7 @@ from kohort.sim.checks.durable_state import group_of
 from kohort.sim.checks.group_progress import GroupProgress, Place
 from kohort.sim.violation import Violation
 from kohort.wire.batches import batches, decode_records, read_marker
-from kohort.wire.group_log import decode_key, decode_value
+from kohort.wire.group_log import decode_key, decode_value, group_record
 from kohort.wire.messages.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -39,7 +39,7 @@ class DurableGroups:
         self._pending: dict[int, list[tuple[bytes, bytes | None]]] = {}
         """Keys and values of open transactions by producer id."""
 
-    def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
+    def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[GroupRecord]:
         """Replay durable keys and values; return their records."""
         records = []
         for key, value in pairs:
@@ -50,7 +50,7 @@ class DurableGroups:
             records.append(record)
         return records
 
-    def written_batches(self, data: bytes) -> list[Record]:
+    def written_batches(self, data: bytes) -> list[GroupRecord]:
         """Replay durable batches; return the records that are not part of a transaction."""
         records = []
         buffer = bytearray(data)
@@ -75,7 +75,7 @@ class DurableGroups:
                 self._newest[key] = value
         self.shard.replay_end(producer_id, committed=committed)
 
-    def lost(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
+    def lost(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[GroupRecord]:
         """Return the newest record of each key that is not among these: the disk has lost it.
 
         A deletion that compaction has removed with all that it deleted is not lost.
@@ -99,7 +99,7 @@ class DurableGroups:
             shard.replay(_decoded(key, value))
         return shard
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: GroupRecord) -> None:
         match record.key, record.value:
             case GroupMetadataKey(group=group_id), GroupMetadataValue() as value:
                 last = self.generations.get(group_id, -1)
@@ -145,7 +145,7 @@ def _empty() -> GroupShard:
     return GroupShard(GroupConfig(), none)
 
 
-def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> Record:
+def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> GroupRecord:
     key = decode_key(key_bytes)
     assert key is not None
-    return Record(key, None if value_bytes is None else decode_value(key, value_bytes))
+    return group_record(key, None if value_bytes is None else decode_value(key, value_bytes))

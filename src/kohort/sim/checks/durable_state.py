@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kohort.coordinator import GroupShard, GroupState, Record
+from kohort.coordinator import GroupRecord, GroupShard, GroupState
 from kohort.coordinator.classic import ClassicGroup, Member
 from kohort.coordinator.consumer import ConsumerGroup
 from kohort.sim.violation import Violation
+from kohort.wire.group_log import CommittedOffset
 from kohort.wire.messages.group_records import OffsetCommitKey
 
 Facts = dict[str, object]
@@ -35,7 +36,7 @@ def same(live: GroupShard, loaded: GroupShard, how: str) -> None:
         _compare(f"{group_id} {how}", mine, theirs)
 
 
-def same_at(live: GroupShard, loaded: GroupShard, record: Record) -> None:
+def same_at(live: GroupShard, loaded: GroupShard, record: GroupRecord) -> None:
     """Check that the live shard has the durable state at the record's key."""
     key = record.key
     if isinstance(key, OffsetCommitKey):
@@ -137,7 +138,7 @@ def _member(group: ConsumerGroup, member_id: str) -> Facts:
     }
 
 
-def _offsets(offsets: Mapping[str, Mapping[int, Record]]) -> Iterator[tuple[str, int, object]]:
+def _offsets(offsets: Mapping[str, Mapping[int, CommittedOffset]]) -> Iterator[tuple[str, int, object]]:
     for topic, stored in offsets.items():
         yield from ((topic, number, record.value) for number, record in stored.items())
 

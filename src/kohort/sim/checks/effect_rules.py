@@ -5,7 +5,7 @@ Pure functions of requests, effects and groups, for `CheckedCoordinator`.
 
 from collections.abc import Collection
 
-from kohort.coordinator import Effects, Record, Token
+from kohort.coordinator import Effects, GroupRecord, Token
 from kohort.coordinator.classic import ClassicGroup
 from kohort.coordinator.consumer import ConsumerGroup
 from kohort.sim.checks.classic_rules import ACCEPTED, asked_topics, codes, fingerprint
@@ -42,7 +42,7 @@ def touched_groups(effects: Effects) -> list[str]:
     return list(dict.fromkeys(owner for owner in owners if owner is not None))
 
 
-def _owner(record: Record) -> str | None:
+def _owner(record: GroupRecord) -> str | None:
     return getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.broker.groups import group_partition
-from kohort.coordinator import GroupShard, Record
+from kohort.coordinator import GroupRecord, GroupShard
 from kohort.coordinator.classic import ClassicGroup
 from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
@@ -139,7 +139,7 @@ class Observations:
         """Process durable keys and values of that partition that are not part of a transaction."""
         self._compare(partition, self.durable_groups[partition].written(pairs))
 
-    def _compare(self, partition: int, records: list[Record]) -> None:
+    def _compare(self, partition: int, records: list[GroupRecord]) -> None:
         durable = self.durable_groups[partition]
         live = self.live.get(partition)
         if live is None or not live.owns():

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kohort.assignor.server import TopicShape
-from kohort.coordinator import Effects, GroupConfig, GroupShard, MetadataImage, Record, RequestContext, Topic
+from kohort.coordinator import Effects, GroupConfig, GroupShard, MetadataImage, RequestContext, Topic
 from kohort.member import OffsetAndMetadata
 from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks import CheckedCoordinator, GroupProgress, Observations
 from kohort.sim.model.members import GROUP, PARTITIONS, TOPIC, ClassicModel, ConsumerModel
 from kohort.wire.codec import Message
-from kohort.wire.group_log import decode_key, decode_value, encode_records
+from kohort.wire.group_log import decode_key, decode_value, encode_records, group_record
 
 MEMBERS = 3
 TOPIC_ID = UUID(int=7)
@@ -73,7 +73,7 @@ class Model:
         for key_bytes, value_bytes in self._log:
             key = decode_key(key_bytes)
             assert key is not None
-            machine.replay(Record(key, None if value_bytes is None else decode_value(key, value_bytes)))
+            machine.replay(group_record(key, None if value_bytes is None else decode_value(key, value_bytes)))
         self._coordinator = coordinator
         self._apply(coordinator.metadata_changed(_TOPICS, self.now))
         self._apply(coordinator.loaded(self.now))

@@ -1,43 +1,39 @@
-"""Decode `__consumer_offsets` records in bulk, from keys and values as bytes to messages.
+"""Decode `__consumer_offsets` records in bulk, from keys and values as bytes.
 
-Nearly all of them are committed offsets without metadata, for few groups and topics. Those are read
-at fixed positions, all others by the compiled decoders.
+Nearly all of them are committed offsets without metadata, for few groups and topics, in the format
+of current versions of Kafka and Kohort. Those are read at fixed positions, all others by the compiled
+decoders.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from struct import Struct
-from typing import TypeVar
 
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.batches.scanning import Pair
-from kohort.wire.codec import DecodeError, Message
+from kohort.wire.codec import DecodeError
 from kohort.wire.group_log.group_bytes import decode_key, decode_value
-from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
-
-R = TypeVar("R")
+from kohort.wire.group_log.records import CommittedOffset, GroupRecord, group_record
 
 _COMMIT = Struct(">hqibqb")
 """Version, offset, leader epoch, length of the metadata plus one, timestamp, and number of tagged fields."""
 _COMMIT_SIZE = _COMMIT.size
+_NO_METADATA = 1
 _unpack_commit = _COMMIT.unpack_from
 _TAGGED_ID = b"\0\x10"
 """Tag 0 with its size."""
 _TAGGED_SIZE = _COMMIT_SIZE + len(_TAGGED_ID) + 16
 _OFFSET_KEY = b"\0\1"
-_partition = Struct(">i").unpack_from
+_partition = Struct(">i").unpack
 _new = object.__new__
 
 
-def decode_group_records(
-    pairs: Iterable[Pair], record: Callable[[Message, Message | None], R], unreadable: Callable[[DecodeError], None]
-) -> list[R]:
-    """Return `record(key, value)` for each pair, in order.
+def decode_group_records(pairs: Iterable[Pair], unreadable: Callable[[DecodeError], None]) -> Iterator[GroupRecord]:
+    """Yield the record of each pair, in order.
 
     Record types of a newer Kafka are skipped, because this version cannot interpret them. Damaged
     records are skipped, too, and `unreadable` is called for each.
     """
-    found: list[R] = []
     place: bytes | None = None
     names: tuple[str, str] | None = None
     for key, value in pairs:
@@ -45,41 +41,37 @@ def decode_group_records(
             if key[:-4] != place:  # commits arrive in runs of one group and topic
                 place = key[:-4]
                 names = _group_and_topic(place)
-            if names is not None and (stored := _commit(value)) is not None:
-                # Filled without __init__, like the value: creating these objects is most of the cost of loading a
-                # shard, and this halves it.
-                own = _new(OffsetCommitKey)
-                own.group, own.topic = names
-                (own.partition,) = _partition(key, len(key) - 4)
-                found.append(record(own, stored))
-                continue
+            size = len(value)
+            if names is not None and (size == _COMMIT_SIZE or (size == _TAGGED_SIZE and value[24:26] == _TAGGED_ID)):
+                version, offset, epoch, metadata, time, tags = _unpack_commit(value)
+                if version == 4 and metadata == _NO_METADATA and tags == (size == _TAGGED_SIZE):
+                    # Filled without __init__: creating these objects is half of the cost of loading a shard.
+                    committed = _new(CommittedOffset)
+                    committed.group, committed.topic = names
+                    (committed.partition,) = _partition(key[-4:])
+                    committed.offset = offset
+                    committed.leader_epoch = epoch
+                    committed.metadata = ""
+                    committed.commit_timestamp = time
+                    committed.expire_timestamp = -1
+                    committed.topic_id = _topic_id(value[26:]) if tags else NO_TOPIC_ID
+                    yield committed
+                    continue
         try:
-            other = decode_key(key or b"")
-            message = None if other is None or value is None else decode_value(other, value)
+            record = _decode(key or b"", value)
         except DecodeError as error:
             unreadable(error)
         else:
-            if other is not None:
-                found.append(record(other, message))
-    return found
+            if record is not None:
+                yield record
 
 
-def _commit(data: bytes) -> OffsetCommitValue | None:
-    """Decode a committed offset without metadata, as the current versions of Kafka and Kohort write it; else None."""
-    size = len(data)
-    if size != _COMMIT_SIZE and (size != _TAGGED_SIZE or data[24:26] != _TAGGED_ID):
+def _decode(key_bytes: bytes, value_bytes: bytes | None) -> GroupRecord | None:
+    """Decode any record; return None for an unknown type. Raises DecodeError."""
+    key = decode_key(key_bytes)
+    if key is None:
         return None
-    version, offset, epoch, metadata, time, tags = _unpack_commit(data)
-    if version != 4 or metadata != 1 or tags != (size != _COMMIT_SIZE):
-        return None
-    stored = _new(OffsetCommitValue)
-    stored.offset = offset
-    stored.leader_epoch = epoch
-    stored.metadata = ""
-    stored.commit_timestamp = time
-    stored.expire_timestamp = -1
-    stored.topic_id = _topic_id(data[26:]) if tags else NO_TOPIC_ID
-    return stored
+    return group_record(key, None if value_bytes is None else decode_value(key, value_bytes))
 
 
 @lru_cache(maxsize=1 << 16)

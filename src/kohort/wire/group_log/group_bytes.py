@@ -7,9 +7,9 @@ both schemas.
 from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct as Packer
-from typing import Protocol
 
 from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encode, encoder
+from kohort.wire.group_log.records import GroupRecord
 from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -56,14 +56,7 @@ _INT16 = Packer(">h")
 _INT32 = Packer(">i")
 
 
-class KeyAndValue(Protocol):
-    """A record of a coordinator."""
-
-    key: Message
-    value: Message | None
-
-
-def encode_records(records: Iterable[KeyAndValue]) -> list[tuple[bytes, bytes | None]]:
+def encode_records(records: Iterable[GroupRecord]) -> list[tuple[bytes, bytes | None]]:
     """Encode the keys and values of the records, in order."""
     return [(encode_key(r.key), None if r.value is None else encode_value(r.value)) for r in records]
 

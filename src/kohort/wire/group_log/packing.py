@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from kohort.model import UUID
 from kohort.wire.batches import pack_record, signed_varint, signed_varints
-from kohort.wire.group_log.group_bytes import KeyAndValue, encode_key, encode_value
-from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.wire.group_log.group_bytes import encode_key, encode_value
+from kohort.wire.group_log.records import CommittedOffset, GroupRecord
+from kohort.wire.messages.group_records import OffsetCommitKey
 
 _PARTITION_SIZE = 4
 _COMMIT_VERSION = b"\0\4"
@@ -36,31 +37,26 @@ class _Run(NamedTuple):
     pack: Callable[..., bytes]
 
 
-def pack_records(records: Sequence[KeyAndValue], first: int) -> list[bytes]:
+def pack_records(records: Sequence[GroupRecord], first: int) -> list[bytes]:
     """Encode records for `pack_batch`, with offset deltas from `first` on."""
     packed: list[bytes] = []
     group = topic = topic_id = None
     delta_size = 0
     for delta, record in zip(signed_varints(first, first + len(records)), records, strict=True):
-        key, value = record.key, record.value
-        if (
-            type(key) is not OffsetCommitKey
-            or type(value) is not OffsetCommitValue
-            or value.metadata
-            or value.expire_timestamp != -1
-        ):
-            packed.append(pack_record(delta, encode_key(key), None if value is None else encode_value(value)))
+        if type(record) is not CommittedOffset or record.metadata or record.expire_timestamp != -1:
+            value = record.value
+            packed.append(pack_record(delta, encode_key(record.key), None if value is None else encode_value(value)))
             continue
         if (
-            key.topic is not topic
-            or key.group is not group
-            or value.topic_id is not topic_id
+            record.topic is not topic
+            or record.group is not group
+            or record.topic_id is not topic_id
             or len(delta) != delta_size
         ):
-            group, topic, topic_id, delta_size = key.group, key.topic, value.topic_id, len(delta)
+            group, topic, topic_id, delta_size = record.group, record.topic, record.topic_id, len(delta)
             start, names, version, end, pack = _run(group, topic, topic_id, delta_size)
-        offset, epoch, time = value.offset, value.leader_epoch, value.commit_timestamp
-        packed.append(pack(start, delta, names, key.partition, version, offset, epoch, _NO_METADATA, time, end))
+        offset, epoch, time = record.offset, record.leader_epoch, record.commit_timestamp
+        packed.append(pack(start, delta, names, record.partition, version, offset, epoch, _NO_METADATA, time, end))
     return packed
 
 
