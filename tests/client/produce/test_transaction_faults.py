@@ -369,6 +369,91 @@ async def test_an_abort_returns_the_consumer_to_the_last_commit() -> None:
             assert await two() == [b"4", b"5"]
 
 
+@asynccontextmanager
+async def reading(here: Faulty) -> AsyncIterator[Consumer]:
+    """Six records, and a consumer at the first one."""
+    for number in range(6):
+        async with here.producer.transaction():
+            await here.producer.send("t", b"%d" % number)
+    options: dict[str, Any] = {"enable_auto_commit": False, "isolation_level": "read_committed", "group_id": "g"}
+    async with Consumer(bootstrap_servers=here.bootstrap, **options) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        yield consumer
+
+
+async def two(consumer: Consumer) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    while len(found) < 2:
+        found += [record.value for record in await consumer.poll(2 - len(found))]
+    return found
+
+
+async def test_an_abort_after_a_commit_that_took_too_long_returns_the_consumer_to_that_commit() -> None:
+    # Else it would return records again whose results are committed.
+    async with faulty(max_block_ms=200) as here, reading(here) as consumer:
+        here.link.held[END] = asyncio.Event()
+        with pytest.raises(TransactionTimeoutError):
+            async with here.producer.transaction(consumer):
+                assert await two(consumer) == [b"0", b"1"]
+        here.link.held.pop(END).set()
+        await here.producer.commit_transaction()
+        with pytest.raises(ZeroDivisionError):
+            async with here.producer.transaction(consumer):
+                assert await two(consumer) == [b"2", b"3"]
+                raise ZeroDivisionError
+        assert await two(consumer) == [b"2", b"3"]
+
+
+async def test_a_blocking_producer_tells_the_consumer_of_a_commit_that_took_too_long() -> None:
+    async with faulty() as here, reading(here):
+        here.link.held[END] = asyncio.Event()
+        loop, held = asyncio.get_running_loop(), here.link.held[END]
+
+        def work() -> None:
+            options: dict[str, Any] = {"enable_auto_commit": False, "group_id": "h", "max_poll_records": 2}
+            with (
+                blocking.Producer(bootstrap_servers=here.bootstrap, transactional_id="b", max_block_ms=500) as producer,
+                blocking.Consumer(bootstrap_servers=here.bootstrap, **options) as consumer,
+            ):
+                consumer.assign([T0])
+                consumer.seek(T0, 0)
+
+                def one() -> bytes | None:
+                    while not (records := consumer.poll(1)):
+                        pass
+                    value: bytes | None = records[0].value
+                    return value
+
+                with pytest.raises(TransactionTimeoutError), producer.transaction(consumer):
+                    assert one() == b"0"
+                loop.call_soon_threadsafe(held.set)
+                producer.commit_transaction()
+                with pytest.raises(ZeroDivisionError), producer.transaction(consumer):
+                    assert one() == b"1"
+                    raise ZeroDivisionError
+                assert one() == b"1"
+
+        await asyncio.to_thread(work)
+
+
+async def test_a_commit_that_fails_after_it_took_too_long_returns_the_consumer_to_the_last_commit() -> None:
+    # Else the next transaction would commit offsets after records that have no results.
+    async with faulty(max_block_ms=200, delivery_timeout_ms=1000, request_timeout_ms=900) as here:
+        async with reading(here) as consumer:
+            here.link.held[PRODUCE] = asyncio.Event()
+            with pytest.raises(TransactionTimeoutError):
+                async with here.producer.transaction(consumer):
+                    assert await two(consumer) == [b"0", b"1"]
+                    await here.producer.send("t", b"result")
+            await eventually(lambda: here.producer.transaction_state is TransactionState.ABORTABLE_ERROR)
+            here.link.held.pop(PRODUCE).set()
+            with pytest.raises(TransactionAbortableError):
+                await here.producer.commit_transaction()
+            await here.producer.abort_transaction()
+            assert await two(consumer) == [b"0", b"1"]
+
+
 async def test_an_abort_before_anything_was_sent_asks_for_nothing() -> None:
     async with faulty(linger_ms=60_000) as here:
         await here.producer.init_transactions()

@@ -24,6 +24,7 @@ from kohort.client.produce import (
     SendInterception,
     Serialization,
     TransactionalConsumer,
+    UndecidedConsumers,
     check_partition,
     check_timestamp,
     finish_abandoned,
@@ -170,6 +171,7 @@ class Producer(BlockingClient):
         self._append, self._lock = self._core.append, self._core.lock
         self._serialize = self._core.serialization if self._core.serialization.configured else None
         self._transactional = read.transactional_id is not None
+        self._undecided = UndecidedConsumers()
         self._made = True
 
     def __exit__(self, *exc: object) -> None:
@@ -261,7 +263,13 @@ class Producer(BlockingClient):
           same records again.
         """
         transactions = self._core.transactions
-        return Transaction(self, lambda: self._call(transactions.initialize_once), lambda: transactions.state, consumer)
+        return Transaction(
+            self,
+            lambda: self._call(transactions.initialize_once),
+            lambda: transactions.state,
+            self._undecided,
+            consumer,
+        )
 
     @property
     def transaction_state(self) -> TransactionState:
@@ -283,10 +291,12 @@ class Producer(BlockingClient):
     def commit_transaction(self) -> None:
         """See `kohort.Producer.commit_transaction`."""
         self._call(self._records.commit)
+        self._undecided.committed()
 
     def abort_transaction(self) -> None:
         """See `kohort.Producer.abort_transaction`."""
         self._call(self._records.abort)
+        self._undecided.aborted()
 
     def partitions_for(self, topic: str) -> int:
         """Return the topic's partition count."""

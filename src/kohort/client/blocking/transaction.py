@@ -7,6 +7,7 @@ from kohort.client.produce import (
     OPEN,
     ConsumersOfTransaction,
     TransactionalConsumer,
+    UndecidedConsumers,
     note_failed_abort,
 )
 from kohort.errors import KohortError
@@ -37,11 +38,13 @@ class Transaction:
         producer: _Producer,
         initialize: Callable[[], None],
         state: Callable[[], TransactionState],
+        undecided: UndecidedConsumers,
         consumer: TransactionalConsumer | None,
     ) -> None:
         self._producer = producer
         self._initialize = initialize
         self._state = state
+        self._undecided = undecided
         self._consumer = consumer
         self._consumers = ConsumersOfTransaction(consumer)
 
@@ -82,7 +85,8 @@ class Transaction:
 
     def _abort(self, error: BaseException) -> None:
         if self._state() is TransactionState.COMMITTING:
-            return  # the result of the commit is not known yet
+            self._undecided.keep(self._consumers)
+            return
         try:
             if self._state() in OPEN:
                 self._producer.abort_transaction()

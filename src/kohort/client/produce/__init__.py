@@ -13,6 +13,7 @@ from kohort.client.produce.transaction import (
     ConsumersOfTransaction,
     Transaction,
     TransactionalConsumer,
+    UndecidedConsumers,
     group_of,
     note_failed_abort,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Serializer",
     "Transaction",
     "TransactionalConsumer",
+    "UndecidedConsumers",
     "check_partition",
     "check_timestamp",
     "delivery_of",

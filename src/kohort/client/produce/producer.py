@@ -18,7 +18,7 @@ from kohort.client.produce.batches import Delivery
 from kohort.client.produce.interceptors import ProducerRecord, SendInterception
 from kohort.client.produce.producer_core import ProducerCore
 from kohort.client.produce.record_checks import RECORD_OVERHEAD, check_partition, check_timestamp, record_size
-from kohort.client.produce.transaction import Transaction, TransactionalConsumer, group_of
+from kohort.client.produce.transaction import Transaction, TransactionalConsumer, UndecidedConsumers, group_of
 from kohort.client.produce.unclosed import finish_abandoned
 from kohort.errors import ConfigError
 from kohort.loading import LoadRequired
@@ -117,6 +117,7 @@ class Producer:
         """Client's view of the cluster, for inspection."""
         self._append = core.append
         self._serialize = core.serialization if core.serialization.configured else None
+        self._undecided = UndecidedConsumers()
         self._loads: dict[str, LoadRequired] = {}
         """Loads that records of `send_nowait` need, by topic."""
         self._turn_left = _RECORDS_PER_TURN
@@ -387,7 +388,7 @@ class Producer:
         - `consumer`: Consumer whose offsets the transaction commits. After an abort it returns the
           same records again.
         """
-        return Transaction(self._core.transactions, consumer)
+        return Transaction(self._core.transactions, self._undecided, consumer)
 
     @property
     def transaction_state(self) -> TransactionState:
@@ -416,10 +417,12 @@ class Producer:
     async def commit_transaction(self) -> None:
         """Write all records and commit. Raises TransactionAbortableError if a record or offset was not written."""
         await self._core.transactions.commit()
+        self._undecided.committed()
 
     async def abort_transaction(self) -> None:
         """Abort. Records that were not sent are discarded; their deliveries raise TransactionAbortableError."""
         await self._core.transactions.abort()
+        self._undecided.aborted()
 
     def metrics(self) -> dict[MetricName, MetricValue]:
         """Return the metrics, with the names and groups of Java's producer.

@@ -58,6 +58,31 @@ class ConsumersOfTransaction:
             consumer.transaction_aborted()
 
 
+class UndecidedConsumers:
+    """Consumers of a block that ended before the result of its commit was known. The call that learns it tells them."""
+
+    def __init__(self) -> None:
+        self._consumers: ConsumersOfTransaction | None = None
+
+    def keep(self, consumers: ConsumersOfTransaction) -> None:
+        """Remember the consumers of a block."""
+        self._consumers = consumers
+
+    def committed(self) -> None:
+        """Tell them that the transaction has committed."""
+        if (consumers := self._taken()) is not None:
+            consumers.committed()
+
+    def aborted(self) -> None:
+        """Tell them that the transaction has no effect."""
+        if (consumers := self._taken()) is not None:
+            consumers.aborted()
+
+    def _taken(self) -> ConsumersOfTransaction | None:
+        consumers, self._consumers = self._consumers, None
+        return consumers
+
+
 def note_failed_abort(error: BaseException, problem: KohortError) -> None:
     """Report an abort that failed after an exception, without hiding the exception."""
     error.add_note(f"The transaction could not be aborted: {problem}")
@@ -72,8 +97,11 @@ class Transaction:
     written; the transaction is then aborted, too.
     """
 
-    def __init__(self, transactions: Transactions, consumer: TransactionalConsumer | None) -> None:
+    def __init__(
+        self, transactions: Transactions, undecided: UndecidedConsumers, consumer: TransactionalConsumer | None
+    ) -> None:
         self._transactions = transactions
+        self._undecided = undecided
         self._consumer = consumer
         self._consumers = ConsumersOfTransaction(consumer)
 
@@ -116,7 +144,8 @@ class Transaction:
 
     async def _abort(self, error: BaseException) -> None:
         if self._transactions.state is TransactionState.COMMITTING:
-            return  # the result of the commit is not known yet
+            self._undecided.keep(self._consumers)
+            return
         try:
             if self._transactions.state in OPEN:
                 await self._transactions.abort()
