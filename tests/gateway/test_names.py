@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -22,16 +24,23 @@ from aiokafka.errors import KafkaError as AiokafkaError
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError as KafkaPythonError
 
-from kohort.client import Admin, NewTopic
+from kohort.client import Admin, NewTopic, Producer
 from kohort.gateway import Address, Gateway, GatewayOptions
 from kohort.model import TopicPartition
 from tests.broker.security.certificates import new_certificates
 from tests.cluster.conftest import StartCluster
 from tests.cluster.test_failover import coordinator
+from tests.interop.kafka import Unavailable
+from tests.interop.mixed.events import Read, Wrong, value_of
+from tests.interop.mixed.kinds import KINDS, Kind, Place
+from tests.interop.mixed.login import Login
+from tests.interop.mixed.member import Member
 
 DOMAIN = "kafka.example.com"
 TOPIC, GROUP, PARTITIONS = "orders", "group", 6
 WAIT_S = 60.0
+SESSION_MS = 30_000
+_PROCESSES = [kind for kind in KINDS if kind.name in ("librdkafka", "java")]
 
 
 @pytest.fixture
@@ -229,3 +238,91 @@ async def test_a_group_at_one_port_loses_its_coordinators_broker(
                     assert found is not None
                     assert found.offset >= offset
             assert len(stored) == PARTITIONS
+
+
+@pytest.fixture
+def own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes that are started from now on, names of the domain lead to this machine."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    library, source = tmp_path / "own_names.so", Path(__file__).with_name("own_names.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source), "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("OWN_NAMES", f".{DOMAIN}")
+
+
+class Records:
+    """Records of all partitions, whose values are those that members of other processes expect."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.ends = 0
+        """Offset behind the last record, the same in each partition."""
+
+    async def write(self, count: int) -> None:
+        async with Producer(bootstrap_servers=self._bootstrap) as producer:
+            for offset in range(self.ends, self.ends + count):
+                for partition in range(PARTITIONS):
+                    await producer.send(TOPIC, value_of(partition, offset).encode(), partition=partition)
+        self.ends += count
+
+    def are_read(self, members: Iterable[Member]) -> bool:
+        """Return whether the members have read all records."""
+        spans = [
+            span for member in members for event in member.events if isinstance(event, Read) for span in event.spans
+        ]
+        read = {(span.partition, offset) for span in spans for offset in range(span.first, span.last + 1)}
+        return len(read) == PARTITIONS * self.ends
+
+
+@pytest.mark.long("brokers and members are started, and a broker is killed")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name in ("librdkafka", "java")], ids=lambda kind: kind.name
+)
+async def test_a_group_of_processes_at_one_port_loses_its_coordinators_broker(
+    start_cluster: StartCluster, tmp_path: Path, kind: Kind, own_names: None
+) -> None:
+    try:
+        kind.need()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    certificates = new_certificates(tmp_path)
+    key_store, ca_file = str(certificates.key_store(identity=f"*.{DOMAIN}")), str(certificates.ca_file)
+    with start_cluster(brokers=2) as cluster:
+        upstream = [Address("127.0.0.1", int(one.rpartition(":")[2])) for one in cluster.bootstrap.split(",")]
+        own = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": key_store}
+        async with Gateway(GatewayOptions(upstream, settings=own, sni_domain=DOMAIN)) as gateway:
+            async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+                await admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+            records, servers = Records(cluster.bootstrap), f"start.{DOMAIN}:{gateway.address.port}"
+            login, members = Login(servers, ca_file, "nobody"), list[Member]()
+
+            async def join(*expected: int) -> None:
+                place = Place(servers, GROUP, TOPIC, "range", f"{kind.name}-{len(members)}", SESSION_MS, login=login)
+                members.append(Member(kind, place, tmp_path))
+                await until(lambda: tuple(len(member.owned) for member in members) == expected, f"they own {expected}")
+
+            try:
+                await records.write(2)
+                await join(6)
+                await join(3, 3)
+                await records.write(2)
+                await until(lambda: records.are_read(members), "they read from both brokers")
+                assert {link.node_id for link in gateway.links} >= {1, 2}
+
+                killed = coordinator(cluster, GROUP)
+                cluster.signal(killed, signal.SIGKILL)
+                await records.write(2)
+                await until(lambda: records.are_read(members), "they go on after the broker was killed")
+                await join(2, 2, 2)
+                assert coordinator(cluster, GROUP) != killed
+                await records.write(2)
+                await until(lambda: records.are_read(members), "all three read")
+                assert not [event for member in members for event in member.events if isinstance(event, Wrong)]
+                for member in members:
+                    member.leave()
+                    await asyncio.to_thread(member.gone, WAIT_S)
+            finally:
+                for member in members:
+                    member.kill()

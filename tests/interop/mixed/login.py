@@ -12,7 +12,7 @@ OAUTHBEARER = "OAUTHBEARER"
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user of a secured broker. Without a mechanism, a certificate authenticates it."""
+    """A user of a secured broker. Without a mechanism, a certificate authenticates it, or nothing does."""
 
     bootstrap: str
     """The listener, which has TLS in any case."""
@@ -30,13 +30,18 @@ class Login:
         return "SASL_SSL" if self.mechanism else "SSL"
 
     def java(self) -> dict[str, str]:
-        """Return the options of Apache Kafka's clients and tools, for a user with a password."""
-        assert self.mechanism not in ("", OAUTHBEARER)
-        module = "plain.Plain" if self.mechanism == "PLAIN" else "scram.Scram"
-        return {
+        """Return the options of Apache Kafka's clients and tools, for a user with a password or without a name."""
+        assert self.mechanism != OAUTHBEARER
+        assert not self.certfile
+        tls = {
             "security.protocol": self.protocol,
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.cafile,
+        }
+        if not self.mechanism:
+            return tls
+        module = "plain.Plain" if self.mechanism == "PLAIN" else "scram.Scram"
+        return tls | {
             "sasl.mechanism": self.mechanism,
             "sasl.jaas.config": f"org.apache.kafka.common.security.{module}LoginModule required"
             f' username="{self.user}" password="{self.password}";',
