@@ -28,7 +28,7 @@ class Link:
         self.held: Waiting | None = None
         self.members: dict[str, str] = {}
         self.check_members_at = 16
-        self.peer = self.host = member.name
+        self.peer = member.name
         self._frames = self._unanswered = 0
         self._parked: deque[Any] = deque()
         self._probes: dict[Hashable, Probe] = {}
@@ -39,12 +39,12 @@ class Link:
     @property
     def who(self) -> tuple[str, str]:
         """Host and client ID."""
-        return self.host, ""
+        return f"/{self.member.name}", self.member.name
 
     @property
     def awaited_answer(self) -> bool:
-        """Whether the gateway holds the answer to a heartbeat."""
-        return self.held is not None
+        """Whether the member waits for the answer to a heartbeat."""
+        return self.can_ask and self.held is not None
 
     def check_members_later(self) -> None:
         """Check no more: the connection has one member."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from kohort.coordinator import GroupConfig, GroupSettings, RequestContext
+from kohort.coordinator import INFERRED_GRACE, GroupConfig, GroupSettings, RequestContext
 from kohort.errors import ErrorCode
 from kohort.gateway.group_requests import GroupRequests
 from kohort.model import Millis
@@ -33,6 +33,8 @@ INTERVAL: Millis = 5_000
 SESSION: Millis = 45_000
 GRACE: Millis = 5_500
 """Time that a Kohort broker, and so the gateway, derives from the usual heartbeat interval of 3 s."""
+SHORT: Millis = 1_500
+"""The same if the member's process is very likely gone."""
 VERSIONS = {ConsumerGroupHeartbeatRequest: 1, OffsetCommitRequest: 9}
 _GROUP = "g"
 
@@ -40,7 +42,7 @@ _GROUP = "g"
 class World:
     """One group. `hold_ms` 0 leaves the gateways out."""
 
-    def __init__(self, seed: int, hold_ms: Millis = 15_000, *, gateways: int = 1, grace_ms: Millis = GRACE) -> None:
+    def __init__(self, seed: int, hold_ms: Millis = 15_000, *, gateways: int = 1) -> None:
         self.random = Random(seed)
         self.agenda = Agenda(1_000.0)
         self.loop = VirtualLoop(self.agenda, "world")
@@ -48,7 +50,7 @@ class World:
             GroupConfig(), now=1_000_000, settings=GroupSettings(SESSION, INTERVAL, assignment_interval_ms=0)
         )
         self.upstream.set_topics({"t": PARTITIONS})
-        self._settings = hold_ms, grace_ms
+        self._hold_ms = hold_ms
         self.gateways = [self._new_gateway() for _ in range(gateways if hold_ms else 0)]
         self.members: list[Member] = []
         self.fenced: list[tuple[Millis, str, ErrorCode]] = []
@@ -71,7 +73,7 @@ class World:
 
     def _new_gateway(self) -> "Gateway":
         made: list[Gateway] = []
-        self.loop.call_soon(lambda: made.append(Gateway(*self._settings)))
+        self.loop.call_soon(lambda: made.append(Gateway(self._hold_ms)))
         self.agenda.run(self.agenda.now)
         return made[0]
 
@@ -233,8 +235,8 @@ class World:
 class Gateway:
     """A gateway of some members. It must be made while the loop runs."""
 
-    def __init__(self, hold_ms: Millis, grace_ms: Millis) -> None:
-        self.groups = GroupRequests(hold_ms, grace_ms)
+    def __init__(self, hold_ms: Millis) -> None:
+        self.groups = GroupRequests(hold_ms, INFERRED_GRACE, clients=lambda: (link.who for link in self.links))
         self.cut_until: Millis = 0
         self.links: list[Link] = []
         self.is_open = True

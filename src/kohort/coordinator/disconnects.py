@@ -54,10 +54,20 @@ def short_grace_ms(groups: Groups, group_id: str, member_id: str, who: tuple[str
     - `who`: Host and client ID of that connection.
     """
     grace = grace_ms(groups, group_id, member_id)
-    if groups.config.disconnect_grace_ms != INFERRED_GRACE or grace is None or grace <= SHORT_GRACE:
+    if grace is None:
         return None
     member = groups.by_id[group_id].members[member_id]
-    return SHORT_GRACE if (member.client_host, member.client_id) == who else None
+    joined_as = member.client_host, member.client_id
+    return SHORT_GRACE if may_be_short(grace, groups.config.disconnect_grace_ms, joined_as, who) else None
+
+
+def may_be_short(grace: Millis, configured: Millis, joined_as: tuple[str, str], who: tuple[str, str]) -> bool:
+    """Return whether a member has `SHORT_GRACE` if its process is very likely gone; see `short_grace_ms`.
+
+    - `configured`: A value of group.disconnect.grace.ms.
+    - `joined_as`: Host and client ID of the client that joined.
+    """
+    return configured == INFERRED_GRACE and grace > SHORT_GRACE and joined_as == who
 
 
 def connection_lost(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -95,17 +95,24 @@ class GroupRequests:
     """All members whose connections pass through one gateway."""
 
     def __init__(
-        self, hold_ms: Millis, grace_ms: Millis = 0, journal: Journal | None = None, *, groups_only: bool = False
+        self,
+        hold_ms: Millis,
+        grace_ms: Millis = 0,
+        journal: Journal | None = None,
+        *,
+        clients: Callable[[], Iterable[tuple[str, str]]] = tuple,
+        groups_only: bool = False,
     ) -> None:
         """Hold heartbeats for at most `hold_ms`. `grace_ms` is a value of group.disconnect.grace.ms.
 
+        `clients` returns host and client ID of each open connection of a client, as `MembersLink.who` has them.
         With `groups_only`, members may go on without the gateway, so it removes none.
         """
         self._loop = asyncio.get_running_loop()
         self.journal = journal
         self._mirror = GroupMirror(hold_ms)
         self._gone = GoneMembers(self._mirror) if groups_only else None
-        self._lost = LostMembers(self._mirror, grace_ms, self._leaves) if self._gone is None else self._gone
+        self._lost = LostMembers(self._mirror, grace_ms, self._leaves, clients) if self._gone is None else self._gone
         self._timers: dict[Timer | ProbeDue, tuple[Millis, asyncio.TimerHandle]] = {}
 
     def now(self) -> Millis:

@@ -21,7 +21,7 @@ from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.own_requests import OwnRequests, RequestStops
 from kohort.gateway.past_gateway import PastGateway
 from kohort.gateway.side import SLOW, Side
-from kohort.gateway.traffic import Traffic, correlation_of, is_fetch, read_request
+from kohort.gateway.traffic import Traffic, client_id_of, correlation_of, fetch_of, is_readable, read_request
 from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -257,16 +257,24 @@ class Link:
         """Group IDs of the members that last used this connection, by member ID."""
         return self._members.members
 
+    @property
+    def who(self) -> tuple[str, str]:
+        """Host and client ID, which all connections of one client have in common. The ID is empty if not known yet."""
+        return self._members.who
+
     # Requests
 
     def _decide_request(self, head: memoryview, size: int) -> Fate:
+        if self._members.client_id is None:
+            self._members.client_id = client_id_of(head)
         if self._client_login is not None and (fate := self._decide_login(self._client_login, head, size)) is not None:
             return fate
         fate = self._traffic.decide_request(head, size)
-        if fate is Fate.PASS and self._journal is not None and self._journal.watching and is_fetch(head, size):
-            return Fate.COLLECT
         if fate is Fate.PASS:
-            self._members.passed()
+            fetch = fetch_of(head)
+            if fetch is not None and self._journal is not None and self._journal.watching and is_readable(size):
+                return Fate.COLLECT
+            self._members.passed(fetch)
         return fate
 
     def _decide_login(self, login: ClientLogin, head: memoryview, size: int) -> Fate | None:
@@ -326,12 +334,12 @@ class Link:
     def _decide_response(self, head: memoryview, size: int) -> Fate:
         fate = self._traffic.decide_response(head, size)
         if fate is Fate.PASS or fate is Fate.WALK:
-            self._members.response_began()
+            self._members.response_began(correlation_of(head))
         return fate
 
     def _response(self, frame: bytes) -> None:
-        self._members.response_began()
         correlation = correlation_of(frame)
+        self._members.response_began(correlation)
         if self._own.answered(correlation, frame) or self._members.response(correlation, frame):
             pass
         elif self.client.is_open:

@@ -7,7 +7,7 @@ the request to leave needs the client's authentication.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kohort.broker.groups import MemberConnections
@@ -51,12 +51,22 @@ class MembersLink(Protocol):
 class LostMembers:
     """The members of one gateway that may be lost. It has what `MemberConnections` needs."""
 
-    def __init__(self, mirror: GroupMirror, grace_ms: Millis, leaves: Callable[[str, str, Millis], None]) -> None:
-        """Call `leaves` with a group ID, a member ID and the age of its connection's end before it leaves."""
+    def __init__(
+        self,
+        mirror: GroupMirror,
+        grace_ms: Millis,
+        leaves: Callable[[str, str, Millis], None],
+        clients: Callable[[], Iterable[tuple[str, str]]],
+    ) -> None:
+        """Call `leaves` with a group ID, a member ID and the age of its connection's end before it leaves.
+
+        `clients` returns host and client ID of each open connection.
+        """
         self._loop = asyncio.get_running_loop()
         self._mirror = mirror
         self._grace_ms = grace_ms
         self._leaves = leaves
+        self.clients = clients
         self._handles: dict[Any, asyncio.TimerHandle] = {}
         self._connections = MemberConnections(self)
         self._links: dict[tuple[str, str], MembersLink] = {}
@@ -135,9 +145,10 @@ class LostMembers:
             self._connections.heard(link, group_id, member_id)
 
     def lost(self, link: MembersLink) -> bool:
-        """Begin the grace period of the members of a closed connection. Return whether its upstream one is needed."""
-        if not link.members:
-            return False
+        """Begin the grace period of the members of a closed connection. Return whether its upstream one is needed.
+
+        A connection without members shows, too, whether its process is gone.
+        """
         self._losing = link if link.can_ask else None
         try:
             self._connections.lost(link)
@@ -146,12 +157,11 @@ class LostMembers:
         return link in self._links.values()
 
     def short_grace_ms(self, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:
-        """Return None: every member has its whole grace period."""
-        return None
+        """Return how long a member may take to reconnect if its process is very likely gone; None if no shorter time.
 
-    def has_vanished(self, connection: MembersLink) -> bool:
-        """Return False: see `short_grace_ms`."""
-        return False
+        - `who`: Host and client ID of the connection that closed.
+        """
+        return self._mirror.short_grace_ms(group_id, member_id, self._grace_ms, who)
 
     def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Leave the group in place of a member that has not come back."""

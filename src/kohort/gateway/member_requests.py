@@ -3,7 +3,7 @@
 Responses are sent in the order of the requests, so an answer that is held holds up all others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import cast
 
@@ -17,12 +17,14 @@ from kohort.gateway.traffic import Traffic, request_frame, response_frame
 from kohort.wire.api import RequestHeader
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _SIZE = Struct(">i")
+_HEARTBEATS = HeartbeatRequest | ConsumerGroupHeartbeatRequest
 _FEW_MEMBERS = 16
 _LEAVE_VERSION = 1
 """Version of LeaveGroup with which the gateway leaves in place of a member. All brokers know it."""
@@ -71,18 +73,28 @@ class MemberRequests:
         """Number of members at which it is checked which of them have left."""
         self._heartbeat_version = 0
         """Version of the last ConsumerGroupHeartbeat."""
-        self._client_id: str | None = None
+        self.client_id: str | None = None
+        """Client ID of the requests; None before the first one."""
+        self._fetch: int | None = None
+        """Correlation ID of the last Fetch, while its response has not begun to arrive."""
         self._probes: dict[int, Probe] = {}
 
     @property
     def who(self) -> tuple[str, str]:
         """Host and client ID, which all connections of one client have in common."""
-        return self.host, self._client_id or ""
+        return self.host, self.client_id or ""
 
     @property
     def awaited_answer(self) -> bool:
-        """Whether the gateway holds the answer to a heartbeat."""
-        return self._held is not None
+        """Whether the client waits for the answer to a heartbeat or a fetch.
+
+        No if the gateway closes the connection, as it does without a broker: the client may wait before it tries again.
+        """
+        if not self.can_ask:
+            return False
+        return self._fetch is not None or any(
+            isinstance(waiting.request, _HEARTBEATS) for waiting in self._all_waiting()
+        )
 
     @property
     def are_answered(self) -> bool:
@@ -91,11 +103,18 @@ class MemberRequests:
 
     # Requests
 
-    def passed(self) -> None:
-        """Note a request that is not read, and is passed on."""
+    def _all_waiting(self) -> Iterator[Waiting]:
+        if self._held is not None:
+            yield self._held
+        yield from self._waiting.values()
+
+    def passed(self, fetch: int | None) -> None:
+        """Note a request that is not read, and is passed on. `fetch` is its correlation ID if it is a Fetch."""
         self.release(WaitingRequest.REQUEST)  # a probe that this needs is sent before the request
         self.count += 1
         self._unanswered += 1
+        if fetch is not None:
+            self._fetch = fetch
 
     def own_passed(self) -> None:
         """Note a request of the gateway itself that is passed on."""
@@ -109,6 +128,8 @@ class MemberRequests:
         waiting = None
         if isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest):
             waiting = self._expect(header, request)
+        elif isinstance(request, FetchRequest):
+            self._fetch = header.correlation_id
         self._upstream.write(_SIZE.pack(len(frame)) + frame)
         self._unanswered += 1
         if waiting is not None:
@@ -152,7 +173,7 @@ class MemberRequests:
         return waiting
 
     def _new_waiting(self, header: RequestHeader, request: MemberRequest) -> Waiting:
-        self._client_id = header.client_id
+        self.client_id = header.client_id
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             self._heartbeat_version = header.api_version
         return Waiting(
@@ -174,9 +195,11 @@ class MemberRequests:
 
     # Responses
 
-    def response_began(self) -> None:
+    def response_began(self, correlation: int) -> None:
         """Note that a response to a request has begun to arrive."""
         self._unanswered -= 1
+        if correlation == self._fetch:
+            self._fetch = None
 
     def response(self, correlation: int, frame: bytes) -> bool:
         """Take a response. Return whether it is one to a member's request or to a probe."""
@@ -242,10 +265,10 @@ class MemberRequests:
         """Leave a group in place of a member."""
         correlation = self._own.next_correlation()
         version = self._heartbeat_version if isinstance(request, ConsumerGroupHeartbeatRequest) else _LEAVE_VERSION
-        header = RequestHeader(request.KEY, version, correlation, self._client_id, 0)
+        header = RequestHeader(request.KEY, version, correlation, self.client_id, 0)
         self._expect(header, request).is_own = True
         self._unanswered += 1
-        self._upstream.write(request_frame(request.KEY, version, correlation, self._client_id, request))
+        self._upstream.write(request_frame(request.KEY, version, correlation, self.client_id, request))
 
     def close_upstream(self) -> None:
         """Close the upstream connection, which was open for `leave`."""
@@ -282,8 +305,7 @@ def _leaves(request: MemberRequest) -> bool:
 
 
 def _behind(held: MemberRequest, request: Message | None) -> WaitingRequest:
-    beats = HeartbeatRequest | ConsumerGroupHeartbeatRequest
-    if isinstance(held, beats) and isinstance(request, beats):
+    if isinstance(held, _HEARTBEATS) and isinstance(request, _HEARTBEATS):
         same = held.member_id == request.member_id
         return WaitingRequest.OWN_HEARTBEAT if same else WaitingRequest.OTHERS_HEARTBEAT
     if isinstance(request, JoinGroupRequest | LeaveGroupRequest):

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from kohort.broker.groups import GATEWAY_CLIENT_ID
 from kohort.errors import ErrorCode, KafkaError
 from kohort.gateway.framing import FrameStream
 from kohort.gateway.side import Side
@@ -10,7 +11,6 @@ from kohort.wire.codec import Message
 
 _FIRST = -(1 << 30)
 """First correlation ID of the gateway's own requests. Clients count up from 0."""
-_CLIENT_ID = "kohort-gateway"
 _STOPPED = "requests are stopped"
 
 
@@ -37,7 +37,7 @@ class OwnRequests:
         correlation = self.next_correlation()
         self._asked[correlation] = asked
         self._traffic.expect(correlation, request.KEY, version)
-        self._upstream.write(request_frame(request.KEY, version, correlation, _CLIENT_ID, request))
+        self._upstream.write(request_frame(request.KEY, version, correlation, GATEWAY_CLIENT_ID, request))
         return asked
 
     def answered(self, correlation: int, frame: bytes) -> bool:

@@ -51,7 +51,7 @@ class GoneMembers(LostMembers):
     """Counts the members whose connections closed, and that did not come back. Removes none: they may live."""
 
     def __init__(self, mirror: GroupMirror) -> None:
-        super().__init__(mirror, 0, lambda *_: None)
+        super().__init__(mirror, 0, lambda *_: None, tuple)
         self.count = 0
         """Number of these members so far."""
         self._unreported: Counter[str] = Counter()

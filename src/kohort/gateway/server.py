@@ -134,7 +134,13 @@ class Gateway:
         )
         self.journal = self._new_journal()
         self._check_protocols()
-        self.groups = GroupRequests(options.hold_ms, self._grace_ms, self.journal, groups_only=options.groups_only)
+        self.groups = GroupRequests(
+            options.hold_ms,
+            self._grace_ms,
+            self.journal,
+            clients=lambda: (link.who for link in self._links),
+            groups_only=options.groups_only,
+        )
         self.newcomers = Newcomers(loop.time)
         self._idle = Deadlines(loop.time())
         try:

@@ -204,12 +204,26 @@ class Traffic:
         return message
 
 
-def is_fetch(head: memoryview, size: int) -> bool:
-    """Return whether a request is a Fetch that can be read."""
-    return len(head) >= _HEAD.size and size <= _LARGEST_READ and _HEAD.unpack_from(head)[0] == ApiKey.FETCH
+def fetch_of(head: memoryview) -> int | None:
+    """Return the correlation ID of a request whose header begins so, if it is a Fetch."""
+    key, _, correlation, _ = _HEAD.unpack_from(head)
+    return correlation if key == ApiKey.FETCH else None
 
 
-def correlation_of(response: bytes) -> int:
+def is_readable(size: int) -> bool:
+    """Return whether a request of that size can be read."""
+    return size <= _LARGEST_READ
+
+
+def client_id_of(head: memoryview) -> str | None:
+    """Return the client ID of a request, which is empty for null; None if more bytes are needed."""
+    if len(head) < _HEAD.size:
+        return None
+    end = _HEAD.size + max(_HEAD.unpack_from(head)[-1], 0)
+    return bytes(head[_HEAD.size : end]).decode("utf-8", "surrogateescape") if len(head) >= end else None
+
+
+def correlation_of(response: bytes | memoryview) -> int:
     """Return the correlation ID of a response."""
     correlation: int = _CORRELATION.unpack_from(response)[0]
     return correlation

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from kohort.broker.groups import GATEWAY_CLIENT_ID
 from kohort.client import Admin, ClientOptions
 from kohort.client.metrics import NetworkMetrics, Sampling
 from kohort.client.security import AuthenticationError, Credentials, tls_context, tls_error
@@ -43,7 +44,7 @@ class Upstream:
         self._admin = admin
         servers = ",".join(map(str, bootstrap))
         self._options = {
-            "client_id": "kohort-gateway",
+            "client_id": GATEWAY_CLIENT_ID,
             **options,
             "bootstrap_servers": servers,
             "default_api_timeout_ms": _LOOK_UP_MS,
@@ -60,6 +61,7 @@ class Upstream:
         self._unreachable: set[Address] = set()
         self._stale = asyncio.Event()
         self._refreshing: asyncio.Task[None] | None = None
+        self._visiting: asyncio.Task[None] | None = None
         self._cannot_look_up = False
 
     @property
@@ -125,10 +127,11 @@ class Upstream:
 
     async def close(self) -> None:
         """End the lookups."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._refreshing
+        for task in (self._refreshing, self._visiting):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
 
     async def connect(self, node_id: int | None, protocol: asyncio.Protocol) -> Address:
         """Connect to a broker, or to any if its address is unknown. Return the address. Raises OSError."""
@@ -195,6 +198,21 @@ class Upstream:
                 for node_id in sorted(described.brokers.keys() - seen):
                     seen.add(node_id)
                     found(node_id)
+                if self._visiting is None or self._visiting.done():
+                    self._visiting = asyncio.get_running_loop().create_task(self._visit_all())
             await asyncio.sleep(_AGAIN_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stale.wait(), max(self._refresh_s - _AGAIN_S, 0))
+
+    async def _visit_all(self) -> None:
+        """Connect to each broker for a moment, so that one of ours knows that its clients use a gateway.
+
+        `MemberConnections` there gives their members more time to come back.
+        """
+        for address in dict.fromkeys(self.brokers.upstream.values()):
+            as_gateway = {"bootstrap_servers": str(address), "client_id": GATEWAY_CLIENT_ID}
+            try:
+                async with self._admin(**{**self._options, **as_gateway}) as admin:
+                    await admin.describe_cluster()
+            except KohortError as problem:
+                log.info("no answer from upstream=%s: %s", address, problem)

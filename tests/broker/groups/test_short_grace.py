@@ -3,223 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.messages.sync_group import SyncGroupRequest
+from tests.broker.groups.crash_scenes import FULL_S, SCENES, SHORT_S, Scene, away, beat, named, only_process, waiting
 from tests.broker.peer import Peer, connected
 from tests.broker.virtual import PORT, VirtualBroker, in_virtual_time
 
 SETTINGS = {"group.consumer.assignment.interval.ms": "0"}
-SHORT_S, FULL_S = 1.5, 5.5
 AT = f"127.0.0.1:{PORT}"
 
 
-async def joined(peer: Peer, member_id: str, group: str = "g", client_id: str = "app") -> int:
-    joining = ConsumerGroupHeartbeatRequest(
-        group_id=group,
-        member_id=member_id,
-        rebalance_timeout_ms=60_000,
-        topic_partitions=[],
-        subscribed_topic_names=["orders"],
-    )
-    peer.send(joining, 1, client_id)
-    return (await peer.answer(ConsumerGroupHeartbeatResponse)).member_epoch
-
-
-async def waiting(peer: Peer, member_id: str, group: str = "g", client_id: str = "app") -> None:
-    """Join, and send heartbeats until one is held."""
-    await held(peer, member_id, await joined(peer, member_id, group, client_id), group, client_id)
-
-
-async def held(peer: Peer, member_id: str, epoch: int, group: str = "g", client_id: str = "app") -> None:
-    while True:
-        beat(peer, member_id, epoch, group, client_id)
-        try:
-            async with asyncio.timeout(0.2):
-                epoch = (await peer.answer(ConsumerGroupHeartbeatResponse)).member_epoch
-        except TimeoutError:
-            return
-
-
-def beat(peer: Peer, member_id: str, epoch: int, group: str = "g", client_id: str = "app") -> None:
-    request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=epoch)
-    peer.send(request, 1, client_id)
-
-
-async def fetching(world: VirtualBroker, peer: Peer) -> None:
-    world.broker.topics.create("orders", 1)
-    wanted = [FetchTopic(topic="orders", partitions=[FetchPartition()])]
-    peer.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=wanted), 4, "app")
-    await asyncio.sleep(0.1)
-
-
-async def named(peer: Peer, client_id: str) -> None:
-    """Let the broker know whose connection it is."""
-    peer.send(ApiVersionsRequest(), 0, client_id)
-    await peer.answer(ApiVersionsResponse)
-
-
-async def away(world: VirtualBroker, group: str = "g") -> float:
-    """Return the seconds until the group has no member."""
-    began = world.loop.time()
-    while world.broker.groups.shard(group).members(group):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    return world.loop.time() - began
-
-
-Scene = Callable[[VirtualBroker, Peer], Awaitable[float]]
-
-
-async def only_process(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "watcher")
-    async with connected(AT) as peer:
-        await waiting(peer, "a")
-    return await away(world)
-
-
-async def without_a_request(world: VirtualBroker, watcher: Peer) -> float:
-    """A client that owes no heartbeat may take until the next one to connect again."""
-    await named(watcher, "watcher")
-    async with connected(AT) as peer:
-        await joined(peer, "a")
-    return await away(world)
-
-
-async def with_a_fetch_that_waited(world: VirtualBroker, watcher: Peer) -> float:
-    """The kernel closes all connections of a process: a living one would fetch again at once."""
-    await named(watcher, "watcher")
-    async with connected(AT) as fetcher, connected(AT) as peer:
-        await fetching(world, fetcher)
-        await joined(peer, "a")
-    return await away(world)
-
-
-async def with_a_fetch_that_waited_for_longer(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "watcher")
-    async with connected(AT) as fetcher:
-        await fetching(world, fetcher)
-        async with connected(AT) as peer:
-            await joined(peer, "a")
-        await asyncio.sleep(0.3)
-    return 0.3 + await away(world)
-
-
-async def long_after_a_fetch_that_waited(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "watcher")
-    async with connected(AT) as peer:
-        async with connected(AT) as fetcher:
-            await fetching(world, fetcher)
-        await joined(peer, "a")
-        await asyncio.sleep(1.2)
-    return await away(world)
-
-
-async def with_a_sync_that_waited(world: VirtualBroker, watcher: Peer) -> float:
-    """A client that lives may have to find its coordinator again before it repeats requests of a rebalance."""
-    joining = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=45_000,
-        rebalance_timeout_ms=60_000,
-        protocol_type="connect",
-        protocols=[JoinGroupRequestProtocol(name="compatible", metadata=b"")],
-    )
-    async with connected(AT) as peer:
-        watcher.send(joining, 3, "leader")
-        await asyncio.sleep(0.1)
-        peer.send(joining, 3, "app")
-        leader, joined = await watcher.answer(JoinGroupResponse), await peer.answer(JoinGroupResponse)
-        assert joined.leader == leader.member_id
-        waits = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
-        peer.send(waits, 2, "app")  # the leader sends no assignment
-        await asyncio.sleep(0.1)
-    began = world.loop.time()
-    while joined.member_id in world.broker.groups.shard("g").members("g"):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    return world.loop.time() - began
-
-
-async def after_another_client_spoke_for_it(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "app")
-    epoch = await joined(watcher, "a")
-    async with connected(AT) as peer:
-        await held(peer, "a", epoch, client_id="stranger")
-    return await away(world)
-
-
-async def with_another_connection(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "app")
-    async with connected(AT) as peer:
-        await waiting(peer, "a")
-    return await away(world)
-
-
-async def with_a_connection_of_nobody(world: VirtualBroker, watcher: Peer) -> float:
-    """The watcher has not said who it is: it may be the member that connects again."""
-    async with connected(AT) as peer:
-        await waiting(peer, "a")
-    return await away(world)
-
-
-async def with_another_member_of_its_host(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "watcher")
-    async with connected(AT) as peer, connected(AT) as other:
-        await waiting(other, "b", "h", "other")
-        await waiting(peer, "a")
-    return await away(world)
-
-
-async def with_another_member_on_its_connection(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "watcher")
-    async with connected(AT) as peer:
-        await joined(peer, "b", "h")
-        await waiting(peer, "a")
-    return await away(world)
-
-
-async def after_another_member_of_its_host(world: VirtualBroker, watcher: Peer) -> float:
-    await named(watcher, "watcher")
-    async with connected(AT) as peer:
-        async with connected(AT) as other:
-            await waiting(other, "b", "h", "other")
-        await asyncio.sleep(1.2)
-        await waiting(peer, "a")
-    return await away(world)
-
-
-@pytest.mark.parametrize(
-    ("scene", "seconds"),
-    [
-        (only_process, SHORT_S),
-        (without_a_request, FULL_S),
-        (with_a_fetch_that_waited, SHORT_S),
-        (with_a_fetch_that_waited_for_longer, FULL_S),
-        (long_after_a_fetch_that_waited, FULL_S),
-        (with_a_sync_that_waited, FULL_S),
-        (after_another_client_spoke_for_it, FULL_S),
-        (with_another_connection, FULL_S),
-        (with_a_connection_of_nobody, FULL_S),
-        (with_another_member_of_its_host, FULL_S),
-        (with_another_member_on_its_connection, FULL_S),
-        (after_another_member_of_its_host, SHORT_S),
-    ],
-)
+@pytest.mark.parametrize(("scene", "seconds"), SCENES)
 def test_a_member_is_removed_the_sooner_the_surer_it_is_that_its_process_is_gone(scene: Scene, seconds: float) -> None:
     async def steps(world: VirtualBroker, watcher: Peer) -> float:
-        return await scene(world, watcher)
+        return await scene(world, watcher, AT)
 
     assert in_virtual_time(steps, SETTINGS) == pytest.approx(seconds, abs=0.1)
 
 
 def test_a_grace_period_of_the_operator_counts() -> None:
-    assert in_virtual_time(only_process, {**SETTINGS, "group.disconnect.grace.ms": "4000"}) == pytest.approx(
-        4.0, abs=0.1
-    )
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        return await only_process(world, watcher, AT)
+
+    assert in_virtual_time(steps, {**SETTINGS, "group.disconnect.grace.ms": "4000"}) == pytest.approx(4.0, abs=0.1)
 
 
 def test_a_member_that_comes_back_within_the_short_time_stays() -> None:
@@ -248,3 +55,28 @@ def test_a_process_that_connects_again_has_the_full_time() -> None:
             return 1.0 + await away(world)
 
     assert in_virtual_time(steps, SETTINGS) == pytest.approx(FULL_S, abs=0.1)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_member_behind_a_gateway_has_the_time_of_a_restart_of_the_gateway(stays: bool) -> None:
+    # All clients of a gateway have its host. It sees theirs, and removes a member sooner itself.
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        await named(watcher, "watcher")
+        async with connected(AT) as visit:
+            await named(visit, "kohort-gateway")
+            if stays:
+                return await only_process(world, watcher, AT)
+        return await only_process(world, watcher, AT)
+
+    assert in_virtual_time(steps, SETTINGS) == pytest.approx(FULL_S, abs=0.1)
+
+
+def test_a_host_whose_gateway_is_gone_for_minutes_is_one_like_others() -> None:
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        await named(watcher, "watcher")
+        async with connected(AT) as visit:
+            await named(visit, "kohort-gateway")
+        await asyncio.sleep(180)
+        return await only_process(world, watcher, AT)
+
+    assert in_virtual_time(steps, SETTINGS) == pytest.approx(SHORT_S, abs=0.1)

@@ -7,15 +7,16 @@ connections, and waits until sessions expire.
 The grace period is short if the process is very likely gone: the client waited for an answer, to a heartbeat or a
 fetch, on a connection that closed, so it would ask again at once; no other member of its host lost its connection at
 that time, as behind a proxy that fails; and nothing that could be the same process has a connection. Processes with one
-host and client ID look the same.
+host and client ID look the same. Behind a gateway of ours, all clients have its host. It sees theirs, and leaves a
+group in place of a member, so its members have the whole grace period here: that of a restart of the gateway.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Set
+from collections.abc import Callable, Hashable, Iterable, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from kohort.model import Millis
 
@@ -76,8 +77,8 @@ class Timers(Protocol):
 class Connections(Protocol):
     """All open connections."""
 
-    def has_vanished(self, connection: Any) -> bool:
-        """Return whether no open connection may be one of the process that had this closed one."""
+    def clients(self) -> Iterable[tuple[str, str]]:
+        """Return host and client ID of each open connection. The ID is empty before its first request."""
 
 
 class Dependencies(Protocol):
@@ -96,6 +97,9 @@ class Dependencies(Protocol):
 
 log = logging.getLogger("kohort.broker")
 
+GATEWAY_CLIENT_ID = "kohort-gateway"
+"""Client ID of the connections with which a gateway visits each broker every half minute."""
+
 _INSTANT: Millis = 1_000
 _MANY_MEMBERS = 10
 _MANY_GROUPS = 3
@@ -105,6 +109,9 @@ _TOGETHER: Millis = 100
 """Time within which a broker sees that the kernel closed all connections of a process."""
 _REMEMBERED: Millis = 10_000
 """Time for which closed connections are remembered: longer than `_INSTANT` and a short grace period."""
+
+_GATEWAY_REMEMBERED: Millis = 120_000
+"""Time for which a host is known as that of a gateway. Some visits may fail."""
 
 _Member = tuple[str, str]
 """Group ID and member ID."""
@@ -137,6 +144,8 @@ class MemberConnections:
         """The last of them by host."""
         self._awaited: dict[tuple[str, str], Millis] = {}
         """When a connection closed on which an answer was awaited: the last one of each client, in this order."""
+        self._gateways: dict[str, Millis] = {}
+        """When a visit of a gateway ended: the last one of each host, in this order."""
 
     def heard(self, connection: MembersConnection, group_id: str, member_id: str) -> None:
         """Record that a member sent a request on a connection other than its last one."""
@@ -157,11 +166,11 @@ class MemberConnections:
     def lost(self, connection: MembersConnection) -> None:
         """Start the grace period of the members of a closed connection, if it has any."""
         now = self._broker.now()
+        host, client_id = connection.who
         if connection.awaited_answer:
-            self._awaited.pop(connection.who, None)
-            self._awaited[connection.who] = now
-            while self._awaited[oldest := next(iter(self._awaited))] < now - _REMEMBERED:
-                del self._awaited[oldest]
+            _remember(self._awaited, connection.who, now, _REMEMBERED)
+        if client_id == GATEWAY_CLIENT_ID:
+            _remember(self._gateways, host, now, _GATEWAY_REMEMBERED)
         members, connection.members = connection.members, {}
         for member_id, group_id in members.items():
             member = group_id, member_id
@@ -224,8 +233,28 @@ class MemberConnections:
             loss.is_alone
             and awaited_at is not None
             and loss.at - _INSTANT <= awaited_at <= loss.at + _TOGETHER
-            and self._broker.sockets.has_vanished(loss.connection)
+            and self._gateways.get(loss.host, loss.at - _GATEWAY_REMEMBERED) <= loss.at - _GATEWAY_REMEMBERED
+            and self._has_vanished(*loss.connection.who)
         )
+
+    def _has_vanished(self, host: str, client_id: str) -> bool:
+        """Return whether no open connection may be one of the process that had a closed one, or of its gateway.
+
+        It may be one with the same host and client ID, and one of the host that has not sent a request yet.
+        """
+        may_be = {(host, client_id), (host, ""), (host, GATEWAY_CLIENT_ID)}
+        return not any(client in may_be for client in self._broker.sockets.clients())
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _remember(times: dict[_Key, Millis], key: _Key, now: Millis, for_ms: Millis) -> None:
+    """Note a time as the last one, and forget those that are older than `for_ms`."""
+    times.pop(key, None)
+    times[key] = now
+    while times[oldest := next(iter(times))] < now - for_ms:
+        del times[oldest]
 
 
 def _never(now: Millis) -> None:

@@ -212,15 +212,9 @@ class Sockets:
     def _authentication_s(self) -> float:
         return self._broker.config.number("authentication.timeout.ms") / 1000
 
-    def has_vanished(self, connection: ClientConnection) -> bool:
-        """Return whether no open connection may be one of the process that had this one.
-
-        It may be one with the same host and client ID, and one of the host that has not sent a request yet.
-        """
-        return not any(
-            other.host == connection.host and other.client_id in ("", connection.client_id)
-            for other in self._connections
-        )
+    def clients(self) -> Iterator[tuple[str, str]]:
+        """Yield host and client ID of each open connection. The ID is empty before its first request."""
+        return (connection.who for connection in self._connections)
 
     def _closed(self, connection: ClientConnection) -> None:
         self._connections.pop(connection, None)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kohort.coordinator import ClientKind, are_cooperative, is_eager_assignor
+from kohort.coordinator import ClientKind, RequestContext, are_cooperative, is_eager_assignor
 from kohort.coordinator.prompt import (
     USUAL_HEARTBEAT_INTERVAL,
     ClassicHeartbeats,
@@ -42,6 +42,7 @@ class MirroredClassicMember:
     member_id: str
     client: ClientKind = ClientKind.OTHER
     client_id: str = ""
+    client_host: str = ""
     instance_id: str | None = None
     session_timeout_ms: Millis = SHORTEST_SESSION
     rebalance_timeout_ms: Millis = 0
@@ -135,11 +136,12 @@ class MirroredClassicGroup:
         """Members that have joined in the current rebalance, and wait for the others."""
         return {join.member_id for join in self.joins.values() if join.member_id in self.members}
 
-    def heard(self, member_id: str, client: ClientKind, client_id: str, now: Millis) -> MirroredClassicMember:
+    def heard(self, member_id: str, context: RequestContext, now: Millis) -> MirroredClassicMember:
         """Return a member that has sent a request, which is remembered from then on."""
         member = self.members.get(member_id)
         if member is None:
-            member = self.members[member_id] = MirroredClassicMember(member_id, client, client_id)
+            member = MirroredClassicMember(member_id, context.client, context.client_id, context.client_host)
+            self.members[member_id] = member
         member.heard_at = now
         return member
 

@@ -70,7 +70,7 @@ class ClassicMirror:
             group.new_members_until = self.prompt.new_members_until(group, now)
         group.joins[context.token] = request
         if known is None and request.member_id:
-            known = group.heard(request.member_id, context.client, context.client_id, now)
+            known = group.heard(request.member_id, context, now)
             known.is_new = True
             known.describe(request)
         if known is not None:
@@ -106,7 +106,7 @@ class ClassicMirror:
             for member_id, other in group.members.items()
             if request.group_instance_id == other.instance_id is not None and member_id != response.member_id
         ]
-        member = group.heard(response.member_id, context.client, context.client_id, now)
+        member = group.heard(response.member_id, context, now)
         member.describe(request)
         member.is_new, member.joined_at = False, member.joined_at or now
         if response.generation_id > group.generation:
@@ -199,7 +199,7 @@ class ClassicMirror:
                     self.probes.suspect(group, out, now)
             return
         group = group or self._group(request.group_id, now)
-        member = group.heard(request.member_id, context.client, context.client_id, now)
+        member = group.heard(request.member_id, context, now)
         member.client, member.instance_id = context.client, request.group_instance_id
         member.beats(now)
         group.budget.sent(group.heartbeats_per_ms, now)

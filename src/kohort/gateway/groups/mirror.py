@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable
 
 from kohort.coordinator import (
     INFERRED_GRACE,
+    SHORT_GRACE,
     Effects,
     HeldHeartbeat,
     HeldHeartbeatsDue,
@@ -20,6 +21,7 @@ from kohort.coordinator import (
     Timer,
     WaitingRequest,
     inferred_grace_ms,
+    may_be_short,
 )
 from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL, PromptHeartbeats
 from kohort.errors import ErrorCode
@@ -215,6 +217,18 @@ class GroupMirror:
         if is_static:
             return None
         return inferred if configured == INFERRED_GRACE else configured
+
+    def short_grace_ms(self, group_id: str, member_id: str, configured: Millis, who: tuple[str, str]) -> Millis | None:
+        """Return how long a disconnected member may take to reconnect if its process is very likely gone.
+
+        None if that is no shorter time, or if `who` lost the connection is not the client that joined as the member.
+        Of a member that joined before the gateway started, the client counts that first spoke for it here.
+        """
+        grace, member = self.grace_ms(group_id, member_id, configured), self._leaver(group_id, member_id)
+        if grace is None or member is None:
+            return None
+        facts = member.facts if isinstance(member, MirroredMember) else member
+        return SHORT_GRACE if may_be_short(grace, configured, (facts.client_host, facts.client_id), who) else None
 
     def lost(self, group_id: str, member_id: str) -> LeaveRequest | None:
         """Return the request with which to leave in place of a member; None if it is gone, or is static."""
