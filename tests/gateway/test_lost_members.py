@@ -1,6 +1,7 @@
 """A member whose connection to the gateway closed leaves its group when it does not come back."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
 from kohort.gateway import Address, Gateway, GatewayOptions
 from kohort.recorder import RebalanceRecord
+from kohort.wire.api import request_header
+from kohort.wire.codec import encode
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -107,6 +110,22 @@ async def test_a_member_that_uses_another_connection_stays(broker: Broker, conne
     assert members(broker, "g") == {member_id}
     second.writer.close()
     await until(lambda: members(broker, "g") == set())
+
+
+async def test_a_member_that_came_back_while_the_gateway_stood_still_stays(
+    broker: Broker, gateway: Gateway, connect: Connect
+) -> None:
+    first = await connect()
+    member_id, generation = await classic_member(first, "g")
+    first.writer.close()
+    await until(lambda: gateway.groups.lost_members == 1)
+    with socket.create_connection(("127.0.0.1", gateway.address.port)) as second:
+        beat = HeartbeatRequest(group_id="g", member_id=member_id, generation_id=generation)
+        frame = request_header(beat.KEY, 3, 1, "peer") + encode(beat, 3)
+        second.sendall(len(frame).to_bytes(4, "big") + frame)
+        time.sleep(GRACE_MS / 1000 + 0.6)  # noqa: ASYNC251  # nothing else runs
+        await asyncio.sleep(1.0)
+        assert members(broker, "g") == {member_id}
 
 
 async def test_a_static_member_keeps_its_session(broker: Broker, connect: Connect) -> None:

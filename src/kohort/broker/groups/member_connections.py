@@ -113,6 +113,9 @@ _REMEMBERED: Millis = 10_000
 _GATEWAY_REMEMBERED: Millis = 120_000
 """Time for which a host is known as that of a gateway. Some visits may fail."""
 
+_LATE: Millis = 500
+"""Delay of a timer that shows that this process was suspended, and time in which it reads what has arrived."""
+
 _Member = tuple[str, str]
 """Group ID and member ID."""
 
@@ -214,12 +217,19 @@ class MemberConnections:
 
     def _wait(self, loss: _Loss, grace: Millis, full_grace: Millis | None) -> None:
         """Look after `grace` whether the member is back. A full grace is what it has unless its process is gone."""
-        self._broker.timers.set((self, loss.member), loss.at + grace, partial(self._is_away, loss, full_grace))
+        self._look_at(loss.at + grace, loss, full_grace)
+
+    def _look_at(self, at: Millis, loss: _Loss, full_grace: Millis | None) -> None:
+        self._broker.timers.set((self, loss.member), at, partial(self._is_away, loss, full_grace, at))
 
     def _cancel(self, member: _Member) -> None:
         self._broker.timers.set((self, member), None, _never)
 
-    def _is_away(self, loss: _Loss, full_grace: Millis | None, now: Millis) -> None:
+    def _is_away(self, loss: _Loss, full_grace: Millis | None, at: Millis, now: Millis) -> None:
+        if now - at >= _LATE:
+            # This process stood still, and timers are first when it goes on. What members sent meanwhile is not read.
+            self._look_at(now + _LATE, loss, full_grace)
+            return
         if full_grace is not None and not self._is_gone(loss):
             self._wait(loss, full_grace, None)
             return
