@@ -114,7 +114,13 @@ def in_worlds(*faults: str, ways: Sequence[int | None] = (0,)) -> Callable[[], N
 
 
 def a_member_behind_a_gateway_that_is_cut_off() -> None:
-    live_through(52, ways=(0, 1), faults=tests.FAULTS)
+    world = World(1)
+    member = world.join()
+    world.run(30_000)
+    world.cut_off(0, 12_000)
+    member.reconnect()
+    world.run(20_000)
+    assert not world.fenced
 
 
 def a_quiet_group() -> None:
