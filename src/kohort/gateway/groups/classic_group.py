@@ -130,6 +130,9 @@ class MirroredClassicGroup:
     """Whether something happened since the probe under way was sent."""
     answered_at: Millis = 0
     """Time of the coordinator's last answer to a heartbeat of the generation."""
+    _counted: int = -1
+    _counted_at: Millis = 0
+    _heartbeats_per_ms: float = 0.0
 
     @property
     def rejoined(self) -> Collection[str]:
@@ -177,10 +180,17 @@ class MirroredClassicGroup:
         """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    @property
-    def heartbeats_per_ms(self) -> float:
-        """Heartbeats that the members would send if none were held."""
-        return sum(1 / member.interval_ms for member in self.members.values())
+    def heartbeats_per_ms(self, now: Millis) -> float:
+        """Return how many heartbeats the members would send if none were held.
+
+        They are counted again when their number has changed, and after as many milliseconds as there are members: to
+        count them for each heartbeat would take most of the time in a large group.
+        """
+        members = len(self.members)
+        if members != self._counted or now - self._counted_at >= members:
+            self._counted, self._counted_at = members, now
+            self._heartbeats_per_ms = sum(1 / member.interval_ms for member in self.members.values())
+        return self._heartbeats_per_ms
 
     def begin(self) -> None:
         """Begin a rebalance: the members are to join again."""

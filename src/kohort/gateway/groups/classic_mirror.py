@@ -202,7 +202,7 @@ class ClassicMirror:
         member = group.heard(request.member_id, context, now)
         member.client, member.instance_id = context.client, request.group_instance_id
         member.beats(now)
-        group.budget.sent(group.heartbeats_per_ms, now)
+        group.budget.sent(group.heartbeats_per_ms(now), now)
         if request.generation_id > group.generation:
             group.generation, group.phase, group.protocol = request.generation_id, Phase.STABLE, None
             for other in group.members:

@@ -78,7 +78,7 @@ class ClassicProbes:
             group_instance_id=group.members[member_id].instance_id,
         )
         group.probed[member_id] = None
-        group.budget.sent(group.heartbeats_per_ms, now)
+        group.budget.sent(group.heartbeats_per_ms(now), now)
         out.probes.append(Probe(token, request))
 
     def due(self, group_id: str, now: Millis, out: Outcome) -> None:
@@ -94,7 +94,9 @@ class ClassicProbes:
             if group.suspects_in:
                 group.suspects_in = min(group.suspects_in * 2, PROBE_INTERVAL)
                 self.ask_one(group, out, now)
-            elif now - group.answered_at >= PROBE_INTERVAL // 2 and group.budget.allows(group.heartbeats_per_ms, now):
+            elif now - group.answered_at >= PROBE_INTERVAL // 2 and group.budget.allows(
+                group.heartbeats_per_ms(now), now
+            ):
                 self.ask_one(group, out, now)
         self.settle(group, now, out)
 
