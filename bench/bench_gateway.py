@@ -1,6 +1,6 @@
 """What a gateway costs: CPU per megabyte and latency beside a plain TCP relay, and the CPU of idle members.
 
-    python bench/bench_gateway.py [--mb N] [--rounds N] [--members N] [--settle S] [--seconds S]
+    python bench/bench_gateway.py [--mb N] [--rounds N] [--members N] [--settle S] [--seconds S] [--only-idle]
 
 The relay is the same event loop without any reading of frames. Both are in front of a process that
 answers like a broker and does no work. Fetch answers have 1 MB, in version 17, whose end the gateway
@@ -38,15 +38,21 @@ from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FETCH, PRODUCE, HEARTBEAT = 17, 12, 1
+JOIN, SYNC, CLASSIC_HEARTBEAT = 5, 3, 3
 """Versions."""
 COUNT = 32_000
 """API key with which the load asks how many heartbeats the upstream process received."""
 LARGE = 1 << 20
 CONNECTIONS, IN_FLIGHT = 4, 2
-INTERVAL_MS = 5_000
+INTERVALS_MS = {"consumer": 5_000, "classic": 3_000}
+"""Time between two heartbeats of a member by protocol: the defaults."""
+SESSION_MS = 45_000
 _BIG = 1 << 20
 """Correlation IDs from here on get a large answer."""
 
@@ -100,6 +106,13 @@ class Upstream(Frames):
         elif key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
             Upstream.heartbeats += 1
             body = self._heartbeat(data)
+        elif key == ApiKey.HEARTBEAT:
+            Upstream.heartbeats += 1
+            body = encode(HeartbeatResponse(), CLASSIC_HEARTBEAT)
+        elif key == ApiKey.JOIN_GROUP:
+            body = self._join(data)
+        elif key == ApiKey.SYNC_GROUP:
+            body = encode(SyncGroupResponse(assignment=b"assignment"), SYNC)
         elif key == COUNT:
             self.transport.write(frame(struct.pack(">ii", correlation, Upstream.heartbeats)))
             return
@@ -107,12 +120,23 @@ class Upstream(Frames):
             return  # the gateway's own questions
         self.transport.write(frame(response_header(key, version, correlation) + body))
 
+    def _join(self, data: bytes) -> bytes:
+        """Answer as if all members had joined together, with a leader that does not use the gateway."""
+        request = decode(JoinGroupRequest, JOIN, data[read_request_header(data).body :])
+        told = JoinGroupResponse(
+            generation_id=1,
+            protocol_name="range",
+            leader="leader",
+            member_id=request.member_id,
+        )
+        return encode(told, JOIN)
+
     def _heartbeat(self, data: bytes) -> bytes:
         request = decode(ConsumerGroupHeartbeatRequest, HEARTBEAT, data[read_request_header(data).body :])
         told = ConsumerGroupHeartbeatResponse(
             member_id=request.member_id,
             member_epoch=1,
-            heartbeat_interval_ms=INTERVAL_MS,
+            heartbeat_interval_ms=INTERVALS_MS["consumer"],
             assignment=None if request.member_epoch else Assignment(topic_partitions=[]),
         )
         return encode(told, HEARTBEAT)
@@ -259,7 +283,30 @@ async def latency(process: Process, count: int = 3_000) -> None:
     process.p99.append(took[count * 99 // 100] * 1e6)
 
 
-async def member(port: int, number: int, sent: list[int]) -> None:
+async def classic_member(port: int, number: int, sent: list[int]) -> None:
+    """Join, and send heartbeats like a client, whose timer begins when it sends one. One is in flight at a time."""
+    one, loop, member_id = await connected(port), asyncio.get_running_loop(), f"member-{number:04}"
+    joining = JoinGroupRequest(
+        group_id="classic",
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=300_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"subscription")],
+    )
+    syncing = SyncGroupRequest(group_id="classic", generation_id=1, member_id=member_id)
+    await one.ask(request_header(ApiKey.JOIN_GROUP, JOIN, 1, "bench") + encode(joining, JOIN))
+    await one.ask(request_header(ApiKey.SYNC_GROUP, SYNC, 2, "bench") + encode(syncing, SYNC))
+    sent_at = loop.time()
+    beat = encode(HeartbeatRequest(group_id="classic", generation_id=1, member_id=member_id), CLASSIC_HEARTBEAT)
+    for correlation in itertools.count(3):
+        await asyncio.sleep(sent_at + INTERVALS_MS["classic"] / 1000 - loop.time())
+        sent[0] += 1
+        sent_at = loop.time()
+        await one.ask(request_header(ApiKey.HEARTBEAT, CLASSIC_HEARTBEAT, correlation, "bench") + beat)
+
+
+async def consumer_member(port: int, number: int, sent: list[int]) -> None:
     """Send heartbeats like a client, whose timer begins when it sends one."""
     one, loop = await connected(port), asyncio.get_running_loop()
     for correlation in itertools.count():
@@ -285,11 +332,15 @@ async def heartbeats(upstream: Process) -> int:
     return int.from_bytes(answer[4:8], "big")
 
 
-async def idle(upstream: Process, process: Process, members: int, settle: float, seconds: float) -> None:
+MEMBERS = {"consumer": consumer_member, "classic": classic_member}
+
+
+async def idle(upstream: Process, process: Process, protocol: str, members: int, settle: float, seconds: float) -> None:
+    """Print the CPU of a gateway with idle members of one group."""
     sent = [0]
     tasks = []
     for number in range(members):
-        tasks.append(asyncio.create_task(member(process.port, number, sent)))
+        tasks.append(asyncio.create_task(MEMBERS[protocol](process.port, number, sent)))
         await asyncio.sleep(0.005)  # they do not join as one
     await asyncio.sleep(settle)
     cpu, count, begun, own = process.cpu_s(), await heartbeats(upstream), time.monotonic(), sent[0]
@@ -297,16 +348,26 @@ async def idle(upstream: Process, process: Process, members: int, settle: float,
     took = time.monotonic() - begun
     used, asked = process.cpu_s() - cpu, await heartbeats(upstream) - count
     print(
-        f"{process.name:8} {members} idle members: {100 * used / took:5.2f} % of a core, clients send"
-        f" {(sent[0] - own) / took:6.1f} heartbeats/s, upstream receives {asked / took:6.1f}/s"
-        f" ({asked / took / (members * 1000 / INTERVAL_MS):4.2f} times those without a gateway)"
+        f"{process.name:8} {members} idle members of a {protocol} group: {100 * used / took:5.2f} % of a core,"
+        f" clients send {(sent[0] - own) / took:6.1f} heartbeats/s, upstream receives {asked / took:6.1f}/s"
+        f" ({asked / took / (members * 1000 / INTERVALS_MS[protocol]):4.2f} times those without a gateway)"
     )
     for task in tasks:
         task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def measure(options: argparse.Namespace) -> None:
-    with running("upstream") as upstream, running("relay", upstream.port) as relay:
+    with running("upstream") as upstream:
+        if not options.only_idle:
+            await bytes_and_latency(upstream, options)
+        for protocol in MEMBERS:
+            with running("gateway", upstream.port) as gateway:  # one with members of this group alone
+                await idle(upstream, gateway, protocol, options.members, options.settle, options.seconds)
+
+
+async def bytes_and_latency(upstream: Process, options: argparse.Namespace) -> None:
+    with running("relay", upstream.port) as relay:
         with running("gateway", upstream.port) as gateway:
             for name, make in (("fetched", fetch), ("produced", produce)):
                 for process in (relay, gateway):
@@ -326,7 +387,6 @@ async def measure(options: argparse.Namespace) -> None:
                     f"{process.name:8} round trip p50 {statistics.median(process.p50):5.0f} us,"
                     f" p99 {statistics.median(process.p99):5.0f} us"
                 )
-            await idle(upstream, gateway, options.members, options.settle, options.seconds)
 
 
 def main() -> None:
@@ -341,6 +401,7 @@ def main() -> None:
         help="seconds before idle members are measured; members send more heartbeats for the first 60 (default 65)",
     )
     parser.add_argument("--seconds", type=float, default=30.0, help="time in which idle members are measured")
+    parser.add_argument("--only-idle", action="store_true", help="measure idle members only")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     parser.add_argument("--upstream", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
