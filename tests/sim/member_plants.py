@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -90,15 +90,18 @@ def a_member_commits_one_record_more_than_it_processed(patch: MonkeyPatch) -> No
 
 @plant("S8", "S7", hint=6)
 def later_commits_of_a_partition_are_ignored(patch: MonkeyPatch) -> None:
-    real = commit_fetch._position
+    real = commit_fetch._positions
 
-    def oldest(index: int, record: CommittedOffset | None, topic_id: Any) -> Any:
-        if record is not None:
-            record = _first.setdefault((record.group, record.topic, record.partition), record)
-        return real(index, record, topic_id)
+    def oldest(stored: Mapping[int, CommittedOffset], wanted: Iterable[int], topic_id: Any) -> Any:
+        # Kept with the offsets of the topic in one shard: their ID must not become that of others.
+        _, first = _first.setdefault(id(stored), (stored, {}))
+        for index in wanted:
+            if index in stored:
+                first.setdefault(index, stored[index])
+        return real({index: first[index] for index in wanted if index in stored}, wanted, topic_id)
 
-    _first: dict[tuple[str, str, int], CommittedOffset] = {}
-    patch.setattr(commit_fetch, "_position", oldest)
+    _first: dict[int, tuple[Mapping[int, CommittedOffset], dict[int, CommittedOffset]]] = {}
+    patch.setattr(commit_fetch, "_positions", oldest)
 
 
 @plant("S13", hint=2)
