@@ -27,6 +27,13 @@ def whole_number(name: str, value: object, least: int | None = 0) -> int:
     return number
 
 
+def whole_numbers(name: str, given: object) -> list[int]:
+    """Return a collection of whole numbers of at least 0 as a list. `name` is that of one. Raises ConfigError."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ConfigError(f"{given!r} is not a list of whole numbers.")
+    return [whole_number(name, value) for value in given]
+
+
 def record_count(value: object) -> int:
     """Return the largest number of records that a poll returns. Raises ConfigError."""
     if isinstance(value, float):  # the first argument of confluent-kafka's poll is the time

@@ -66,6 +66,24 @@ WRONG: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
         "the partition of t is '0', but must be a whole number",
     ),
     "log directories": (lambda admin: admin.describe_log_dirs([0]), "0 is not a topic"),
+    "transactions by one producer": (
+        lambda admin: admin.list_transactions(producer_ids=5),
+        "5 is not a list of whole numbers",
+    ),
+    "transactions by a producer's name": (
+        lambda admin: admin.list_transactions(producer_ids=["x"]),
+        "a producer ID is 'x', but must be a whole number",
+    ),
+    "transactions of a negative age": (
+        lambda admin: admin.list_transactions(min_duration_ms=-4),
+        "min_duration_ms is -4, but must be at least 0",
+    ),
+    "transactions in a state": (lambda admin: admin.list_transactions(states=[1]), "1 is not a state"),
+    "transactions by a pattern": (lambda admin: admin.list_transactions(pattern=5), "the pattern is 5, but must be"),
+    "a transaction of a number": (
+        lambda admin: admin.abort_transaction(HERE, 5),
+        "5 is no producer of a partition: pass one that describe_producers returned",
+    ),
     "states": (lambda admin: admin.list_groups([1]), "1 is not a state"),
 }
 

@@ -53,7 +53,15 @@ from kohort.client.admin.users import (
     alter_user_scram_credentials,
     describe_user_scram_credentials,
 )
-from kohort.client.arguments import listed_names, name_of, objects_of, partition_of, partitions_of, whole_number
+from kohort.client.arguments import (
+    listed_names,
+    name_of,
+    objects_of,
+    partition_of,
+    partitions_of,
+    whole_number,
+    whole_numbers,
+)
 from kohort.client.keywords import AdminKeywords
 from kohort.client.loops import warn_unclosed
 from kohort.client.membership import committed_offsets
@@ -61,7 +69,7 @@ from kohort.client.metrics import MetricName, MetricValue, Report
 from kohort.client.net import BrokerConnection, Cluster, list_offsets
 from kohort.client.offset_spec import OffsetSpec
 from kohort.client.options import AdminOptions
-from kohort.errors import ErrorCode, KafkaError
+from kohort.errors import ConfigError, ErrorCode, KafkaError
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.requests import ActiveProducer, ClusterMetadata, FoundOffset, ProducerId, TopicMetadata, check
@@ -289,7 +297,15 @@ class Admin:
         - `min_duration_ms`: Minimum age of the transaction in milliseconds (default: any).
         - `pattern`: Regular expression (RE2) of the transactional ID (default: any).
         """
-        return await list_transactions(self._cluster, states, producer_ids, min_duration_ms, pattern)
+        if pattern is not None and not isinstance(pattern, str):
+            raise ConfigError(f"the pattern is {pattern!r}, but must be text.")
+        return await list_transactions(
+            self._cluster,
+            listed_names("state", states),
+            whole_numbers("a producer ID", producer_ids),
+            None if min_duration_ms is None else whole_number("min_duration_ms", min_duration_ms),
+            pattern,
+        )
 
     async def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
         """Return the transaction of each transactional ID. Raises TRANSACTIONAL_ID_NOT_FOUND.
@@ -307,6 +323,8 @@ class Admin:
         - `partition`: Partition with the open transaction.
         - `producer`: Producer from `describe_producers`.
         """
+        if not isinstance(producer, ActiveProducer):
+            raise ConfigError(f"{producer!r} is no producer of a partition: pass one that describe_producers returned.")
         await abort_transaction(self._cluster, partition_of(partition), producer)
 
     async def fence_producers(self, transactional_ids: Collection[str]) -> dict[str, ProducerId]:

@@ -50,7 +50,7 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: Millis
     started_at: Millis | None
-    """Start of the open transaction; None if there is none."""
+    """Start of the open transaction, else of the last one; None before the first. `state` says whether it is open."""
     partitions: frozenset[TopicPartition] = field(default_factory=frozenset)
     """Partitions of the open transaction."""
 
