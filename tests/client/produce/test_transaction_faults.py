@@ -85,7 +85,7 @@ async def faulty(version: int = 2, **options: Any) -> AsyncIterator[Faulty]:
 
 
 async def test_a_commit_that_takes_too_long_goes_on_and_is_called_again() -> None:
-    async with faulty(max_block_ms=200) as here:
+    async with faulty(max_block_ms=500) as here:
         await here.producer.init_transactions()
         here.link.held[END] = asyncio.Event()
         here.producer.begin_transaction()
@@ -106,7 +106,7 @@ async def test_a_commit_that_takes_too_long_goes_on_and_is_called_again() -> Non
 
 
 async def test_the_result_of_a_commit_that_has_ended_meanwhile_is_kept_for_the_next_call() -> None:
-    async with faulty(max_block_ms=200) as here:
+    async with faulty(max_block_ms=500) as here:
         await here.producer.init_transactions()
         here.link.held[END] = asyncio.Event()
         here.producer.begin_transaction()
@@ -122,7 +122,7 @@ async def test_the_result_of_a_commit_that_has_ended_meanwhile_is_kept_for_the_n
 
 
 async def test_a_block_whose_commit_takes_too_long_says_so_and_aborts_nothing() -> None:
-    async with faulty(max_block_ms=200) as here:
+    async with faulty(max_block_ms=500) as here:
         await here.producer.init_transactions()
         here.link.held[END] = asyncio.Event()
         with pytest.raises(TransactionTimeoutError):
@@ -287,7 +287,7 @@ async def test_closing_without_time_says_what_is_left_open(caplog: pytest.LogCap
 
 
 async def test_closing_waits_for_a_commit_that_the_application_gave_up() -> None:
-    async with faulty(max_block_ms=200) as here:
+    async with faulty(max_block_ms=500) as here:
         await here.producer.init_transactions()
         here.link.held[END] = asyncio.Event()
         here.producer.begin_transaction()
@@ -303,7 +303,7 @@ async def test_closing_waits_for_a_commit_that_the_application_gave_up() -> None
 
 
 async def test_closing_says_that_a_commit_had_not_ended(caplog: pytest.LogCaptureFixture) -> None:
-    async with faulty(max_block_ms=100) as here:
+    async with faulty(max_block_ms=500) as here:
         await here.producer.init_transactions()
         here.link.held[END] = asyncio.Event()
         here.producer.begin_transaction()
@@ -391,7 +391,7 @@ async def two(consumer: Consumer) -> list[bytes | None]:
 
 async def test_an_abort_after_a_commit_that_took_too_long_returns_the_consumer_to_that_commit() -> None:
     # Else it would return records again whose results are committed.
-    async with faulty(max_block_ms=200) as here, reading(here) as consumer:
+    async with faulty(max_block_ms=1000) as here, reading(here) as consumer:
         here.link.held[END] = asyncio.Event()
         with pytest.raises(TransactionTimeoutError):
             async with here.producer.transaction(consumer):
@@ -411,10 +411,11 @@ async def test_a_blocking_producer_tells_the_consumer_of_a_commit_that_took_too_
         loop, held = asyncio.get_running_loop(), here.link.held[END]
 
         def work() -> None:
-            options: dict[str, Any] = {"enable_auto_commit": False, "group_id": "h", "max_poll_records": 2}
+            writing: dict[str, Any] = {"transactional_id": "b", "max_block_ms": 1000}
+            reading: dict[str, Any] = {"enable_auto_commit": False, "group_id": "h", "max_poll_records": 2}
             with (
-                blocking.Producer(bootstrap_servers=here.bootstrap, transactional_id="b", max_block_ms=500) as producer,
-                blocking.Consumer(bootstrap_servers=here.bootstrap, **options) as consumer,
+                blocking.Producer(bootstrap_servers=here.bootstrap, **writing) as producer,
+                blocking.Consumer(bootstrap_servers=here.bootstrap, **reading) as consumer,
             ):
                 consumer.assign([T0])
                 consumer.seek(T0, 0)
@@ -439,7 +440,7 @@ async def test_a_blocking_producer_tells_the_consumer_of_a_commit_that_took_too_
 
 async def test_a_commit_that_fails_after_it_took_too_long_returns_the_consumer_to_the_last_commit() -> None:
     # Else the next transaction would commit offsets after records that have no results.
-    async with faulty(max_block_ms=200, delivery_timeout_ms=1000, request_timeout_ms=900) as here:
+    async with faulty(max_block_ms=1000, delivery_timeout_ms=3000, request_timeout_ms=2000) as here:
         async with reading(here) as consumer:
             here.link.held[PRODUCE] = asyncio.Event()
             with pytest.raises(TransactionTimeoutError):
