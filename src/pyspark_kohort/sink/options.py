@@ -77,6 +77,8 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     if idempotent and _ACKS[acks] != -1:
         raise ConfigError("kafka.enable.idempotence needs kafka.acks=all.")
     transactional_id = given.text("kafka.transactional.id")
+    if transactional_id is not None and not transactional_id.strip():
+        raise ConfigError("kafka.transactional.id is empty: leave it out for a sink without transactions.")
     if transactional_id is not None and not idempotent:
         raise ConfigError("kafka.transactional.id needs kafka.acks=all and kafka.enable.idempotence.")
     if transactional_id is None and given.text("kafka.transaction.timeout.ms"):

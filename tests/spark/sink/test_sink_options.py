@@ -38,6 +38,10 @@ def test_idempotence_is_off_with_fewer_acks_than_all() -> None:
         ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, "kafka.enable.idempotence needs kafka.acks=all."),
         ({"kafka.compression.type": "rar"}, "kafka.compression.type must be one of none, gzip, snappy, lz4, zstd"),
         (
+            {"kafka.transactional.id": " "},
+            "kafka.transactional.id is empty: leave it out for a sink without transactions.",
+        ),
+        (
             {"kafka.transactional.id": "x", "kafka.acks": "1"},
             "kafka.transactional.id needs kafka.acks=all and kafka.enable.idempotence.",
         ),
