@@ -114,6 +114,7 @@ def test_what_is_wrong_is_said(run: Run, at: str, topic: str) -> None:
     for arguments, code, sentence in (
         (("list", "--state", "Sleeping"), 2, "Sleeping: no state of transactions"),
         (("describe", topic), 1, f"There is no transactional ID {topic}"),
+        (("fence", topic), 1, f"There is no transactional ID {topic}"),
         (("abort", topic, "0"), 2, "needs --start-offset or --producer-id"),
         (
             ("abort", topic, "0", "--start-offset", "0", "--producer-id", "1"),

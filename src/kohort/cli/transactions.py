@@ -104,14 +104,7 @@ def describe_transaction(
 
     async def work() -> "TransactionDescription":
         async with admin_client(servers) as admin:
-            try:
-                return (await admin.describe_transactions([transactional_id]))[transactional_id]
-            except KafkaError as problem:
-                if problem.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                    raise
-                raise Refused(
-                    f"There is no transactional ID {transactional_id}; see kohort transactions list."
-                ) from None
+            return await _described(admin, transactional_id)
 
     found = run(work(), servers)
     is_open = found.started_at is not None and found.state in _OPEN
@@ -211,11 +204,16 @@ def fence_producers(
     ],
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Fence the producers of transactional IDs, and abort their open transactions."""
+    """Fence the producers of transactional IDs, and abort their open transactions.
+
+    Exit code 1 if there is none of one of these names; then none is fenced.
+    """
     servers = bootstrap_servers(bootstrap)
 
     async def work() -> dict[str, Any]:
         async with admin_client(servers) as admin:
+            for name in transactional_ids:  # InitProducerId would create a mistyped one
+                await _described(admin, name)
             return dict(await admin.fence_producers(transactional_ids))
 
     for name, (producer_id, epoch) in run(work(), servers).items():
@@ -280,6 +278,15 @@ def find_hanging(
         print_line("No transaction hangs.")
     if found:
         raise typer.Exit(1)
+
+
+async def _described(admin: "Admin", transactional_id: str) -> "TransactionDescription":
+    try:
+        return (await admin.describe_transactions([transactional_id]))[transactional_id]
+    except KafkaError as problem:
+        if problem.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        raise Refused(f"There is no transactional ID {transactional_id}; see kohort transactions list.") from None
 
 
 async def _producers(servers: str, topic: str, partition: int) -> "list[ActiveProducer]":
