@@ -294,6 +294,35 @@ def test_an_operator_ends_a_hanging_transaction() -> None:
 
 
 @BOTH
+def test_a_marker_is_repeated_until_the_shard_of_the_groups_takes_it(version: int) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, version)
+        await producer.write("orders", 0, b"a")
+        assert await producer.commit_offset("g", "orders", 0, 7) is NONE
+        groups, epoch = world.broker.groups, producer.epoch
+        shard = groups.shard("g")
+        groups.give_up([shard.partition])
+        assert await producer.end(commit=True) is NONE
+        await asyncio.sleep(1.0)  # time for several attempts
+        assert (await producer.state()).transaction_state == "PrepareCommit"
+        # Who sends a marker knows nothing of groups: it looks for the leader of the partition.
+        marker = WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=epoch,
+            transaction_result=True,
+            topics=[WritableTxnMarkerTopic(name="__consumer_offsets", partition_indexes=[shard.partition])],
+        )
+        answer = await peer.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
+        assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        groups.lead([shard.partition])
+        await eventually(lambda: shard.ready)
+        assert await producer.completed() == "CompleteCommit"
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (7, NONE)
+
+    in_virtual_time(steps)
+
+
+@BOTH
 def test_a_transaction_goes_on_after_a_restart(version: int, tmp_path: Path) -> None:
     async def before(world: VirtualBroker, peer: Peer) -> TransactionalProducer:
         producer = await started(world, peer, version)
