@@ -88,6 +88,7 @@ def test_every_command_explains_itself_with_an_example(run: Run, command: str) -
         ("consume x --max 0", "Invalid value for '--max'"),
         ("consume x --protocol modern", "Invalid value for '--protocol'"),
         ("topic list", "No broker answers at 127.0.0.1:1 (Connection refused): start one with 'kohort broker'"),
+        ("topic list --bootstrap a..b:1", "No broker answers at a..b:1 (no valid name of a host)"),
         ("produce x", "No broker answers at 127.0.0.1:1"),
         ("consume x", "No broker answers at 127.0.0.1:1"),
         ("rebalances", "No broker answers at 127.0.0.1:1"),

@@ -68,5 +68,7 @@ def check_reachable(bootstrap: str) -> None:
                 return
         except OSError as problem:
             problems.append(f"{host}:{port} ({problem.strerror or 'no answer'})")
+        except UnicodeError:
+            problems.append(f"{host}:{port} (no valid name of a host)")
     where = " or ".join(problems)
     raise NoBroker(f"No broker answers at {where}: start one with 'kohort broker', or name another by --bootstrap.")

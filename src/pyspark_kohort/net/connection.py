@@ -60,6 +60,8 @@ class BlockingConnection:
             plain = socket.create_connection((host, port), timeout=timeout_ms / 1000)
         except OSError as error:
             raise self._lost(error) from None
+        except UnicodeError as error:
+            raise self._lost(OSError(f"the host has no valid name: {error}")) from None
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket: socket.socket = plain if login is None else login.wrap(plain, host, self._peer)
         self._encrypted = self._socket is not plain

@@ -80,6 +80,14 @@ async def test_a_port_without_a_listener(serve: Callable[[Handler], Awaitable[in
         await connect(1)
 
 
+@pytest.mark.parametrize("host", ["broker..example.com", "b" * 64 + ".example.com"])
+async def test_a_host_that_no_resolver_takes(host: str) -> None:
+    # A resolver raises UnicodeError, not OSError, for a label that is empty or has more than 63 characters.
+    with pytest.raises(KafkaError, match=f"cannot connect to {host}:9092: the host has no valid name") as raised:
+        await BrokerConnection.connect(host, 9092, client_id="test", request_timeout_ms=5_000, setup_timeout_ms=5_000)
+    assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
 async def test_a_web_server_is_not_a_broker(serve: Callable[[Handler], Awaitable[int]]) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)

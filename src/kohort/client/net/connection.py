@@ -291,7 +291,7 @@ class BrokerConnection(asyncio.Protocol):
             if tls is not None:
                 raise tls_error(address, problem) from problem
             raise _unreachable(address, problem) from problem
-        except OSError as problem:
+        except (OSError, UnicodeError) as problem:  # UnicodeError: no resolver takes the name, such as "a..b"
             raise _unreachable(address, problem) from problem
         finally:
             if connection is not None and not ready:
@@ -473,8 +473,8 @@ class BrokerConnection(asyncio.Protocol):
         return waiting_request.decode(data, body)[0]
 
 
-def _unreachable(address: str, problem: OSError) -> KafkaError:
-    why = problem.strerror or problem
+def _unreachable(address: str, problem: OSError | UnicodeError) -> KafkaError:
+    why = (problem.strerror if isinstance(problem, OSError) else "the host has no valid name") or problem
     detail = f"cannot connect to {address}: {why}; is a broker running there, and is bootstrap_servers correct?"
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, detail)
 
