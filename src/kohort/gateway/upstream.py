@@ -159,7 +159,14 @@ class Upstream:
         return list(dict.fromkeys([*first, *self._bootstrap, *known.values()]))
 
     async def _connect(self, address: Address, protocol: asyncio.Protocol) -> None:
-        await asyncio.get_running_loop().create_connection(lambda: protocol, address.host, address.port, ssl=self._tls)
+        """Raise OSError, also for an address that a resolver or a socket does not take: a broker may name any."""
+        if not 0 < address.port < 1 << 16:
+            raise OSError(f"{address.port} is not a port")
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: protocol, address.host, address.port, ssl=self._tls)
+        except ValueError as problem:  # such as UnicodeError
+            raise OSError(f"the host has no valid name: {problem}") from problem
 
     def _failed(self, address: Address, problem: OSError) -> None:
         self._stale.set()

@@ -1,0 +1,84 @@
+"""Brokers that answer what no broker should: the client's connection ends, with a line in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from struct import pack
+
+import pytest
+
+from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.wire.api import RequestHeader, read_request_header, response_header
+from kohort.wire.codec import encode
+from kohort.wire.messages.api_key import ApiKey
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from tests.broker.peer import Peer
+
+pytestmark = pytest.mark.timeout(60)
+
+Answer = Callable[[RequestHeader], bytes]
+"""Returns all bytes with which a broker answers a request; the connection ends if there are none."""
+
+
+@asynccontextmanager
+async def gateway_to(answer: Answer) -> AsyncIterator[Gateway]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                answered = answer(read_request_header(await reader.readexactly(size)))
+                if not answered:
+                    break
+                writer.write(answered)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        upstream = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+        async with Gateway(GatewayOptions([upstream], Address("127.0.0.1", 0), refresh_s=600)) as gateway:
+            yield gateway
+
+
+async def connected(address: Address) -> Peer:
+    return Peer(*await asyncio.open_connection(address.host, address.port))
+
+
+def framed(body: bytes) -> bytes:
+    return pack(">i", len(body)) + body
+
+
+def naming(host: str, port: int) -> Answer:
+    """A broker that is at that address, as it says."""
+
+    def answer(header: RequestHeader) -> bytes:
+        if header.api_key != ApiKey.METADATA:
+            return b""
+        named = MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host=host, port=port)])
+        version = header.api_version
+        return framed(response_header(ApiKey.METADATA, version, header.correlation_id) + encode(named, version))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "why"),
+    [
+        ("broker..example.com", 9092, "the host has no valid name"),
+        ("b" * 64 + ".example.com", 9092, "the host has no valid name"),
+        ("127.0.0.1", 0, "0 is not a port"),
+        ("127.0.0.1", 65_536 + 9092, "74628 is not a port"),
+        ("127.0.0.1", -1, "-1 is not a port"),
+    ],
+)
+async def test_a_broker_at_an_impossible_address_is_reported(
+    host: str, port: int, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with gateway_to(naming(host, port)) as gateway:
+        bootstrap = await connected(gateway.address)
+        (named,) = (await bootstrap.ask(MetadataRequest(topics=[]), 12, MetadataResponse)).brokers
+        to_broker = await connected(Address(named.host, named.port))
+        assert await to_broker.closed()
+        to_broker.writer.close()
+        bootstrap.writer.close()
+    assert f"upstream broker {host}:{port} cannot be reached: {why}" in caplog.text
