@@ -9,10 +9,12 @@ from struct import pack
 
 import pytest
 
+from kohort.errors import ErrorCode
 from kohort.gateway import Address, Gateway, GatewayOptions
-from kohort.wire.api import RequestHeader, read_request_header, response_header
-from kohort.wire.codec import encode
+from kohort.wire.api import RequestHeader, read_request_header, request_header, response_header
+from kohort.wire.codec import decode, encode
 from kohort.wire.messages.api_key import ApiKey
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from tests.broker.peer import Peer
 
@@ -82,3 +84,26 @@ async def test_a_broker_at_an_impossible_address_is_reported(
         to_broker.writer.close()
         bootstrap.writer.close()
     assert f"upstream broker {host}:{port} cannot be reached: {why}" in caplog.text
+
+
+async def test_a_client_and_a_broker_that_are_newer_than_the_gateway_use_what_it_knows() -> None:
+    def newer(header: RequestHeader) -> bytes:
+        """A broker whose ApiVersions has a version that the gateway cannot read."""
+        if header.api_key != ApiKey.API_VERSIONS:
+            return b""
+        version = header.api_version
+        known = ApiVersionsResponse(api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=5)])
+        if version == 5:
+            return framed(response_header(ApiKey.API_VERSIONS, 5, header.correlation_id) + b"\0\0 of version 5")
+        if version > 5:
+            known.error_code, version = ErrorCode.UNSUPPORTED_VERSION, 0
+        return framed(response_header(ApiKey.API_VERSIONS, version, header.correlation_id) + encode(known, version))
+
+    async with gateway_to(newer) as gateway:
+        client = await connected(gateway.address)
+        client.send_frame(request_header(ApiKey.API_VERSIONS, 5, 1, "client") + b"\2a\0021\0" + bytes(8))
+        refused = decode(ApiVersionsResponse, 0, (await client.receive_frame())[4:])
+        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert refused.api_keys == [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4)]
+        assert (await client.ask(ApiVersionsRequest(), 4, ApiVersionsResponse)).api_keys == refused.api_keys
+        client.writer.close()

@@ -21,8 +21,17 @@ from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.own_requests import OwnRequests, RequestStops
 from kohort.gateway.past_gateway import PastGateway
 from kohort.gateway.side import SLOW, Side
-from kohort.gateway.traffic import Traffic, client_id_of, correlation_of, fetch_of, is_readable, read_request
+from kohort.gateway.traffic import (
+    Traffic,
+    client_id_of,
+    correlation_of,
+    fetch_of,
+    is_readable,
+    read_request,
+    with_unknown_version,
+)
 from kohort.wire.codec import Message
+from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.fetch import FetchRequest
@@ -319,6 +328,10 @@ class Link:
             self._traffic.groups_only = past is not None and past.admits(kind, request.client_software_name)
         elif isinstance(request, FindCoordinatorRequest):
             self._traffic.expect_coordinators(header.correlation_id, request)
+        elif request is None and header.api_key == ApiKey.API_VERSIONS:
+            # The broker may know this version, but the gateway does not. KIP-511: to a version that it does not know,
+            # the broker answers with its versions, and the client asks again.
+            frame = with_unknown_version(frame)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             is_responding = self._responses.mid_frame
             if not self._members.heartbeat(header, request, frame, is_responding=is_responding):

@@ -50,6 +50,7 @@ _NO_THROTTLE_NO_TAGS = bytes(5)
 
 One with addresses ends with the port of the last one, which is not 0, its rack and its tagged fields.
 """
+_UNKNOWN_VERSION = (0x7FFF).to_bytes(2)
 _MOST_PENDING = 10_000
 """Requests on one connection whose responses are read, and which are not answered yet."""
 _LARGEST_READ = 1 << 20
@@ -240,6 +241,11 @@ def read_request(frame: bytes) -> tuple[RequestHeader, Message | None]:
     except DecodeError as problem:
         raise BadStream(f"a request cannot be read: {problem}") from problem
     return header, message
+
+
+def with_unknown_version(frame: bytes) -> bytes:
+    """Return a request with a version that no broker knows."""
+    return frame[:2] + _UNKNOWN_VERSION + frame[4:]
 
 
 def request_frame(key: int, version: int, correlation: int, client_id: str | None, message: Message) -> bytes:
