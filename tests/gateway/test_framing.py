@@ -67,3 +67,13 @@ def test_a_frame_of_an_impossible_size_ends_the_stream(size: int) -> None:
     stream = FrameStream(decide, lambda _: None, lambda _: None, max_frame=1000)
     with pytest.raises(BadStream, match="outside 0 to 1000"):
         stream.feed(pack(">i", size))
+
+
+def test_a_frame_that_passes_may_be_larger_than_one_that_is_collected() -> None:
+    out = bytearray()
+    stream = FrameStream(decide, out.extend, lambda _: None, max_frame=1000, max_collected=10)
+    stream.feed(pack(">i", 11) + b"p" + bytes(10))
+    assert len(out) == 15
+    stream.feed(pack(">i", 10) + b"c" + bytes(9))
+    with pytest.raises(BadStream, match="11 bytes has more than the 10 that are read"):
+        stream.feed(pack(">i", 11) + b"c")

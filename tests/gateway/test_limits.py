@@ -11,11 +11,12 @@ from struct import pack
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.client import Admin, NewTopic, Producer
+from kohort.client import Admin, Consumer, NewTopic, Producer
 from kohort.errors import KafkaError
 from kohort.gateway import Address, Gateway, GatewayOptions
 from kohort.gateway.link import Link
 from kohort.lab.apache_kafka import free_ports
+from kohort.model import TopicPartition
 from kohort.testing import Cluster
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.peer import Peer
@@ -138,6 +139,23 @@ async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(cluster
         assert link.client.transport.get_write_buffer_size() < 4 << 20
         await is_served(gateway)
         slow.writer.transport.abort()
+
+
+async def test_a_response_may_be_larger_than_the_largest_request(cluster: Cluster) -> None:
+    # Brokers do not limit responses: a client may ask for more than socket.request.max.bytes.
+    async with gateway_to(cluster, socket_request_max_bytes="10000") as gateway:
+        servers = str(gateway.address)
+        async with Admin(bootstrap_servers=servers) as admin:
+            await admin.create_topics([NewTopic("large-responses", 1)])
+        async with Producer(bootstrap_servers=servers) as producer:
+            for _ in range(20):
+                await producer.send("large-responses", bytes(5_000))
+                await producer.flush()
+        async with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("large-responses", 0)])
+            read = 0
+            while read < 20:
+                read += len(await consumer.poll())
 
 
 async def test_clients_find_all_brokers_again_after_a_restart(cluster: Cluster) -> None:

@@ -59,6 +59,7 @@ class FrameStream:
         "_end",
         "_end_walk",
         "_left",
+        "_max_collected",
         "_max_frame",
         "_passed",
         "_rest",
@@ -74,16 +75,21 @@ class FrameStream:
         collected: Callable[[bytes], None],
         *,
         max_frame: int,
+        max_collected: int | None = None,
         begin_walk: Callable[[memoryview], Walk] | None = None,
         end_walk: Callable[[Walk, bytes], bytes] | None = None,
     ) -> None:
-        """`begin_walk` is needed for `Fate.WALK`; `end_walk` returns as many bytes in place of the end of a frame."""
+        """`begin_walk` is needed for `Fate.WALK`; `end_walk` returns as many bytes in place of the end of a frame.
+
+        `max_frame` and `max_collected` are maximum sizes of frames in bytes; by default both are the same.
+        """
         self._begin_walk, self._end_walk = begin_walk, end_walk
         self._walk: Walk | None = None
         """The frame that is passed on, but for its end; None for another one."""
         self._end = bytearray()
         self._decide, self._passed, self._collected = decide, passed, collected
         self._max_frame = max_frame
+        self._max_collected = max_frame if max_collected is None else max_collected
         self._left = 0
         """Bytes that are missing of the frame that is passed on."""
         self._rest = bytearray()
@@ -141,6 +147,8 @@ class FrameStream:
                 self._collected(data[position - size : position])
             else:
                 assert have < size, "the whole frame decides"
+                if size > self._max_collected and fate is Fate.COLLECT:
+                    raise BadStream(f"a frame of {size} bytes has more than the {self._max_collected} that are read")
                 self._wanted = 4 + size if fate is Fate.COLLECT else 0
                 break
         self._pass(view[begin:position])

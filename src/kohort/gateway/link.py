@@ -40,6 +40,10 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 log = logging.getLogger("kohort.gateway")
 
 _KEY = Struct(">h")
+_LARGEST_RESPONSE = (1 << 31) - 1
+"""Maximum size of a response that passes. Brokers have none: fetch.max.bytes of the client decides."""
+_LARGEST_READ_RESPONSE = 100 << 20
+"""Maximum size of a response that is read, such as one to Metadata."""
 _CONNECTING, _STOPPING = "connecting", "stopping"
 """Reasons not to read from a connection."""
 _PROBED, _LOGIN, _IN_ORDER = "probe under way", "the gateway logs in", "earlier requests are answered first"
@@ -107,13 +111,15 @@ class Link:
         )
         self.upstream = Side(self)
         self.client = Side(self)
-        limit = gateway.max_frame
-        self._requests = FrameStream(self._decide_request, self.upstream.write, self._request, max_frame=limit)
+        self._requests = FrameStream(
+            self._decide_request, self.upstream.write, self._request, max_frame=gateway.max_frame
+        )
         self._responses = FrameStream(
             self._decide_response,
             self.client.write,
             self._response,
-            max_frame=limit,
+            max_frame=_LARGEST_RESPONSE,
+            max_collected=_LARGEST_READ_RESPONSE,
             begin_walk=traffic.begin_walk,
             end_walk=traffic.end_walk,
         )
