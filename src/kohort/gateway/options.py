@@ -1,6 +1,8 @@
 """Options of a gateway, and the settings of its listeners: those of a broker, with the same names."""
 
+import ipaddress
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ from kohort.gateway.addresses import Address
 log = logging.getLogger("kohort.gateway")
 
 _GRACE = "group.disconnect.grace.ms"
+_HOST = re.compile(r"[^\s:/,\[\]]+")
 _USED = frozenset(
     {
         "advertised.listeners",
@@ -93,7 +96,8 @@ def read_config(options: GatewayOptions) -> tuple[BrokerConfig, list[Listener]]:
     _warn_of_unused(settings, options.ends_sasl)
     host, port = options.listen.host, options.listen.port
     told = options.advertised_host
-    if told is not None and not config.names("advertised.listeners"):
+    if told is not None:
+        _check_advertised_host(told, config)
         names = [entry.rpartition("://") for entry in config.names("listeners")] or [("PLAINTEXT", "", f":{port}")]
         shown = f"[{told}]" if ":" in told else told
         settings["advertised.listeners"] = ",".join(
@@ -127,6 +131,23 @@ def grace_ms(options: GatewayOptions, config: BrokerConfig) -> int:
         return 0
     is_known = not (options.advertised_host or config.names("advertised.listeners"))
     return config.number("group.disconnect.grace.ms") if is_known or _GRACE in options.settings else 0
+
+
+def _check_advertised_host(host: str, config: BrokerConfig) -> None:
+    if config.names("advertised.listeners"):
+        raise ConfigError("--advertised-host and advertised.listeners contradict each other: give one of them.")
+    if not _HOST.fullmatch(host) and not _is_ipv6(host):
+        raise ConfigError(
+            f"--advertised-host takes a host, such as gateway.example.com, not {host!r}: ports are those of --listen."
+        )
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_groups_only(options: GatewayOptions) -> None:
