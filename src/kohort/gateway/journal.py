@@ -1,27 +1,21 @@
 """The journal of rebalances of all groups whose members use the gateway: the shell around recorder and observer."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from kohort.client import Admin, NewTopic, Producer
-from kohort.errors import ConfigError, ErrorCode, KafkaError, KohortError
+from kohort.errors import ConfigError
+from kohort.gateway.journal_outputs import JournalFile, JournalTopic
 from kohort.gateway.observed import GroupObserver, TopicNames
 from kohort.group_events import GroupEvent
 from kohort.model import Millis, TopicPartition
-from kohort.recorder import JOURNAL_TOPIC, Journal, RebalanceRecord
+from kohort.recorder import Journal, RebalanceRecord
 from kohort.wire.codec import Message
 from kohort.wire.messages.fetch import FetchRequest
 
-log = logging.getLogger("kohort.gateway")
-
 _LOOK_S = 1.0
-_MOST_WAITING = 1_000
-"""Records that wait for the topic. The oldest ones are left out beyond it."""
 
 
 class GatewayJournal:
@@ -34,13 +28,13 @@ class GatewayJournal:
         self._journal = Journal()
         self.written = 0
         """Number of records so far."""
-        self._file: IO[bytes] | None = None
+        self._file: JournalFile | None = None
         if path is not None:
             try:
-                self._file = path.open("ab")
+                self._file = JournalFile(path)
             except OSError as problem:
                 raise ConfigError(f"--journal {path} cannot be written: {problem.strerror}.") from None
-        self._topic = None if topic_client is None else _TopicWriter(topic_client)
+        self._topic = None if topic_client is None else JournalTopic(topic_client)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -105,6 +99,8 @@ class GatewayJournal:
 
     def _look(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        if self._file is not None:
+            self._file.write()
         self._observe(self._observer.quiet(_now()))
         due = self._journal.next_expiry
         if due is not None and due <= _now():
@@ -115,71 +111,9 @@ class GatewayJournal:
             return
         self.written += len(records)
         if self._file is not None:
-            try:
-                self._file.write(b"".join(record.to_json() + b"\n" for record in records))
-                self._file.flush()
-            except OSError as problem:
-                log.error("the journal of rebalances cannot be written: %s", problem)
+            self._file.add(records)
         if self._topic is not None:
             self._topic.add(records)
-
-
-class _TopicWriter:
-    """Writes the topic of the journal. While the cluster cannot be reached, records wait."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
-        self._records: asyncio.Queue[RebalanceRecord] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def add(self, records: Sequence[RebalanceRecord]) -> None:
-        for record in records:
-            self._records.put_nowait(record)
-        if self._records.qsize() > _MOST_WAITING:
-            log.warning("the journal's topic cannot be written fast enough: the oldest rebalances are left out")
-            while self._records.qsize() > _MOST_WAITING:
-                self._records.get_nowait()
-                self._records.task_done()
-
-    async def close(self) -> None:
-        """Wait shortly for records on their way."""
-        if self._task is None:
-            return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._records.join(), 5.0)
-        if not self._records.empty():
-            log.warning("%d rebalances are not in the journal's topic", self._records.qsize())
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._write_all()
-            except KohortError as problem:
-                log.error("the journal's topic cannot be written: %s", problem)
-                await asyncio.sleep(10.0)
-
-    async def _write_all(self) -> None:
-        async with Admin(**self._options) as admin:
-            if JOURNAL_TOPIC not in await admin.list_topics(internal=True):
-                try:
-                    await admin.create_topics([NewTopic(JOURNAL_TOPIC, 1)])
-                except KafkaError as problem:
-                    if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                        raise
-        async with Producer(**self._options) as producer:
-            while True:
-                record = await self._records.get()
-                try:
-                    key = record.group_id.encode("utf-8", "surrogateescape")
-                    await (await producer.send(JOURNAL_TOPIC, record.to_json(), key=key))
-                finally:
-                    self._records.task_done()
 
 
 def _now() -> Millis:
