@@ -109,6 +109,21 @@ async def test_brokers_that_cannot_be_reached_are_counted() -> None:
         assert (await shown(GatewayMetrics(gateway)))["kohort_gateway_unreachable_brokers"] == 1
 
 
+async def test_an_address_that_a_broker_has_left_is_not_counted(broker: Broker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    async with gateway_to(broker) as gateway:
+        metrics = GatewayMetrics(gateway)
+        await until(metrics, lambda found: found["kohort_gateway_brokers"] == 1)
+        (node_id, address), *_ = gateway.brokers.upstream.items()
+        gateway.brokers.learn(node_id, Address("127.0.0.1", port))
+        place = gateway._doors[0].addresses.open_for(node_id)
+        await ended(Peer(*await asyncio.open_connection(place.host, place.port)))
+        await until(metrics, lambda found: found["kohort_gateway_unreachable_brokers"] == 1)
+        gateway.brokers.learn(node_id, address)
+        await until(metrics, lambda found: found["kohort_gateway_unreachable_brokers"] == 0)
+
+
 def opened(url: str) -> str:
     with urllib.request.urlopen(url, timeout=30) as answer:
         text: str = answer.read().decode()

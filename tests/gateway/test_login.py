@@ -251,6 +251,19 @@ async def test_a_large_request_before_the_login_ends_the_connection(secured: Sec
 async def test_a_client_that_does_not_log_in_is_disconnected(secured: SecuredKafka, users: Path) -> None:
     async with Gateway(options(secured, users, authentication_timeout_ms="500")) as gateway:
         assert await disconnected(await connected(gateway))
+        assert gateway.figures.ended["login"] == 1
+
+
+async def test_a_client_beyond_those_that_may_log_in_at_once_is_refused(
+    secured: SecuredKafka, users: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Gateway(options(secured, users, max_connections_unauthenticated="1")) as gateway:
+        first = await connected(gateway)
+        await first.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert await disconnected(await connected(gateway))
+        assert gateway.figures.refused["max.connections.unauthenticated"] == 1
+        first.writer.close()
+    assert "reason=there are max.connections.unauthenticated connections already" in caplog.text
 
 
 async def test_a_repeated_login_is_answered_after_the_requests_before_it(secured: SecuredKafka, users: Path) -> None:

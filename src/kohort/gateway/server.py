@@ -73,7 +73,6 @@ class Gateway:
         self._is_full = False
         self._stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
-        self._refused_nodes: set[str] = set()
 
     @property
     def address(self) -> Address:
@@ -272,6 +271,7 @@ class Gateway:
 
     def _learned(self, node_id: int, old: Address | None, new: Address) -> None:
         if old is not None:
+            self._upstream.left(old)
             log.warning("broker=%d has moved from %s to %s: new connections go there", node_id, old, new)
         else:
             log.info("broker=%d is at upstream=%s", node_id, new)
@@ -302,6 +302,10 @@ class Gateway:
             host = link.peer.rpartition(":")[0]
             if not self.newcomers.make_room(host, self._max_newcomers):
                 self.figures.refused["max.connections.unauthenticated"] += 1
+                log.warning(
+                    "closing connection peer=%s reason=there are max.connections.unauthenticated connections already",
+                    link.peer,
+                )
                 link.abort()
                 return False
             self.newcomers.add(link, host, lambda reason: self._drop(link, reason))
@@ -317,6 +321,7 @@ class Gateway:
         return False
 
     def _drop(self, link: Link, reason: str) -> None:
+        self.figures.ended["login"] += 1
         log.warning("closing connection peer=%s reason=%s", link.peer, reason)
         link.abort()
 

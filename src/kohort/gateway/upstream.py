@@ -116,6 +116,11 @@ class Upstream:
         """Number of addresses at which no broker could be reached the last time."""
         return len(self._unreachable)
 
+    def left(self, address: Address) -> None:
+        """Note that a broker has another address now. Nobody tries this one again, unless it is a bootstrap server."""
+        if address not in self._bootstrap:
+            self._unreachable.discard(address)
+
     @property
     def client_options(self) -> Mapping[str, Any]:
         """Options of a client that connects as the gateway."""
