@@ -162,6 +162,31 @@ def test_in_a_session_records_behind_an_open_transaction_are_not_skipped() -> No
     in_virtual_time(steps)
 
 
+def test_in_a_session_a_partition_that_found_no_room_is_read_next_also_behind_an_open_transaction() -> None:
+    # The client names only partitions whose offset has changed, so the broker must not take this one for idle.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        world.broker.topics.create("t", 2)
+        for number in range(2):
+            log = world.broker.partition("t", number)
+            assert log is not None
+            records = [Record(0, NOW, None, b"x" * 100)]
+            batch = encode_batch(records, producer_id=ONE, producer_epoch=0, base_sequence=0, transactional=True)
+            log.append(batch, log.leader_epoch)
+        await durable(world)
+        asked = request(0, READ_UNCOMMITTED, epoch=0)
+        asked.max_bytes = 1
+        asked.topics[0].partitions.append(FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=1 << 20))
+        opened = await peer.ask(asked, 12, FetchResponse)
+        told = {data.partition_index: offsets(data.records) for data in opened.responses[0].partitions}
+        assert told == {0: [0], 1: []}
+        asked = request(1, READ_UNCOMMITTED, epoch=1)
+        asked.session_id = opened.session_id
+        [topic] = (await peer.ask(asked, 12, FetchResponse)).responses
+        assert [(data.partition_index, offsets(data.records)) for data in topic.partitions] == [(1, [0])]
+
+    in_virtual_time(steps)
+
+
 def test_offsets_are_looked_up_before_the_first_open_transaction() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         world.broker.topics.create("t", 1)
