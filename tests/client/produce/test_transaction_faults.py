@@ -28,6 +28,7 @@ from kohort import (
     blocking,
 )
 from kohort.broker import Broker
+from kohort.broker.config import FeatureUpdate, UpgradeType
 from tests.client.conftest import eventually
 from tests.client.link import Link, linked_broker
 from tests.interop.settled import settled
@@ -208,6 +209,23 @@ async def test_each_version_of_transactions_has_its_versions_of_requests(version
             await here.producer.send("t", b"a")
         assert seen == [version == 1]
         assert here.link.asked[ADD_PARTITIONS] == (version == 1)
+
+
+async def test_a_level_that_is_learned_from_another_connection_is_used_from_the_next_transaction_on() -> None:
+    async with faulty(1) as here:
+        async with here.producer.transaction():
+            await here.producer.send("t", b"a")
+        here.broker.features.update({"transaction.version": FeatureUpdate(2, UpgradeType.UPGRADE)}, validate_only=False)
+        here.link.cut_at[PRODUCE] = [True]  # only the connection to the partition's leader is made again
+        found, added = here.link.asked[FIND], here.link.asked[ADD_PARTITIONS]
+        async with here.producer.transaction():
+            await here.producer.send("t", b"b")
+        assert here.link.asked[ADD_PARTITIONS] > added
+        added = here.link.asked[ADD_PARTITIONS]
+        async with here.producer.transaction():
+            await here.producer.send("t", b"c")
+        assert (here.link.asked[ADD_PARTITIONS], here.link.asked[FIND]) == (added, found)
+        assert await here.values() == [b"a", b"b", b"c"]
 
 
 @pytest.mark.parametrize("version", [1, 2])
