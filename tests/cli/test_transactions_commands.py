@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
 
+import kohort.testing
 from kohort import Admin, Producer, ProducerFencedError, TopicPartition
+from kohort.wire.batches import Record, encode_batch
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.broker.peer import connected
 from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker
 from tests.interop.settled import settled
@@ -108,6 +119,53 @@ def test_a_transaction_is_aborted_in_one_partition(run: Run, at: str, topic: str
         again = run("transactions", "abort", topic, "0", "--start-offset", "0", bootstrap=at)
         assert again.code == 1
         assert loop.run(finished(producer)) == [None]
+
+
+def hang(at: str, topic: str, minutes: int) -> None:
+    """Leave a record of a transaction that no coordinator knows, after one whose marker was of coordinator epoch 3."""
+
+    async def write() -> None:
+        async with connected(at) as peer:
+            marker = WritableTxnMarker(
+                producer_id=4_711,
+                transaction_result=True,
+                coordinator_epoch=3,
+                topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+            )
+            ended = await peer.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
+            assert not ended.markers[0].topics[0].partitions[0].error_code
+            then = time.time_ns() // 1_000_000 - minutes * 60_000
+            batch = encode_batch(
+                [Record(0, then, None, b"open")],
+                producer_id=4_711,
+                producer_epoch=0,
+                base_sequence=0,
+                transactional=True,
+            )
+            data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+            request = ProduceRequest(transactional_id="lost", acks=-1, topic_data=[data])
+            written = await peer.ask(request, 11, ProduceResponse)
+            assert not written.responses[0].partition_responses[0].error_code
+
+    asyncio.run(write())
+
+
+def test_a_transaction_hangs_once_it_is_older_than_any_timeout(run: Run) -> None:
+    # Only without verification a record gets into a transaction that its coordinator does not know.
+    settings = {"transaction.partition.verification.enable": "false"}
+    with kohort.testing.Broker(topics={"t": 1}, settings=settings) as broker:
+        at = broker.bootstrap_servers
+        hang(at, "t", minutes=10)
+        assert succeeded(run("transactions", "find-hanging", bootstrap=at)).lines == ["No transaction hangs."]
+        found = run("transactions", "find-hanging", "--max-transaction-timeout", "9", "--json", bootstrap=at)
+        assert found.code == 1
+        [one] = json.loads(found.out)
+        assert (one["topic"], one["partition"], one["producer_id"], one["transactional_id"]) == ("t", 0, 4_711, None)
+        abort = ("transactions", "abort", "t", "0", "--start-offset", str(one["transaction_start"]))
+        assert "aborted the transaction of producer 4711" in succeeded(run(*abort, bootstrap=at)).out
+        none = run("transactions", "find-hanging", "--max-transaction-timeout", "9", bootstrap=at)
+        assert succeeded(none).lines == ["No transaction hangs."]
+        assert committed(run, at, "t") == []
 
 
 def test_what_is_wrong_is_said(run: Run, at: str, topic: str) -> None:
