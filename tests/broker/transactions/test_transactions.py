@@ -339,6 +339,10 @@ def test_a_transaction_goes_on_after_a_restart(version: int, tmp_path: Path) -> 
         assert await producer.completed() == "CompleteCommit"
         assert await committed_values(peer, "orders") == [b"a", b"b"]
         assert await fetched_offset(peer, "g", "orders", stable=True) == (7, NONE)
+        # The marker is of the new coordinator, so that one of the old coordinator would be late.
+        log, shard = world.broker.partition("orders", 0), world.broker.transactions.shard("tx")
+        assert log is not None and shard is not None and shard.epoch > 0
+        assert read_marker(log.read(2, 1)[0]) == Marker(True, shard.epoch)
 
     producer = in_virtual_time(before, store=FileStore(tmp_path))
     in_virtual_time(after, store=FileStore(tmp_path))

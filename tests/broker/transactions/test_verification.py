@@ -196,6 +196,33 @@ def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_whil
     in_virtual_time(steps)
 
 
+@BOTH
+def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks(
+    version: int, questions: Questions
+) -> None:
+    # Else they would stay pending: nobody writes another marker of this transaction.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await with_partitions(world, peer, version)
+        shard = world.broker.groups.shard("g")
+        marker = WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name="__consumer_offsets", partition_indexes=[shard.partition])],
+        )
+        questions.hold()
+        async with asyncio.TaskGroup() as group, connected(f"127.0.0.1:{PORT}") as operator:
+            commit = group.create_task(producer.commit_offset("g", "orders", 0, 7))
+            await eventually(lambda: bool(questions.waiting))
+            answer = await operator.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
+            assert answer.markers[0].topics[0].partitions[0].error_code == NONE
+            questions.release()
+        assert commit.result() is ErrorCode.INVALID_TXN_STATE
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, NONE)
+
+    in_virtual_time(steps)
+
+
 def test_offsets_are_committed_again_if_the_coordinator_of_the_transaction_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -18,6 +18,7 @@ from kohort import (
     ErrorCode,
     KafkaError,
     NotAssignedError,
+    OffsetAndMetadata,
     Producer,
     ProducerFencedError,
     TopicPartition,
@@ -346,6 +347,52 @@ async def test_a_lost_partition_aborts_the_transaction_that_has_its_records() ->
                     await consumer.unsubscribe()
             assert here.producer.transaction_state is TransactionState.READY
         assert await here.values() == [b"a"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_member_that_the_group_has_removed_commits_nothing_before_it_polls_again(protocol: str) -> None:
+    # It may be a member again meanwhile, whose new generation the coordinator would accept.
+    async with faulty() as here:
+        async with here.producer.transaction():
+            await here.producer.send("t", b"a")
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        options |= {"bootstrap_servers": here.bootstrap, "group_protocol": protocol}
+        async with Consumer("t", **options) as consumer:
+            while not await consumer.poll():
+                pass
+            with pytest.raises(NotAssignedError, match="t-0"):
+                async with here.producer.transaction(consumer):
+                    before = consumer.member_id, consumer.generation
+                    here.broker.groups.shard("g").expire_member("g", consumer.member_id)
+                    await eventually(lambda: (consumer.member_id, consumer.generation) != before)
+            while not (again := await consumer.poll()):
+                pass
+            assert [record.value for record in again] == [b"a"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_offsets_are_those_of_a_member_and_its_generation(protocol: str) -> None:
+    async with faulty() as here:
+        async with here.producer.transaction():
+            await here.producer.send("t", b"a")
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        options |= {"bootstrap_servers": here.bootstrap, "group_protocol": protocol}
+        async with Consumer("t", **options) as consumer:
+            while not await consumer.poll():
+                pass
+            async with here.producer.transaction(consumer):
+                pass
+            assert (await consumer.committed([T0]))[T0] == OffsetAndMetadata(2, "", 0)
+            old = consumer.group_metadata()
+        async with Consumer("t", **options) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(timeout=0.1)
+            new = consumer.group_metadata()
+            for wrong in (old, new._replace(generation_id=new.generation_id + 1), new._replace(member_id="other")):
+                with pytest.raises(TransactionAbortableError):
+                    async with here.producer.transaction() as transaction:
+                        await transaction.send_offsets({T0: 1}, wrong)
+            assert (await consumer.committed([T0]))[T0] == OffsetAndMetadata(2, "", 0)
 
 
 async def test_a_consumer_that_commits_by_itself_is_refused() -> None:
