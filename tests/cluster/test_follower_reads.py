@@ -96,6 +96,30 @@ async def test_a_reader_is_sent_to_the_replica_in_its_rack_which_serves_all_that
             assert (await fetch(stranger, request(0, "r3"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_with_read_committed_only_the_leader_serves_a_log_with_transactions(tmp_path: Path) -> None:
+    # A follower knows neither the last stable offset nor the aborted transactions.
+    def committed(offset: int, rack: str) -> FetchRequest:
+        asked = request(offset, rack)
+        asked.isolation_level = 1
+        return asked
+
+    async with in_racks(tmp_path, [1, 2]) as (first, second, _):
+        await write(first, 1)
+        async with talking_to(first) as leader, talking_to(second) as follower:
+            assert (await fetch(leader, committed(0, "r2"))).preferred_read_replica == 2
+            assert values(await fetch(follower, committed(0, "r2"))) == [b"0"]
+            log = first.partition("orders", 0)
+            assert log is not None
+            record = [Record(0, 1_000, None, b"open")]
+            batch = encode_batch(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+            log.append(batch, log.leader_epoch)
+            await write(first, 1)
+            assert values(await fetch(follower, request(0, "r2"))) == [b"0", b"open", b"2"]
+            assert (await fetch(follower, committed(0, "r2"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            read = await fetch(leader, committed(0, "r2"))
+            assert (read.preferred_read_replica, values(read)) == (LEADER, [b"0"])
+
+
 async def test_a_fetch_that_waits_at_a_follower_is_answered_when_the_leader_has_more(tmp_path: Path) -> None:
     async with in_racks(tmp_path, [1, 2]) as (first, second, _):
         await write(first, 1)

@@ -155,6 +155,35 @@ def test_a_program_for_kafka_python_copies_exactly_once(any_broker: Broker, name
     assert committed(any_broker, name) == 10
 
 
+def test_kafka_python_commits_offsets_of_a_static_member(any_broker: Broker, name: str) -> None:
+    at = any_broker.bootstrap
+    reading = kafka_python.KafkaConsumer(
+        name,
+        bootstrap_servers=at,
+        group_id=name,
+        group_instance_id="a",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    with reading as consumer, kafka_python.KafkaProducer(bootstrap_servers=at, transactional_id=name) as producer:
+        while not consumer.poll(timeout_ms=30_000):
+            pass
+        group = consumer.group_metadata()
+        offsets: dict[client.TopicPartition, kafka_python.OffsetAndMetadata] = {
+            blocking_partition(name): kafka_python.OffsetAndMetadata(5, "", -1)
+        }
+        assert group.group_instance_id == "a"
+        producer.init_transactions()
+        producer.begin_transaction()
+        with pytest.raises(kafka_python.errors.TransactionAbortableError):
+            producer.send_offsets_to_transaction(offsets, group._replace(group_instance_id="b"))
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(offsets, group)
+        producer.commit_transaction()
+    assert committed(any_broker, name) == 5
+
+
 async def test_a_program_for_aiokafka_copies_exactly_once(any_broker: Broker, name: str) -> None:
     at = any_broker.bootstrap
     reading = aiokafka.AIOKafkaConsumer(

@@ -267,6 +267,23 @@ def test_transactions_are_listed_from_all_shards_and_open_ones_are_among_the_pro
     in_virtual_time(steps)
 
 
+def test_no_transactions_are_listed_while_a_shard_of_them_loads() -> None:
+    # A list without those of one shard would look complete, and find-hanging would abort what is alive.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        for name in ("tx", "other"):
+            await (await started(world, peer, V2, name)).write("orders", 0, b"a")
+        listed = await peer.ask(ListTransactionsRequest(), 1, ListTransactionsResponse)
+        assert {state.transactional_id for state in listed.transaction_states} == {"tx", "other"}
+        shard = world.broker.transactions.shard("tx")
+        assert shard is not None
+        shard.resign(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        listed = await peer.ask(ListTransactionsRequest(), 1, ListTransactionsResponse)
+        assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert listed.transaction_states == []
+
+    in_virtual_time(steps)
+
+
 def test_an_operator_ends_a_hanging_transaction() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         producer = await started(world, peer, V1)
