@@ -9,6 +9,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -314,6 +315,16 @@ def test_a_checkpoint_that_the_driver_cannot_write_to_is_refused() -> None:
     )
     with pytest.raises(ConfigError, match="on the driver's own file system"):
         TransactionalStreamWriter(options).__getstate__()
+
+
+def test_an_outcome_waits_for_the_end_of_the_transaction(job: Job) -> None:
+    one = transactions(job.run_tasks(0, FIRST))[0]
+    with ThreadPoolExecutor(1) as pool, TransactionEnd(job.options) as ending:
+        outcome = pool.submit(job.coordinators.outcome, one)
+        with pytest.raises(TimeoutError):
+            outcome.result(timeout=0.3)
+        ending.commit({0: one})
+        assert outcome.result(timeout=20) is Outcome.COMMITTED
 
 
 def test_an_outcome_that_nobody_knows_is_an_error(job: Job) -> None:
