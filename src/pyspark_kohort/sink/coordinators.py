@@ -132,15 +132,16 @@ class Coordinators:
         """
         if transaction.place is None:
             raise _unknown(transaction, "no response had the offset of a record of it")
-        deadline = time.monotonic() + self._patience_ms / 1000
+        deadline, pause = time.monotonic() + self._patience_ms / 1000, _FIRST_PAUSE_S
         while (found := self._cluster.ask(lambda: self._outcome_at(transaction))) is None:
             if time.monotonic() > deadline:
                 raise KohortError(f"Transaction {transaction.transactional_id} has not ended in time; start again.")
-            time.sleep(_FIRST_PAUSE_S)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
         return found
 
     def _outcome_at(self, transaction: Transaction) -> Outcome | None:
-        """Return the outcome, or None while the transaction is open in its partition. Raises KafkaError."""
+        """Return the outcome, or None if it is not known yet. Raises KafkaError."""
         assert transaction.place is not None
         tp, offset = transaction.place
         wanted = {tp: FetchRequestPartition(NO_TOPIC_ID, offset, _FIRST_BATCH)}
@@ -149,6 +150,8 @@ class Coordinators:
         )
         answer = self._cluster.leader(tp).call(request, FetchResponse)
         check(answer.error_code, str(tp))
+        if not answer.responses:  # a quota throttles this client: the broker has read nothing
+            return None
         data = answer.responses[0].partitions[0]
         error = error_of(data.error_code, str(tp))
         if error is not None:

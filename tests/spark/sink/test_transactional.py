@@ -16,6 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import kohort.testing
+from kohort import blocking
+from kohort.client import ClientQuotaEntity
 from kohort.errors import ConfigError, KafkaError, KohortError
 from pyspark_kohort.net import BlockingCluster
 from pyspark_kohort.options import Topics
@@ -325,6 +328,19 @@ def test_an_outcome_waits_for_the_end_of_the_transaction(job: Job) -> None:
             outcome.result(timeout=0.3)
         ending.commit({0: one})
         assert outcome.result(timeout=20) is Outcome.COMMITTED
+
+
+def test_an_outcome_is_found_by_a_client_that_a_quota_throttles(tmp_path: Path) -> None:
+    # Such a client gets responses without any partition.
+    with kohort.testing.Broker() as broker:
+        options = {"kafka_client_id": "sink", "kafka_request_timeout_ms": "5000"}
+        job = Job(Topic(broker.bootstrap_servers, 1, "t"), tmp_path / "checkpoint", **options)
+        one = transactions(job.run_tasks(0, [["a"]]))[0]
+        job.end(one)
+        with blocking.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_client_quotas({ClientQuotaEntity(client_id="sink"): {"consumer_byte_rate": 200.0}})
+        assert {job.coordinators.outcome(one) for _ in range(12)} == {Outcome.COMMITTED}
+        job.close()
 
 
 def test_an_outcome_that_nobody_knows_is_an_error(job: Job) -> None:
