@@ -90,7 +90,10 @@ class PartitionLog(Protocol):
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction, or else `stable_offset`: the end for read_committed (KIP-98)."""
+        """First offset of the oldest open transaction, or else `stable_offset`: the end for read_committed (KIP-98).
+
+        It is never less than `start_offset`.
+        """
         ...
 
     def aborted(self, offset: int, end: int) -> Sequence[AbortedTransaction]:

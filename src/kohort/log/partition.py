@@ -100,7 +100,8 @@ class SegmentedLog:
 
     @property
     def last_stable_offset(self) -> int:
-        return next(iter(self._open.values()), self._stable_offset)
+        # As in Kafka: a transaction whose first records are deleted begins at the start of the log.
+        return max(self._start_offset, next(iter(self._open.values()), self._stable_offset))
 
     def aborted(self, offset: int, end: int) -> list[AbortedTransaction]:
         found = [

@@ -389,6 +389,7 @@ def test_records_of_an_open_transaction_can_be_deleted(version: int) -> None:
         log = world.broker.partition("orders", 0)
         assert log is not None
         assert log.delete_before(1) == 1
+        assert log.last_stable_offset == 1
         assert await producer.end(commit=True) is NONE
         assert await producer.completed() == "CompleteCommit"
         assert log.last_stable_offset == log.end_offset == 3
