@@ -54,10 +54,16 @@ class ObservedClassicGroup:
         """Whether no member is known."""
         return not self._members
 
+    def has_member(self, member_id: str) -> bool:
+        """Return whether a member is known."""
+        return member_id in self._members
+
     def join_sent(self, request: JoinGroupRequest, facts: MemberFacts) -> list[GroupEvent]:
-        """Return the events that a JoinGroup shows. One without a member ID shows nothing until it is answered."""
-        if request.member_id:
-            self._rejoins(request, facts)
+        """Return the events that a JoinGroup shows before it is answered.
+
+        The coordinator must have named the member: anybody may send a request, and a refused one changes nothing.
+        """
+        self._rejoins(request, facts)
         return self._taken()
 
     def _rejoins(self, request: JoinGroupRequest, facts: MemberFacts) -> None:
@@ -87,7 +93,9 @@ class ObservedClassicGroup:
         if response.error_code:
             self._unless_known(response.error_code, facts)
             return self._taken()
-        if not request.member_id:  # a static member, or a version without MEMBER_ID_REQUIRED
+        if facts.member_id not in self._subscriptions:
+            # Its request showed nothing: a static member, a version without MEMBER_ID_REQUIRED, or a member that had
+            # its ID before the gateway started.
             if facts.instance_id is not None:
                 for former in [each for each in self._members.values() if each.instance_id == facts.instance_id]:
                     self._gone(former, Cause.STATIC_MEMBER_RETURNED)

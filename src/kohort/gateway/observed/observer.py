@@ -1,5 +1,6 @@
 """All groups whose members use one gateway: the events that their requests and the answers show. Pure."""
 
+from kohort.errors import ErrorCode
 from kohort.gateway.observed.classic_group import ObservedClassicGroup
 from kohort.gateway.observed.consumer_group import ObservedConsumerGroup
 from kohort.gateway.observed.departure import LEAVES, Departure
@@ -13,6 +14,8 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+_MOST_OFFERED = 10_000
+
 
 class GroupObserver:
     """Events of all groups. A group without members is forgotten."""
@@ -21,15 +24,25 @@ class GroupObserver:
         self._names = names
         self._consumer: dict[str, ObservedConsumerGroup] = {}
         self._classic: dict[str, ObservedClassicGroup] = {}
+        self._offered: dict[tuple[str, str], None] = {}
+        """Group ID and member ID of clients that must join again with the ID that they got (KIP-394)."""
         self._lost: dict[tuple[str, str], Millis] = {}
         """Group ID and member ID of members in whose place the gateway leaves, with the ends of their connections."""
 
     def sent(self, request: Message, client_id: str, client_host: str) -> list[GroupEvent]:
         """Return the events that a request shows before it is answered."""
-        if not isinstance(request, JoinGroupRequest):
+        if not isinstance(request, JoinGroupRequest) or not self._is_known(request.group_id, request.member_id):
             return []
         facts = MemberFacts(request.member_id, client_id, client_host, request.group_instance_id)
         return self._classic_group(request.group_id).join_sent(request, facts)
+
+    def _is_known(self, group_id: str, member_id: str) -> bool:
+        """Return whether the coordinator has named this member, so that it did not invent its ID."""
+        if (group_id, member_id) in self._offered:
+            del self._offered[group_id, member_id]
+            return True
+        group = self._classic.get(group_id)
+        return group is not None and group.has_member(member_id)
 
     def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
         """Note that the gateway leaves in place of this member, whose connection is closed."""
@@ -68,6 +81,8 @@ class GroupObserver:
         match request, response:
             case JoinGroupRequest(), JoinGroupResponse():
                 events = group.join_answered(request, response, facts)
+                if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                    self._offer(request.group_id, response.member_id)
             case SyncGroupRequest(), SyncGroupResponse():
                 events = group.sync_answered(request, response, facts)
             case HeartbeatRequest(), HeartbeatResponse():
@@ -79,6 +94,11 @@ class GroupObserver:
         if group.is_empty:
             del self._classic[group.group_id]
         return events
+
+    def _offer(self, group_id: str, member_id: str) -> None:
+        self._offered[group_id, member_id] = None
+        if len(self._offered) > _MOST_OFFERED:
+            del self._offered[next(iter(self._offered))]
 
     def _heartbeat(
         self,
