@@ -77,3 +77,35 @@ def test_a_frame_that_passes_may_be_larger_than_one_that_is_collected() -> None:
     stream.feed(pack(">i", 10) + b"c" + bytes(9))
     with pytest.raises(BadStream, match="11 bytes has more than the 10 that are read"):
         stream.feed(pack(">i", 11) + b"c")
+
+
+class WalkToAnEnd:
+    """Finds the end of a frame at its second byte."""
+
+    is_done = False
+
+    def feed(self, data: memoryview) -> int:
+        self.is_done = True
+        return 1
+
+
+def test_the_end_of_a_frame_that_is_not_passed_on_is_bounded() -> None:
+    def walked() -> FrameStream:
+        return FrameStream(
+            lambda head, size: Fate.WALK,
+            lambda _: None,
+            lambda _: None,
+            max_frame=4 << 20,
+            begin_walk=lambda _: WalkToAnEnd(),
+            end_walk=lambda _, end: end,
+        )
+
+    size = 3 << 20
+    fits = walked()
+    fits.feed(pack(">i", 1 << 20) + bytes(1 << 20))
+    assert not fits.mid_frame
+    stream = walked()
+    stream.feed(pack(">i", size) + bytes(1 << 19))
+    with pytest.raises(BadStream, match="ends with more than 1048576 bytes of addresses"):
+        for _ in range(size >> 19):
+            stream.feed(bytes(1 << 19))

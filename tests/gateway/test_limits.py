@@ -12,15 +12,17 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.client import Admin, Consumer, NewTopic, Producer
-from kohort.errors import KafkaError
-from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.errors import KafkaError, KohortError
+from kohort.gateway import Address, Gateway, GatewayOptions, listening, side
 from kohort.gateway.link import Link
 from kohort.lab.apache_kafka import free_ports
 from kohort.model import TopicPartition
 from kohort.testing import Cluster
+from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.peer import Peer
 from tests.gateway.ports import consecutive_free_ports
+from tests.gateway.relay import Relay
 
 pytestmark = pytest.mark.timeout(60)
 RECOVERY_S = 10.0
@@ -109,6 +111,49 @@ async def test_a_connection_without_requests_ends(cluster: Cluster) -> None:
         await ended(idle)
 
 
+async def test_a_connection_ends_when_it_has_been_idle_and_not_before(cluster: Cluster) -> None:
+    async with gateway_to(cluster, connections_max_idle_ms="1500") as gateway:
+        peer = await connected(gateway.address)
+        for _ in range(12):
+            await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            await asyncio.sleep(0.3)
+        assert gateway.figures.ended.total() == 0
+        await ended(peer)
+        assert gateway.figures.ended["idle"] == 1
+
+
+async def test_a_request_may_take_longer_if_the_broker_does_not_read_it(cluster: Cluster) -> None:
+    async with Relay() as relay:
+        relay.target = (upstream(cluster)[0].host, upstream(cluster)[0].port)
+        options = GatewayOptions(
+            [Address("127.0.0.1", relay.port)],
+            Address("127.0.0.1", 0),
+            settings={"frame.read.timeout.ms": "1000"},
+        )
+        async with Gateway(options) as gateway:
+            peer = await connected(gateway.address)
+            await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            relay.cut(silent=True)
+            peer.writer.write(pack(">ihhi", 90 << 20, ApiKey.OFFSET_COMMIT, 2, 7) + bytes(50 << 20))
+            (link,) = gateway.links
+            await until(lambda: link.client.is_paused)
+            await asyncio.sleep(3.5)
+            assert link.client.is_paused
+            assert not gateway.figures.ended["incomplete request"]
+            peer.writer.transport.abort()
+
+
+async def test_a_cluster_of_too_many_brokers_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "_MOST_NODES", 3)
+    async with gateway_to(cluster) as gateway:
+        await until(lambda: len(gateway.brokers.upstream) == 2)
+        addresses = gateway._doors[0].addresses
+        addresses.open_for(7)
+        with pytest.raises(KohortError, match="names more than 3 brokers"):
+            addresses.open_for(8)
+        addresses.open_for(7)
+
+
 async def test_connections_above_the_maximum_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     async with gateway_to(cluster, max_connections="2") as gateway:
         peers = [await connected(gateway.address) for _ in range(2)]
@@ -123,7 +168,9 @@ async def test_connections_above_the_maximum_are_refused(cluster: Cluster, caplo
     assert caplog.text.count("refusing connections: there are max.connections=2 already") == 1
 
 
-async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(cluster: Cluster) -> None:
+async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with gateway_to(cluster) as gateway:
         async with Admin(bootstrap_servers=str(gateway.address)) as admin:
             await admin.create_topics([NewTopic(f"with-a-long-name-{number:04}" * 8, 20) for number in range(50)])
@@ -138,6 +185,10 @@ async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(cluster
         await until(lambda: link.upstream.is_paused)
         assert link.client.transport.get_write_buffer_size() < 4 << 20
         await is_served(gateway)
+        # When its broker has gone, it does not stay connected for what it never reads.
+        monkeypatch.setattr(side, "_LINGER_S", 0.1)
+        link.upstream.abort()
+        await until(lambda: not gateway._links)
         slow.writer.transport.abort()
 
 

@@ -14,6 +14,8 @@ import pytest
 from kohort.client import Admin, Consumer, NewTopic, Producer
 from kohort.errors import ConfigError, KafkaError
 from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.gateway.users import read_users
+from kohort.security import Secret
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -313,6 +315,17 @@ def test_a_file_without_users_is_refused(secured: SecuredKafka, tmp_path: Path, 
     path.write_text(text)
     with pytest.raises(ConfigError, match="must have a line NAME=PASSWORD"):
         Gateway(options(secured, path))
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(0o600, False), (0o640, True), (0o604, True)])
+def test_a_file_of_passwords_that_others_can_read_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warns: bool
+) -> None:
+    path = tmp_path / "users"
+    path.write_text("bob=secret\n")
+    path.chmod(mode)
+    assert read_users(path) == {"bob": Secret("secret")}
+    assert ("chmod 600 it" in caplog.text) is warns
 
 
 def test_users_without_the_option_are_refused(users: Path) -> None:

@@ -17,7 +17,8 @@ from kohort.gateway import Address, Gateway, GatewayOptions, past_gateway
 from kohort.gateway.addresses import Addresses
 from kohort.gateway.figures import GatewayMetrics
 from kohort.gateway.framing import Fate
-from kohort.gateway.past_gateway import PastGateway
+from kohort.gateway.groups import GroupMirror
+from kohort.gateway.past_gateway import GoneMembers, PastGateway
 from kohort.gateway.traffic import Traffic
 from kohort.testing import Cluster
 from kohort.wire.api import response_header
@@ -101,6 +102,25 @@ def test_each_software_that_must_stay_is_logged_once(caplog: pytest.LogCaptureFi
     for software in ("kgo", "kgo", ""):
         assert not past.admits(ClientKind.OTHER, software)
     assert ["'kgo'" in message for message in caplog.messages] == [True, False]
+
+
+async def test_a_member_that_has_gone_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(past_gateway, "_REPORT_S", 0.0)
+    gone = GoneMembers(GroupMirror(15_000))
+    for groups in (["g", "g"], ["h"]):
+        for group in groups:
+            gone.connection_lost(group, "m", 0)
+        await asyncio.sleep(0.01)
+    gone.connection_lost("g", "m", 0)
+    gone.close()
+    assert [message.partition(" did not")[0] for message in caplog.messages] == [
+        "group=g members=2",
+        "group=h members=1",
+        "group=g members=1",
+    ]
+    assert gone.count == 4
 
 
 @pytest.mark.parametrize(

@@ -55,13 +55,13 @@ def test_metadata_names_the_gateway(traffic: Traffic, version: int) -> None:
     assert asked(traffic, MetadataRequest(topics=[]), version) is Fate.PASS
     upstream = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=1, host="a", port=9092),
+            MetadataResponseBroker(node_id=0, host="a", port=9092),
             MetadataResponseBroker(node_id=2, host="b", port=9092),
         ]
     )
     got = read(MetadataResponse, version, answered(traffic, upstream, version))
     assert [(broker.node_id, broker.host, broker.port) for broker in got.brokers] == [
-        (1, "gateway", 9001),
+        (0, "gateway", 9000),
         (2, "gateway", 9002),
     ]
 
@@ -147,6 +147,7 @@ def test_versions_are_those_that_both_know(traffic: Traffic) -> None:
             ApiVersion(api_key=ApiKey.OFFSET_COMMIT, min_version=2, max_version=5),
             ApiVersion(api_key=ApiKey.SASL_HANDSHAKE, min_version=0, max_version=1),
             ApiVersion(api_key=78, min_version=0, max_version=3),  # ShareFetch
+            ApiVersion(api_key=79, min_version=0, max_version=0),  # ShareAcknowledge, of which the gateway reads others
             ApiVersion(api_key=9_999, min_version=3, max_version=4),
         ],
         finalized_features_epoch=5,
