@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from kohort.broker.transactions import marking
 from kohort.errors import ErrorCode
 from kohort.log import FileStore
+from kohort.log.cluster import TRANSACTIONS_TOPIC
 from kohort.wire.batches import Marker, read_marker
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.describe_producers import (
@@ -263,6 +265,28 @@ def test_transactions_are_listed_from_all_shards_and_open_ones_are_among_the_pro
         )
         [state] = described.topics[0].partitions[0].active_producers
         assert (state.producer_id, state.current_txn_start_offset) == (producers[0].producer_id, 0)
+
+    in_virtual_time(steps)
+
+
+def test_a_shard_that_was_with_another_broker_meanwhile_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else it would answer from the state before, and go on with the markers of before.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await started(world, peer, V2)
+        await producer.write("orders", 0, b"a")
+        transactions = world.broker.transactions
+        shard = transactions.shard("tx")
+        assert shard is not None
+        again: Any = copy(world.broker.partition(TRANSACTIONS_TOPIC, shard.partition))
+        again._leader_epoch += 2
+        term = shard.term
+        with monkeypatch.context() as patch:
+            patch.setattr(world.broker.topics, "log", lambda topic, number: again)
+            transactions.lead([shard.partition])
+            assert (shard.ready, shard.leads) == (False, True)
+            await eventually(lambda: shard.ready)
+        assert shard.term > term and shard.epoch == again.leader_epoch
+        assert (await producer.state()).transaction_state == "Ongoing"
 
     in_virtual_time(steps)
 
