@@ -262,3 +262,27 @@ def test_a_partition_is_added_as_soon_as_the_last_transaction_is_completed(monke
         assert loop.time() - began < 0.01
 
     in_virtual_time(steps)
+
+
+def test_a_batch_that_waits_for_the_last_transaction_is_answered_as_soon_as_its_coordinator_moves_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(marking, "append_marker", lambda *given: None)
+
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        loop = asyncio.get_running_loop()
+        producer = await with_partitions(world, peer, V2)
+        await producer.write("orders", 0, b"a")
+        assert await producer.end(commit=True) is NONE
+        async with asyncio.TaskGroup() as group:
+            sent = group.create_task(producer.send("orders", 0, b"b"))
+            await asyncio.sleep(0.025)  # the coordinator has answered that the last transaction is not completed
+            assert not sent.done()
+            began = loop.time()
+            shard = world.broker.transactions.shard("tx")
+            assert shard is not None
+            shard.resign()
+        assert sent.result() is ErrorCode.NOT_ENOUGH_REPLICAS, "which every client repeats"
+        assert loop.time() - began < 0.01
+
+    in_virtual_time(steps)
