@@ -138,6 +138,12 @@ def test_new_leaders_of_share_groups_are_at_the_gateway(key: int, version: int, 
     assert (len(none), b"broker3" in none, b"a-long-name" in none) == (len(frame), False, False)
 
 
+def test_a_response_of_a_share_group_with_bytes_behind_its_fields_ends_its_connection() -> None:
+    frame = pack(">iB", 7, 0) + pack(">ih", 0, 0) + b"\0" + pack(">i", 30_000) + b"\1" + b"\1\0" + b"\0"
+    with pytest.raises(BadStream, match="more or fewer bytes than its fields"):
+        through(asked("gateway", SHARE_FETCH, 2), frame, 1 << 20)
+
+
 def test_a_version_that_was_not_announced_is_refused() -> None:
     with pytest.raises(BadStream, match="announces 1 to 2"):
         asked("gateway", SHARE_FETCH, 3)

@@ -107,3 +107,66 @@ async def test_a_client_and_a_broker_that_are_newer_than_the_gateway_use_what_it
         assert refused.api_keys == [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4)]
         assert (await client.ask(ApiVersionsRequest(), 4, ApiVersionsResponse)).api_keys == refused.api_keys
         client.writer.close()
+
+
+def head_of(header: RequestHeader) -> bytes:
+    return response_header(header.api_key, header.api_version, header.correlation_id)
+
+
+BROKEN: dict[str, tuple[Answer, str]] = {
+    "a response to Metadata that is no such response": (
+        lambda header: framed(head_of(header) + b"\xff" * 20),
+        "the response to Metadata 12 cannot be read",
+    ),
+    "an empty response": (lambda header: framed(head_of(header)), "the response to Metadata 12 cannot be read"),
+    "a response without a header": (lambda header: framed(b"\0\0"), "a response is too short for its header"),
+    "a negative size": (lambda header: pack(">i", -1) + head_of(header), "a frame of -1 bytes is outside"),
+    "a response that is too large to be read": (
+        lambda header: pack(">i", (1 << 31) - 1) + head_of(header),
+        "a frame of 2147483647 bytes has more than",
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_broken_response_ends_its_connection(broken: str, caplog: pytest.LogCaptureFixture) -> None:
+    answer, why = BROKEN[broken]
+
+    def breaking(header: RequestHeader) -> bytes:
+        return answer(header) if header.api_key == ApiKey.METADATA else framed(head_of(header))
+
+    async with gateway_to(breaking) as gateway:
+        other, client = await connected(gateway.address), await connected(gateway.address)
+        client.send(MetadataRequest(topics=[]), 12)
+        assert await client.closed()
+        client.writer.close()
+        other.send_frame(request_header(ApiKey.OFFSET_FETCH, 1, 1, "other"))
+        assert await other.receive_frame()  # others are not affected
+        other.writer.close()
+        assert gateway.figures.ended["protocol"] == 1
+    (line,) = (message for message in caplog.messages if "(from the upstream broker)" in message)
+    assert f"reason={why}" in line
+
+
+async def test_a_part_of_a_response_passes_and_its_end_ends_the_connection() -> None:
+    def cut(header: RequestHeader) -> bytes:
+        if header.api_key == ApiKey.OFFSET_FETCH and header.correlation_id == 1:
+            return pack(">i", 100) + head_of(header)
+        return b""
+
+    async with gateway_to(cut) as gateway:
+        client = await connected(gateway.address)
+        client.send_frame(request_header(ApiKey.OFFSET_FETCH, 1, 1, "client"))
+        assert await client.reader.readexactly(8) == pack(">ii", 100, 1)
+        client.send_frame(request_header(ApiKey.OFFSET_FETCH, 1, 2, "client"))
+        assert await client.closed()
+        client.writer.close()
+
+
+async def test_a_response_that_nobody_asked_for_passes() -> None:
+    # Clients check the correlation ID, as they do without a gateway.
+    async with gateway_to(lambda header: framed(pack(">i", header.correlation_id + 1))) as gateway:
+        client = await connected(gateway.address)
+        client.send_frame(request_header(ApiKey.METADATA, 12, 1, "client") + encode(MetadataRequest(topics=[]), 12))
+        assert await client.receive_frame() == pack(">i", 2)
+        client.writer.close()
