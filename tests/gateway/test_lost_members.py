@@ -16,6 +16,7 @@ from kohort.wire.api import request_header
 from kohort.wire.codec import encode
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.broker.groups.test_disconnect_grace import classic_member, consumer_member, members
 from tests.broker.peer import Peer, until
@@ -250,3 +251,27 @@ async def test_a_member_that_was_removed_in_error_is_told_so(broker: Broker, con
     await until(lambda: members(broker, "g") == set())
     beat = HeartbeatRequest(group_id="g", member_id=member_id, generation_id=generation)
     assert (await second.ask(beat, 3, HeartbeatResponse)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_member_leaves_although_a_request_has_the_gateways_correlation_id(
+    broker: Broker, gateway: Gateway, connect: Connect
+) -> None:
+    # A client counts its IDs as it likes. This JoinGroup waits for the other member of its group.
+    peer, other = await connect(), await connect()
+    await classic_member(other, "waiting")
+    await classic_member(peer, "g")
+    join = JoinGroupRequest(
+        group_id="waiting",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=45_000,
+        protocol_type="any",
+        protocols=[JoinGroupRequestProtocol(name="one", metadata=b"")],
+    )
+    (link,) = (link for link in gateway.links if "g" in link.members.values())
+    first_of_gateway = link._own.next_correlation() + 1
+    peer.send_frame(request_header(JoinGroupRequest.KEY, 3, first_of_gateway, "peer") + encode(join, 3))
+    await until(lambda: len(members(broker, "waiting")) == 2)
+    link._own._last_correlation = first_of_gateway - 1
+    peer.writer.close()
+    await until(lambda: members(broker, "g") == set())
+    await until(lambda: not gateway.groups.lost_members)

@@ -24,9 +24,11 @@ class OwnRequests:
         self._asked: dict[int, asyncio.Future[Message]] = {}
 
     def next_correlation(self) -> int:
-        """Return a correlation ID that no request of the client has."""
-        self._last_correlation = max(self._last_correlation + 1, _FIRST)
-        return self._last_correlation
+        """Return a correlation ID that no request has whose response is read. A client may use any."""
+        while True:
+            self._last_correlation = max(self._last_correlation + 1, _FIRST)
+            if not self._traffic.awaits(self._last_correlation):
+                return self._last_correlation
 
     def ask(self, request: Message, version: int) -> "asyncio.Future[Message]":
         """Send a request to the broker, and return its response."""

@@ -138,6 +138,10 @@ class Traffic:
             raise BadStream(f"more than {_MOST_PENDING} requests wait for a response")
         self._pending[correlation] = key, version
 
+    def awaits(self, correlation: int) -> bool:
+        """Return whether the response to a request with this correlation ID is to be read."""
+        return correlation in self._pending
+
     def decide_response(self, head: memoryview, size: int) -> Fate:
         """Return the fate of a response."""
         if len(head) < _CORRELATION.size:
