@@ -266,7 +266,7 @@ async def test_a_connection_to_another_broker_ends_if_the_right_one_is_known_bef
 
 async def test_clients_recover_when_the_cluster_comes_late(caplog: pytest.LogCaptureFixture) -> None:
     (port,) = free_ports(1)
-    options = GatewayOptions([Address("127.0.0.1", port)], Address("127.0.0.1", 0))
+    options = GatewayOptions([Address("127.0.0.1", port)], Address("127.0.0.1", 0), refresh_s=2.1)
     async with Gateway(options) as gateway:
         peer = await connected(gateway.address)
         await ended(peer)
@@ -278,9 +278,11 @@ async def test_clients_recover_when_the_cluster_comes_late(caplog: pytest.LogCap
             await broker.start()
             try:
                 await asyncio.wait_for(sending, RECOVERY_S)
+                await until(lambda: "the addresses of the brokers can be looked up again" in caplog.text)
             finally:
                 await broker.stop()
         assert "can be reached again" in caplog.text
+        assert caplog.text.count("the addresses of the brokers cannot be looked up") == 1
 
 
 async def _send(producer: Producer) -> None:

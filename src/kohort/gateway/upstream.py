@@ -204,6 +204,8 @@ class Upstream:
                     )
                 self._cannot_look_up = True
             else:
+                if self._cannot_look_up:
+                    log.warning("the addresses of the brokers can be looked up again")
                 self._cannot_look_up = False
                 for node_id, broker in sorted(described.brokers.items()):
                     self.brokers.learn(node_id, Address(broker.host, broker.port))
