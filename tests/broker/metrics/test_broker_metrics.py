@@ -13,6 +13,7 @@ from kohort.broker.metrics import BrokerMetrics, MetricsEndpoint
 from kohort.client import Consumer, Producer
 from kohort.errors import KohortError
 from kohort.wire.api import request_header
+from kohort.wire.batches import Marker, Record, encode_batch, encode_marker
 from kohort.wire.codec import encode
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -224,3 +225,24 @@ async def test_a_port_in_use_is_an_error_that_names_it(endpoint: MetricsEndpoint
     port = int(endpoint.address.rsplit(":", 1)[1])
     with pytest.raises(KohortError, match=f"Metrics cannot be served on 127.0.0.1:{port}"):
         await MetricsEndpoint(broker.metrics).start("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("age_s", "late"), [(0, 0), (1_199, 0), (1_210, 1)])
+async def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(
+    broker: Broker, age_s: int, late: int
+) -> None:
+    broker.topics.create("t", 2)
+    log = broker.partition("t", 0)
+    assert log is not None
+
+    async def append(batch: bytearray) -> float:
+        log.append(batch, log.leader_epoch)
+        broker.writer.current()
+        await broker.writer.drain()
+        return samples(broker)[("kafka_server_replicamanager_partitionswithlatetransactionscount",)]
+
+    record = [Record(0, broker.wall() - 1_000 * age_s, None, b"x")]
+    assert await append(encode_batch(record)) == 0
+    written = encode_batch(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    assert await append(written) == late
+    assert await append(encode_marker(1, 0, Marker(False, 0), broker.wall())) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
+from kohort.broker.config import BrokerConfig
 from kohort.broker.groups import GroupCoordinator
 from kohort.broker.logs import Topics
 from kohort.broker.metrics.requests import RequestFigures
@@ -14,12 +15,15 @@ from kohort.broker.net import Sockets
 from kohort.coordinator import ConsumerGroup
 from kohort.exposition import Exposition, Histogram, labels
 from kohort.log import LogStore, PartitionLog
+from kohort.model import Millis
 
 _SYNC_SECONDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _LAG_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _LOOK_EVERY_S = 0.5
 _WITHIN_S = 5.0
 """Time within which the broker must answer the page's thread. Prometheus waits for 10 s by default."""
+_LATE_MS: Millis = 300_000
+"""Time after transaction.max.timeout.ms at which an open transaction is late, as in Kafka (KIP-664)."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -27,11 +31,14 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Dependencies(Protocol):
     """The parts of the broker that this module uses."""
 
+    config: BrokerConfig
     groups: GroupCoordinator
     sockets: Sockets
     store: LogStore
     topics: Topics
     node_id: int
+
+    def wall(self) -> Millis: ...
 
 
 class BrokerMetrics:
@@ -141,7 +148,20 @@ def _add_logs(text: Exposition, broker: Dependencies) -> None:
     text.gauge("kohort_broker_log_bytes", "Bytes of all logs of this broker.").add("", sum(log.size for log in logs))
     stopped = sum(log.stopped is not None for log in logs)
     text.gauge("kohort_broker_read_only_partitions", "Partitions whose last sync failed.").add("", stopped)
+    before = broker.wall() - broker.config.number("transaction.max.timeout.ms") - _LATE_MS
+    text.gauge(
+        "kafka_server_replicamanager_partitionswithlatetransactionscount",
+        "Partitions whose oldest open transaction has written nothing for longer than any timeout.",
+    ).add("", sum(_has_late_transaction(log, before) for log in logs))
     text.gauge("kohort_broker_unsynced_bytes", "Bytes that wait for a sync.").add("", broker.store.queued_bytes)
+
+
+def _has_late_transaction(log: PartitionLog, before: Millis) -> bool:
+    if log.last_stable_offset == log.stable_offset:
+        return False
+    oldest = next(iter(log.producers.open_transactions()), None)
+    producer = None if oldest is None else log.producers.get(oldest)
+    return producer is not None and 0 < producer.last_timestamp < before
 
 
 def _logs(topics: Topics) -> Iterator[PartitionLog]:
