@@ -14,6 +14,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.client import Admin, Consumer, NewTopic, Producer
 from kohort.errors import KafkaError, KohortError
 from kohort.gateway import Address, Gateway, GatewayOptions, listening, side
+from kohort.gateway import upstream as gateway_upstream
 from kohort.gateway.link import Link
 from kohort.lab.apache_kafka import free_ports
 from kohort.model import TopicPartition
@@ -264,13 +265,17 @@ async def test_a_connection_to_another_broker_ends_if_the_right_one_is_known_bef
         again.writer.close()
 
 
-async def test_clients_recover_when_the_cluster_comes_late(caplog: pytest.LogCaptureFixture) -> None:
+async def test_clients_recover_when_the_cluster_comes_late(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_upstream, "_LOOK_UP_MS", 500)
     (port,) = free_ports(1)
     options = GatewayOptions([Address("127.0.0.1", port)], Address("127.0.0.1", 0), refresh_s=2.1)
     async with Gateway(options) as gateway:
         peer = await connected(gateway.address)
         await ended(peer)
         assert f"upstream broker 127.0.0.1:{port} cannot be reached" in caplog.text
+        await until(lambda: "the addresses of the brokers cannot be looked up" in caplog.text)
         producer = Producer(bootstrap_servers=str(gateway.address))
         async with producer:
             sending = asyncio.create_task(_send(producer))
