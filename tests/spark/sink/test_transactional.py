@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import kohort.testing
 from kohort import blocking
 from kohort.client import ClientQuotaEntity
 from kohort.errors import ConfigError, KafkaError, KohortError
@@ -330,17 +329,16 @@ def test_an_outcome_waits_for_the_end_of_the_transaction(job: Job) -> None:
         assert outcome.result(timeout=20) is Outcome.COMMITTED
 
 
-def test_an_outcome_is_found_by_a_client_that_a_quota_throttles(tmp_path: Path) -> None:
+def test_an_outcome_is_found_by_a_client_that_a_quota_throttles(new_topic: NewTopic, tmp_path: Path) -> None:
     # Such a client gets responses without any partition.
-    with kohort.testing.Broker() as broker:
-        options = {"kafka_client_id": "sink", "kafka_request_timeout_ms": "5000"}
-        job = Job(Topic(broker.bootstrap_servers, 1, "t"), tmp_path / "checkpoint", **options)
-        one = transactions(job.run_tasks(0, [["a"]]))[0]
-        job.end(one)
-        with blocking.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.alter_client_quotas({ClientQuotaEntity(client_id="sink"): {"consumer_byte_rate": 200.0}})
-        assert {job.coordinators.outcome(one) for _ in range(12)} == {Outcome.COMMITTED}
-        job.close()
+    topic, client = new_topic(1), f"sink-{uuid.uuid4()}"
+    job = Job(topic, tmp_path / "checkpoint", kafka_client_id=client)
+    one = transactions(job.run_tasks(0, [["a"]]))[0]
+    job.end(one)
+    with blocking.Admin(bootstrap_servers=topic.bootstrap) as admin:
+        admin.alter_client_quotas({ClientQuotaEntity(client_id=client): {"consumer_byte_rate": 200.0}})
+    assert {job.coordinators.outcome(one) for _ in range(12)} == {Outcome.COMMITTED}
+    job.close()
 
 
 def test_an_outcome_that_nobody_knows_is_an_error(job: Job) -> None:
