@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from kohort.broker.apis import find_coordinator
 from kohort.broker.groups import shard as broker_shard
 from kohort.broker.groups.error_answers import refusal
+from kohort.broker.groups.member_connections import MemberConnections
 from kohort.coordinator import GroupShard, RebalanceTimeout, Token, classic_protocol, skipped_time
 from kohort.coordinator import shard as coordinator_shard
 from kohort.coordinator.classic import group as classic_group
@@ -25,7 +26,7 @@ from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
 from kohort.sim import Plan
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.steps import BrokersSkipTime, MemberStart
+from kohort.sim.steps import BrokersSkipTime, MemberResetConnections, MemberStart
 from kohort.wire.group_log import Record
 from kohort.wire.messages.find_coordinator import Coordinator
 from kohort.wire.messages.group_records import GroupMetadataKey
@@ -253,6 +254,22 @@ def no_coordinator_is_ever_found(patch: MonkeyPatch) -> None:
 @plant("L4", hint=71)
 def a_rejected_join_of_a_full_group_does_not_end_the_join_phase(patch: MonkeyPatch) -> None:
     patch.setattr(join, "complete_if_all_joined", lambda *arguments: None)
+
+
+# Closed connections
+
+
+def _a_connection_that_closes_between_two_heartbeats() -> Plan:
+    """The next heartbeat of a member whose connection is reset is due after up to ten seconds."""
+    members = [ApplicationSettings("group-0", ("orders",), session=30_000, heartbeat=10_000) for _ in range(2)]
+    settings = {"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0"}
+    steps = [MemberStart(0.1, 0), MemberStart(0.2, 1), *(MemberResetConnections(12.0 + n, 0) for n in range(5))]
+    return Plan(1, 40.0, 1, settings, {"orders": 4}, members, [1.0, 1.0], steps=steps)
+
+
+@plant("S29", plan=_a_connection_that_closes_between_two_heartbeats)
+def every_process_whose_connection_closes_is_presumed_dead(patch: MonkeyPatch) -> None:
+    patch.setattr(MemberConnections, "_is_gone", lambda self, loss: True)
 
 
 # Skipped time

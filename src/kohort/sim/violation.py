@@ -1,4 +1,4 @@
-"""Invariants that must always hold (S1 to S28) and events that must eventually occur (L1 to L11), with their texts."""
+"""Invariants that must always hold (S1 to S29) and events that must eventually occur (L1 to L11), with their texts."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ INVARIANTS = {
     "S26": "A last stable offset never goes back, nor passes an open transaction.",
     "S27": "A transactional copy has each record once.",
     "S28": "Responses on a connection are in the order of its requests.",
+    "S29": "A member that lives is not removed before its grace period ends, because a connection closed.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",

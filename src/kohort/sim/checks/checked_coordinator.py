@@ -86,6 +86,7 @@ class CoordinatorObserver(Protocol):
     note: Callable[[str], None]
     now: Callable[[], float]
     names: Callable[[], dict[UUID, str]]
+    lives: Callable[[str, str], bool]
     join_phase_over: Callable[[str], None]
     uncommitted: Callable[[str, UUID, int], None]
 
@@ -417,9 +418,20 @@ class CheckedCoordinator:
 
     def connection_lost(self, group_id: str, member_id: str, closed_at: Millis, now: Millis) -> Effects:
         """Handle the lost connection of a member that did not reconnect."""
+        self._check_removal(group_id, member_id, now - closed_at)
         effects = self.machine.connection_lost(group_id, member_id, closed_at, now)
         self._observations.happened(group_id, "connection lost")
         return self._take(effects, None if group_id is None else (group_id,), now)
+
+    def _check_removal(self, group_id: str, member_id: str, waited: Millis) -> None:
+        """Check that a member that is removed before its grace period ends is dead (S29)."""
+        group, grace = self.group(group_id), self.machine.grace_ms(group_id, member_id)
+        if group is None or grace is None or waited >= grace:
+            return
+        client_id = group.members[member_id].client_id
+        if self._observations.lives(client_id, member_id):
+            raise Violation("S29", f"{client_id}, which lives, is removed from {group_id} after {waited} ms of {grace}")
+        self._observations.note(f"{group_id}: {client_id} is removed {waited} ms after its connection closed")
 
     # Consequences
 

@@ -142,6 +142,11 @@ class Application:
             self._next_poll.cancel()
             self._end()
 
+    def stays(self, member_id: str) -> bool:
+        """Return whether it is that member, and does not leave."""
+        current = None if self._leaving or self.over is not None else self.membership
+        return current is not None and current.member_id == member_id
+
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Subscribe to other topics."""
         self.settings.topics, self.settings.pattern = topics, ""

@@ -118,6 +118,7 @@ class WorldState:
         """Errors with which members ended for good."""
         self.progress.peers = lambda: [application for application in self.applications if application is not None]
         self.observations.now = lambda: self.now
+        self.observations.lives = self._lives
         self.observations.most = lambda topic: self._most.get(topic, 0)
         self.progress.counts = self.observations.counts
         self.progress.overtaken = self.answers.overtaken
@@ -181,6 +182,12 @@ class WorldState:
         """Return all existing partitions of topics that applications may subscribe to."""
         topics = [topic for topic in self.brokers.disk.topics.values() if not topic.name.startswith("__")]
         return {TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)}
+
+    def _lives(self, client_id: str, member_id: str) -> bool:
+        return any(
+            application is not None and application.name == client_id and process.runs and application.stays(member_id)
+            for process, application in zip(self.processes, self.applications, strict=True)
+        )
 
     def _id_of(self, name: str) -> UUID | None:
         return next((topic.topic_id for topic in self.brokers.disk.topics.values() if topic.name == name), None)
