@@ -93,6 +93,14 @@ def cluster_copies(seed: int) -> Plan:
     return plan
 
 
+def secured_cluster_copies(seed: int) -> Plan:
+    """As `secured_copies`, in a cluster whose brokers log in to each other and have only the right that this needs."""
+    plan = cluster_copies(seed)
+    plan.secured = True
+    plan.settings["connections.max.reauth.ms"] = "2000"
+    return plan
+
+
 def takeovers(seed: int) -> Plan:
     """Leaders of copies move, and each broker waits for the coordinator's answer about partitions that it has."""
     plan, rng = cluster_copies(seed), Random(f"takeovers {seed}")

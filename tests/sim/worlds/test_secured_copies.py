@@ -6,7 +6,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.sim import World
-from tests.sim.transaction_plants import secured_copies
+from tests.sim.transaction_plants import secured_cluster_copies, secured_copies
 from tests.sim.worlds.tens import in_tens
 
 
@@ -19,3 +19,12 @@ def test_copiers_with_the_least_rights_copy_each_record_once(seeds: range) -> No
         codes = world.answers.codes
         assert codes["EndTxn", ErrorCode.NONE] > 0
         assert codes["SaslAuthenticate", ErrorCode.NONE] > 100, "they hardly authenticated again"
+
+
+@pytest.mark.parametrize("seeds", in_tens(1, 20, "runs twenty worlds of clusters"))
+def test_brokers_that_log_in_to_each_other_end_transactions_of_a_cluster(seeds: range) -> None:
+    for seed in seeds:
+        world = World(secured_cluster_copies(seed))
+        outcome = world.run()
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert world.answers.codes["WriteTxnMarkers", ErrorCode.NONE] > 0, "no broker asked another one"

@@ -55,11 +55,8 @@ _LED = (*COPIES, *COPIES, SOURCE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
 def add_transactions(plan: Plan, rng: Random) -> None:
-    """Add transactions to some plans with records.
-
-    Brokers that authenticate clients have no login for each other, so there are none in secured clusters.
-    """
-    if plan.records and not (plan.secured and plan.cluster) and (rng.random() < TRANSACTIONS_SHARE or plan.cluster):
+    """Add transactions to some plans with records."""
+    if plan.records and (rng.random() < TRANSACTIONS_SHARE or plan.cluster):
         make_transactional(plan, rng)
 
 

@@ -1,6 +1,6 @@
 """Passwords and ACLs of a secured world, as an operator sets them on a running broker.
 
-Each process has a principal of its own name. A member needs the rights to read its group and its
+Each process has a principal of its own name; the brokers share one. A member needs the rights to read its group and its
 topics, and may lose each for a time; its password may be rejected for a time. `lost` is the
 oracle of the checks: it has what was taken from a principal, from the moment at which a broker has
 stored that.
@@ -18,7 +18,16 @@ from kohort.broker.access import ACLS, AccessControl
 from kohort.broker.config import DEFAULT_NAME, DynamicConfig
 from kohort.broker.security import SCRAM_CREDENTIALS, ScramCredentials
 from kohort.log import MemoryStore
-from kohort.security import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType, Secret
+from kohort.security import (
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+    Secret,
+)
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
 from kohort.sim.checks import LostRight
 from kohort.sim.environment import Disk
@@ -27,16 +36,29 @@ from kohort.sim.processes.brokers import Brokers, SimulatedBroker
 from kohort.sim.processes.copier import GROUP as COPIERS
 from kohort.sim.steps import Right
 
-SETTINGS = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:operator",
-}
-"""Settings of brokers in a secured world."""
 OPERATOR = "operator"
 """User who may do everything."""
+_BROKER = "broker"
+"""User as which the brokers of a cluster connect to each other."""
 _MECHANISM = ScramMechanism.SHA_256
+
+
+def _password(user: str) -> str:
+    return f"password of {user}"
+
+
+SETTINGS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": _MECHANISM.value,
+    "sasl.mechanism.inter.broker.protocol": _MECHANISM.value,
+    f"listener.name.plaintext.{_MECHANISM.value.lower()}.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        f' username="{_BROKER}" password="{_password(_BROKER)}";'
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:{OPERATOR}",
+}
+"""Settings of brokers in a secured world."""
 _ON_TOPICS = {
     None: (Operation.READ, Operation.CREATE),
     Right.READ_TOPIC: (Operation.DESCRIBE, Operation.CREATE),
@@ -84,7 +106,7 @@ class Security:
         self._waiting: set[str] = set()
         """Users whose changes no broker has taken yet."""
         self._resting = False
-        self._store_first(world.brokers.disk, [OPERATOR, *users])
+        self._store_first(world.brokers.disk, [OPERATOR, _BROKER, *users])
 
     def _store_first(self, disk: Disk, users: list[str]) -> None:
         """Put passwords and ACLs on the disk before the first broker starts."""
@@ -216,6 +238,8 @@ class Security:
         """Return the ACLs of a user without these rights."""
         if user == OPERATOR:
             return []
+        if user == _BROKER:
+            return [_allow(user, ResourceType.CLUSTER, CLUSTER_NAME, Operation.CLUSTER_ACTION)]
         acls = []
         group = self._groups.get(user)
         if group is not None and LostRight(Right.READ_GROUP, "") not in lost:
@@ -249,10 +273,6 @@ class Security:
 def _allow(user: str, resource_type: ResourceType, name: str, operation: Operation) -> Acl:
     pattern = ResourcePattern(resource_type, name, PatternType.LITERAL)
     return Acl(pattern, f"User:{user}", "*", operation, Permission.ALLOW)
-
-
-def _password(user: str) -> str:
-    return f"password of {user}"
 
 
 @lru_cache(1_000)
