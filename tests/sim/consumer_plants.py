@@ -49,7 +49,7 @@ def a_commit_of_an_old_epoch_is_accepted(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "commit_refusal", lambda *arguments: ErrorCode.NONE)
 
 
-@plant("S3", "S2", "L1", "L5", hint=10)
+@plant("S3", "S2", "L1", "L5", hint=21)
 def a_join_does_not_bump_the_group_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(member_update, "bump", lambda groups, group, why, out, changes=None: group.epoch)
 

@@ -123,7 +123,7 @@ def a_load_forgets_the_number_of_members_per_assignor(patch: MonkeyPatch) -> Non
     patch.setattr(coordinator_shard.GroupShard, "loaded", forgetful)
 
 
-@plant("L8", hint=5)
+@plant("L8", hint=9)
 def a_broker_that_leads_again_never_ends_its_holds(patch: MonkeyPatch) -> None:
     real = Shard.resign
 

@@ -65,7 +65,7 @@ def a_commit_before_the_rebalance_counts_as_old(patch: MonkeyPatch) -> None:
     patch.setattr(commit_fetch, "_commit_refusal", strict)
 
 
-@plant("S5")
+@plant("S5", hint=1)
 def a_heartbeat_of_an_unknown_member_is_accepted(patch: MonkeyPatch) -> None:
 
     def accepted(shard: GroupShard, request: HeartbeatRequest, now: Millis, token: Token | None = None) -> ErrorCode:
