@@ -104,5 +104,5 @@ def run(place: Place, said: Said) -> None:
         settle()
         if pause.ends():
             consumer.resume(first(consumer.assignment()))
-    said.leaves()
+    said.leaves(is_member=is_member)
     consumer.close()

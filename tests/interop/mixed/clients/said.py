@@ -91,10 +91,10 @@ class Said:
     def revoked(self, partitions: Iterable[Spot]) -> None:
         self._gone("partitions_revoked", set(partitions))
 
-    def leaves(self) -> None:
-        """It processes nothing any more, whatever its client is still given."""
+    def leaves(self, *, is_member: bool = True) -> None:
+        """It processes nothing any more, whatever its client is still given. One that is no member has lost all."""
         self._left = True
-        self._gone("partitions_revoked", set(self._owned))
+        self._gone("partitions_revoked" if is_member else "partitions_lost", set(self._owned))
 
     def lost(self, partitions: Iterable[Spot]) -> None:
         self._gone("partitions_lost", set(partitions))
