@@ -62,7 +62,7 @@ def a_gateway_keeps_the_connections_of_clients_that_are_gone(patch: MonkeyPatch)
     patch.setattr(Gateway, "closed", lambda self, link: None)
 
 
-@plant("S1", plan=_through_a_gateway(3))
+@plant("S6", plan=_through_a_gateway(3))
 def news_of_a_probe_go_to_another_member(patch: MonkeyPatch) -> None:
     real = ConsumerMirror._deliver
 
