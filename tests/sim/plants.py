@@ -24,7 +24,7 @@ from kohort.coordinator.offsets import commit_fetch
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause, RebalanceReason
 from kohort.model import Millis
-from kohort.sim import Plan
+from kohort.sim import Plan, Step
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.steps import BrokersSkipTime, MemberResetConnections, MemberStart
 from kohort.wire.group_log import Record
@@ -263,7 +263,11 @@ def _a_connection_that_closes_between_two_heartbeats() -> Plan:
     """The next heartbeat of a member whose connection is reset is due after up to ten seconds."""
     members = [ApplicationSettings("group-0", ("orders",), session=30_000, heartbeat=10_000) for _ in range(2)]
     settings = {"group.initial.rebalance.delay.ms": "0", "group.heartbeat.hold.ms": "0"}
-    steps = [MemberStart(0.1, 0), MemberStart(0.2, 1), *(MemberResetConnections(12.0 + n, 0) for n in range(5))]
+    steps: list[Step] = [
+        MemberStart(0.1, 0),
+        MemberStart(0.2, 1),
+        *(MemberResetConnections(12.0 + n, 0) for n in range(5)),
+    ]
     return Plan(1, 40.0, 1, settings, {"orders": 4}, members, [1.0, 1.0], steps=steps)
 
 
