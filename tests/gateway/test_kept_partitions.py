@@ -137,3 +137,13 @@ async def test_a_full_fetch_counts_only_for_the_partitions_that_it_names(tmp_pat
     group.fetch("a", 1, epoch=-1)
     assert not group.journal.watching
     await asyncio.wait_for(group.journal.close(), 10)
+
+
+async def test_a_rebalance_that_has_not_ended_is_written_when_the_gateway_stops(tmp_path: Path) -> None:
+    group = EagerGroup(tmp_path / "journal")
+    group.rebalance({"a": [0, 1], "b": [2, 3]})
+    assert group.journal.watching
+    assert not group.records()
+    await group.journal.close()
+    [record] = group.records()
+    assert {change.partition for change in record.partitions} == {0, 1, 2, 3}

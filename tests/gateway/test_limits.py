@@ -15,6 +15,7 @@ from kohort.client import Admin, Consumer, NewTopic, Producer
 from kohort.errors import KafkaError, KohortError
 from kohort.gateway import Address, Gateway, GatewayOptions, listening, side
 from kohort.gateway import upstream as gateway_upstream
+from kohort.gateway.addresses import Brokers
 from kohort.gateway.link import Link
 from kohort.lab.apache_kafka import free_ports
 from kohort.model import TopicPartition
@@ -288,6 +289,17 @@ async def test_clients_recover_when_the_cluster_comes_late(
                 await broker.stop()
         assert "can be reached again" in caplog.text
         assert caplog.text.count("the addresses of the brokers cannot be looked up") == 1
+
+
+async def test_bootstrap_servers_are_asked_when_no_known_broker_can_be_reached() -> None:
+    bootstrap, first, second = (Address(host, 9092) for host in ("bootstrap", "first", "second"))
+    to = gateway_upstream.Upstream([bootstrap], {}, Brokers({1: first, 2: second}), refresh_s=30)
+    assert to._to_try(1) == [first]
+    assert to._to_try(3) == to._to_try(None) == [bootstrap, first, second]
+    to._unreachable.add(first)
+    assert to._to_try(1) == [first]  # its clients wait for it
+    to._unreachable.add(second)
+    assert to._to_try(1) == [first, bootstrap, second]
 
 
 async def _send(producer: Producer) -> None:
