@@ -16,8 +16,9 @@ import pytest
 
 from kohort.cli import main
 
-PATIENCE_S = 90.0
-"""What a command may take on a busy machine; a group whose last member was lost waits 45 s for its session."""
+_PATIENCE = 0.75
+"""What a command may take on a busy machine, of its test's timeout; a group whose last member was lost waits 45 s for
+its session."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,14 @@ def succeeded(ran: Ran) -> Ran:
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
     """`run("topic", "list", bootstrap=..., stdin=...)`; without a bootstrap nothing listens where it looks.
 
     It runs in this process, through the command's entry point: a process of its own takes half a second to start.
     """
+
+    own = request.node.get_closest_marker("timeout")
+    patience_s = _PATIENCE * float(request.config.getini("timeout") if own is None else own.args[0])
 
     def call(*arguments: str, bootstrap: str = "127.0.0.1:1", stdin: str = "") -> Ran:
         with tempfile.TemporaryFile("w+") as lines, monkeypatch.context() as patch:
@@ -56,17 +60,17 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
             patch.setattr("sys.stdin", lines)
             patch.setenv("KOHORT_BOOTSTRAP", bootstrap)
             patch.setenv("COLUMNS", "120")
-            with pytest.raises(SystemExit) as ended, _interrupted_in_the_end() as late:
+            with pytest.raises(SystemExit) as ended, _interrupted_in_the_end(patience_s) as late:
                 main(arguments)
         out, err = capfd.readouterr()
-        assert not late.is_set(), f"kohort {' '.join(arguments)} had not ended after {PATIENCE_S} s\n{out}\n{err}"
+        assert not late.is_set(), f"kohort {' '.join(arguments)} had not ended after {patience_s} s\n{out}\n{err}"
         return Ran(int(ended.value.code or 0), out, err)
 
     return call
 
 
 @contextlib.contextmanager
-def _interrupted_in_the_end() -> Iterator[threading.Event]:
+def _interrupted_in_the_end(patience_s: float) -> Iterator[threading.Event]:
     """Ctrl-C when a command takes too long: uvloop swallows what pytest-timeout's signal raises, and would wait on."""
     late = threading.Event()
 
@@ -74,7 +78,7 @@ def _interrupted_in_the_end() -> Iterator[threading.Event]:
         late.set()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    alarm = threading.Timer(PATIENCE_S, interrupt)
+    alarm = threading.Timer(patience_s, interrupt)
     alarm.start()
     try:
         yield late
