@@ -13,8 +13,8 @@ from kohort.sim.processes import copier
 from tests.sim.late_request_plants import late_partitions, late_requests, moving_coordinators
 
 REQUESTS = ("EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn")
-DAILY, SEEDS, TOGETHER = 2, 100, 10
-_MORE = pytest.mark.long("runs a hundred worlds of each kind")
+DAILY, SEEDS, TOGETHER = 2, 40, 10
+_MORE = pytest.mark.long("runs forty worlds of each kind")
 TENS = [range(first, first + TOGETHER) for first in range(0, SEEDS, TOGETHER)]
 
 

@@ -10,7 +10,7 @@ from tests.sim.transaction_plants import secured_cluster_copies, secured_copies
 from tests.sim.worlds.tens import in_tens
 
 
-@pytest.mark.parametrize("seeds", in_tens(1, 60, "runs sixty worlds"))
+@pytest.mark.parametrize("seeds", in_tens(1, 20, "runs twenty worlds"))
 def test_copiers_with_the_least_rights_copy_each_record_once(seeds: range) -> None:
     for seed in seeds:
         world = World(secured_copies(seed))
