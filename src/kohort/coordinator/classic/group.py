@@ -56,7 +56,7 @@ class ClassicGroup:
         """Member IDs that a first join handed out and that are not used yet (KIP-394), oldest first."""
         self.rebalance = Rebalance()
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}
-        """Last record by topic and partition; the next commit for the partition reuses its key."""
+        """Last commit by topic and partition."""
         self.former_members = FormerMembers()
         """Members of recent generations, which may return; unused if no heartbeats are held."""
         self.restarts = RestartingMembers()

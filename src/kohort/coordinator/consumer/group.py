@@ -127,7 +127,7 @@ class ConsumerGroup:
         self.moving: dict[str, None] = {}
         """Members whose assignment differs from their target, or that still have partitions to revoke."""
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}
-        """Last commit record by topic and partition, as in a classic group."""
+        """Last commit by topic and partition, as in a classic group."""
         self.has_partition_metadata = False
         """Whether a broker before 4.1 wrote partition metadata, which the next write of a group epoch deletes."""
         self.planning = Planning()
