@@ -9,7 +9,7 @@ from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
-from kohort.coordinator.disconnects import INFERRED_GRACE, SHORT_GRACE, inferred_grace_ms, may_be_short
+from kohort.coordinator.disconnects import INFERRED_GRACE, inferred_grace_ms, shortened_grace_ms
 from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
 from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news, reports_nothing
@@ -39,7 +39,6 @@ from kohort.wire.group_log import GroupRecord, Record
 
 __all__ = [
     "INFERRED_GRACE",
-    "SHORT_GRACE",
     "ClassicGroup",
     "ClientKind",
     "ConsumerGroup",
@@ -75,9 +74,9 @@ __all__ = [
     "has_no_news",
     "inferred_grace_ms",
     "is_eager_assignor",
-    "may_be_short",
     "members_giving_up",
     "owned_partitions",
     "reports_nothing",
+    "shortened_grace_ms",
     "subscription_change",
 ]

@@ -58,16 +58,18 @@ def short_grace_ms(groups: Groups, group_id: str, member_id: str, who: tuple[str
         return None
     member = groups.by_id[group_id].members[member_id]
     joined_as = member.client_host, member.client_id
-    return SHORT_GRACE if may_be_short(grace, groups.config.disconnect_grace_ms, joined_as, who) else None
+    return shortened_grace_ms(grace, groups.config.disconnect_grace_ms, joined_as, who)
 
 
-def may_be_short(grace: Millis, configured: Millis, joined_as: tuple[str, str], who: tuple[str, str]) -> bool:
-    """Return whether a member has `SHORT_GRACE` if its process is very likely gone; see `short_grace_ms`.
+def shortened_grace_ms(
+    grace: Millis, configured: Millis, joined_as: tuple[str, str], who: tuple[str, str]
+) -> Millis | None:
+    """Return what is left of a grace period if the member's process is very likely gone; see `short_grace_ms`.
 
     - `configured`: A value of group.disconnect.grace.ms.
     - `joined_as`: Host and client ID of the client that joined.
     """
-    return configured == INFERRED_GRACE and grace > SHORT_GRACE and joined_as == who
+    return SHORT_GRACE if configured == INFERRED_GRACE and grace > SHORT_GRACE and joined_as == who else None
 
 
 def connection_lost(

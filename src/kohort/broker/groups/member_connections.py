@@ -243,9 +243,13 @@ class MemberConnections:
             loss.is_alone
             and awaited_at is not None
             and loss.at - _INSTANT <= awaited_at <= loss.at + _TOGETHER
-            and self._gateways.get(loss.host, loss.at - _GATEWAY_REMEMBERED) <= loss.at - _GATEWAY_REMEMBERED
+            and not self._is_behind_gateway(loss)
             and self._has_vanished(*loss.connection.who)
         )
+
+    def _is_behind_gateway(self, loss: _Loss) -> bool:
+        visited_at = self._gateways.get(loss.host)
+        return visited_at is not None and visited_at > loss.at - _GATEWAY_REMEMBERED
 
     def _has_vanished(self, host: str, client_id: str) -> bool:
         """Return whether no open connection may be one of the process that had a closed one, or of its gateway.

@@ -11,7 +11,6 @@ from collections.abc import Collection, Hashable
 
 from kohort.coordinator import (
     INFERRED_GRACE,
-    SHORT_GRACE,
     Effects,
     HeldHeartbeat,
     HeldHeartbeatsDue,
@@ -21,7 +20,7 @@ from kohort.coordinator import (
     Timer,
     WaitingRequest,
     inferred_grace_ms,
-    may_be_short,
+    shortened_grace_ms,
 )
 from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL, PromptHeartbeats
 from kohort.errors import ErrorCode
@@ -228,7 +227,7 @@ class GroupMirror:
         if grace is None or member is None:
             return None
         facts = member.facts if isinstance(member, MirroredMember) else member
-        return SHORT_GRACE if may_be_short(grace, configured, (facts.client_host, facts.client_id), who) else None
+        return shortened_grace_ms(grace, configured, (facts.client_host, facts.client_id), who)
 
     def lost(self, group_id: str, member_id: str) -> LeaveRequest | None:
         """Return the request with which to leave in place of a member; None if it is gone, or is static."""
