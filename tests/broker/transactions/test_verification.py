@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -196,13 +196,10 @@ def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_whil
     in_virtual_time(steps)
 
 
-@BOTH
-def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks(
-    version: int, questions: Questions
-) -> None:
+def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks(questions: Questions) -> None:
     # Else they would stay pending: nobody writes another marker of this transaction.
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await with_partitions(world, peer, version)
+        producer = await with_partitions(world, peer, V1)
         shard = world.broker.groups.shard("g")
         marker = WritableTxnMarker(
             producer_id=producer.producer_id,
@@ -219,6 +216,41 @@ def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks
             questions.release()
         assert commit.result() is ErrorCode.INVALID_TXN_STATE
         assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, NONE)
+
+    in_virtual_time(steps)
+
+
+@pytest.mark.parametrize("offsets", [False, True], ids=["records", "offsets"])
+def test_the_marker_of_the_last_transaction_does_not_end_the_next_one_while_the_broker_asks(
+    offsets: bool, monkeypatch: pytest.MonkeyPatch, questions: Questions
+) -> None:
+    # The question leaves before the marker is written, and is read when the last transaction is completed.
+    # INVALID_TXN_STATE would be fatal to Java's producer.
+    markers: list[Callable[[], None]] = []
+    real = marking.append_marker
+
+    def write(producer: TransactionalProducer) -> Coroutine[Any, Any, ErrorCode]:
+        return producer.commit_offset("g", "orders", 0, 8) if offsets else producer.send("orders", 0, b"b")
+
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await with_partitions(world, peer, V2)
+        assert await write(producer) is NONE
+        with monkeypatch.context() as patch:
+            patch.setattr(marking, "append_marker", lambda *given: markers.append(partial(real, *given)))
+            assert await producer.end(commit=True) is NONE
+            await eventually(lambda: bool(markers))
+        questions.hold()
+        async with asyncio.TaskGroup() as group, connected(f"127.0.0.1:{PORT}") as other:
+            written = group.create_task(write(producer))
+            await eventually(lambda: bool(questions.waiting))
+            markers.pop()()
+            assert await TransactionalProducer(other).completed() == "CompleteCommit"
+            questions.release()
+        assert written.result() is NONE
+        assert await producer.end(commit=True) is NONE
+        assert await producer.completed() == "CompleteCommit"
+        assert await fetched_offset(peer, "g", "orders", stable=True) == (8 if offsets else -1, NONE)
+        assert await committed_values(peer, "orders") == ([] if offsets else [b"b", b"b"])
 
     in_virtual_time(steps)
 

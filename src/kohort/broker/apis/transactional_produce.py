@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.logs import INTERNAL_TOPICS, Topics
-from kohort.broker.transactions import Producers, Question, TransactionCoordinator, Verdicts
+from kohort.broker.transactions import Producers, Question, TransactionCoordinator, Verdicts, is_obsolete
 from kohort.errors import ErrorCode
 from kohort.log import PartitionLog, Producer, Topic
 from kohort.model import TopicPartition
@@ -154,7 +154,7 @@ def _error(broker: Dependencies, batch: _Batch, verdicts: Verdicts, producers: P
         return ErrorCode.NOT_LEADER_OR_FOLLOWER, None
     if batch.was_asked:
         error = _known_to(verdicts[batch.partition], producers)
-        if error is not None or batch.known is batch.before:
+        if error is not None or not is_obsolete(producers, batch.before, batch.known):
             return error
     elif batch.is_open:
         return None

@@ -7,7 +7,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.groups import GroupCoordinator, Shard, refusal
 from kohort.broker.logs import Topics
 from kohort.broker.net import Call
-from kohort.broker.transactions import Producers, Question, TransactionCoordinator, Verdicts
+from kohort.broker.transactions import Producers, Question, TransactionCoordinator, Verdicts, is_obsolete
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.log import Producer
@@ -99,8 +99,8 @@ def _verify(broker: Dependencies, waiter: "_Waiter", request: TxnOffsetCommitReq
         if code is ErrorCode.NONE and shard.term != term:
             # Another broker may have led it meanwhile and have written a marker. The producer sends the request again.
             code = shard.unready or ErrorCode.NOT_COORDINATOR
-        elif code is ErrorCode.NONE and shard.producer(request.producer_id) is not before:
-            code = ErrorCode.INVALID_TXN_STATE  # a marker was written after the coordinator was asked
+        elif code is ErrorCode.NONE and is_obsolete(producers, before, shard.producer(request.producer_id)):
+            code = ErrorCode.INVALID_TXN_STATE
         try:
             if code is ErrorCode.NONE:
                 _commit(shard, waiter, request)

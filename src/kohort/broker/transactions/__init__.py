@@ -8,7 +8,7 @@ from kohort.broker.transactions.error_answers import all_markers, all_partitions
 from kohort.broker.transactions.late_requests import LateRequests
 from kohort.broker.transactions.marking import MarkingParts, append_marker
 from kohort.broker.transactions.shard import TransactionPartition
-from kohort.broker.transactions.verification import Producers, Question, Verdicts
+from kohort.broker.transactions.verification import Producers, Question, Verdicts, is_obsolete
 
 __all__ = [
     "LateRequests",
@@ -21,5 +21,6 @@ __all__ = [
     "all_markers",
     "all_partitions",
     "append_marker",
+    "is_obsolete",
     "refusal",
 ]

@@ -15,6 +15,7 @@ from kohort.broker.transactions.other_brokers import OtherBrokers
 from kohort.broker.transactions.shard import TransactionPartition
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode, error_code
+from kohort.log import Producer
 from kohort.log.cluster import Node
 from kohort.model import Millis, TopicPartition
 from kohort.wire.codec import Message
@@ -69,10 +70,7 @@ class Question:
     producers: Producers
     partitions: Collection[TopicPartition]
     remember: Callable[[], None]
-    """Remembers the producers of the partitions; called before each attempt to ask.
-
-    A marker that a partition gets after that shows that the answer is about a transaction that is over.
-    """
+    """Remembers the producers of the partitions, for `is_obsolete`; called before each attempt to ask."""
 
 
 class Verification:
@@ -201,6 +199,16 @@ class _Waiter:
                     here = TopicPartition(topic.name, result.partition_index)
                     verdicts[here] = error_code(result.partition_error_code)
         self.done(verdicts)
+
+
+def is_obsolete(producers: Producers, before: Producer | None, now: Producer | None) -> bool:
+    """Return whether the answer to a question is about a transaction that is over.
+
+    A marker shows it that the partition got since the producer was remembered. If each transaction has its own epoch,
+    it may be the marker of the last transaction, which the coordinator completed before it read the question. A later
+    marker makes the epoch of the request an old one, so nothing is written then either.
+    """
+    return producers is not Producers.ADDING and now is not before
 
 
 def _known_to(producers: Producers, code: ErrorCode) -> ErrorCode:
