@@ -190,6 +190,47 @@ async def after_another_member_of_its_host(world: VirtualBroker, watcher: Peer, 
     return await away(world)
 
 
+STREAMS = "words-2f1c1e0a-9d5e-4c55-8f4b-0a4d1f4b7c11"
+"""What the client IDs of a process of Kafka Streams begin with."""
+
+
+async def with_another_thread_of_its_process(world: VirtualBroker, watcher: Peer, at: str) -> float:
+    await named(watcher, "watcher")
+    async with connected(at) as peer, connected(at) as other, connected(at) as admin:
+        await named(admin, f"{STREAMS}-admin")
+        epoch = await joined(other, "b", "g", f"{STREAMS}-StreamThread-2-consumer")
+        await waiting(peer, "a", "g", f"{STREAMS}-StreamThread-1-consumer")
+        await held(other, "b", epoch, "g", f"{STREAMS}-StreamThread-2-consumer")
+    return await away(world)
+
+
+async def without_the_other_threads_of_its_process(world: VirtualBroker, watcher: Peer, at: str) -> float:
+    await named(watcher, f"{STREAMS}-StreamThread-2-producer")
+    async with connected(at) as peer:
+        await waiting(peer, "a", "g", f"{STREAMS}-StreamThread-1-consumer")
+    return await away(world)
+
+
+async def with_threads_of_another_process_of_its_host(world: VirtualBroker, watcher: Peer, at: str) -> float:
+    """As when a proxy restarts. The threads of both processes lose their connections in any order."""
+    other_process = STREAMS.replace("2f1c", "3f1c")
+    await named(watcher, "watcher")
+    async with connected(at) as first, connected(at) as second, connected(at) as other:
+        await waiting(other, "b", "h", f"{other_process}-StreamThread-1-consumer")
+        await waiting(second, "c", "g", f"{STREAMS}-StreamThread-2-consumer")
+        await waiting(first, "a", "g", f"{STREAMS}-StreamThread-1-consumer")
+    return await away(world)
+
+
+async def with_threads_whose_names_anybody_may_have(world: VirtualBroker, watcher: Peer, at: str) -> float:
+    """If `client.id` is set, the threads of all processes of an application are named alike."""
+    await named(watcher, "watcher")
+    async with connected(at) as peer, connected(at) as other:
+        await waiting(other, "b", "g", "words-StreamThread-2-consumer")
+        await waiting(peer, "a", "g", "words-StreamThread-1-consumer")
+    return await away(world)
+
+
 SCENES: Sequence[tuple[Scene, float]] = [
     (only_process, SHORT_S),
     (without_a_request, FULL_S),
@@ -203,5 +244,9 @@ SCENES: Sequence[tuple[Scene, float]] = [
     (with_another_member_of_its_host, FULL_S),
     (with_another_member_on_its_connection, FULL_S),
     (after_another_member_of_its_host, SHORT_S),
+    (with_another_thread_of_its_process, SHORT_S),
+    (without_the_other_threads_of_its_process, FULL_S),
+    (with_threads_of_another_process_of_its_host, FULL_S),
+    (with_threads_whose_names_anybody_may_have, FULL_S),
 ]
 """Scenes with the time that each takes."""

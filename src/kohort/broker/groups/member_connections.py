@@ -5,13 +5,15 @@ another; members that do not reconnect within the grace period are removed. A br
 connections, and waits until sessions expire.
 
 The grace period is short if the process is very likely gone: the client waited for an answer, to a heartbeat or a
-fetch, on a connection that closed, so it would ask again at once; no other member of its host lost its connection at
+fetch, on a connection that closed, so it would ask again at once; no other process of its host lost its connection at
 that time, as behind a proxy that fails; and nothing that could be the same process has a connection. Processes with one
-host and client ID look the same. Behind a gateway of ours, all clients have its host. It sees theirs, and leaves a
-group in place of a member, so its members have the whole grace period here: that of a restart of the gateway.
+host and client ID look the same. Those of Kafka Streams have a UUID in the client IDs of all threads. Behind a gateway
+of ours, all clients have its host. It sees theirs, and leaves a group in place of a member, so its members have the
+whole grace period here: that of a restart of the gateway.
 """
 
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Set
 from dataclasses import dataclass
@@ -116,8 +118,24 @@ _GATEWAY_REMEMBERED: Millis = 120_000
 _LATE: Millis = 500
 """Delay of a timer that shows that this process was suspended, and time in which it reads what has arrived."""
 
+_STREAMS_CLIENT = re.compile(
+    r"(.*-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(?:(?:StreamThread|StateUpdater)-\d+-.+|admin|global-.+)"
+)
+"""Client ID of a connection of Kafka Streams. The UUID is drawn by the process, or read from its state directory, which
+one process uses at a time. If `client.id` is set, there is none."""
+
 _Member = tuple[str, str]
 """Group ID and member ID."""
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    """A process that lost the connections of its members, one within `_INSTANT` of another."""
+
+    name: str
+    """UUID and application of a process of Kafka Streams; else empty, and it has one member."""
+    is_alone: bool = True
+    """Whether no other process of its host lost a member's connection within `_INSTANT`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -127,8 +145,7 @@ class _Loss:
     at: Millis
     member: _Member
     connection: MembersConnection
-    is_alone: bool = True
-    """Whether no other member of its host lost its connection within `_INSTANT`."""
+    process: _Process
 
     @property
     def host(self) -> str:
@@ -146,7 +163,8 @@ class MemberConnections:
         self._last_of_host: dict[str, _Loss] = {}
         """The last of them by host."""
         self._awaited: dict[tuple[str, str], Millis] = {}
-        """When a connection closed on which an answer was awaited: the last one of each client, in this order."""
+        """When a connection closed on which an answer was awaited: the last one of each `_likely_process`, in this
+        order."""
         self._gateways: dict[str, Millis] = {}
         """When a visit of a gateway ended: the last one of each host, in this order."""
 
@@ -171,7 +189,7 @@ class MemberConnections:
         now = self._broker.now()
         host, client_id = connection.who
         if connection.awaited_answer:
-            _remember(self._awaited, connection.who, now, _REMEMBERED)
+            _remember(self._awaited, _likely_process(connection.who), now, _REMEMBERED)
         if client_id == GATEWAY_CLIENT_ID:
             _remember(self._gateways, host, now, _GATEWAY_REMEMBERED)
         members, connection.members = connection.members, {}
@@ -182,7 +200,7 @@ class MemberConnections:
             grace = shard.grace_ms(group_id, member_id)
             if grace is not None:
                 short = shard.short_grace_ms(group_id, member_id, connection.who)
-                loss = _Loss(now, member, connection)
+                loss = _Loss(now, member, connection, _Process(_streams_process(client_id)))
                 self._add(loss)
                 self._wait(loss, grace if short is None else short, None if short is None else grace)
         if len(self._lost) >= _MANY_MEMBERS and len({loss.member[0] for loss in self._lost}) >= _MANY_GROUPS:
@@ -194,8 +212,10 @@ class MemberConnections:
             if self._last_of_host.get(old.host) is old:
                 del self._last_of_host[old.host]
         before = self._last_of_host.get(loss.host)
-        if before is not None:
-            before.is_alone = loss.is_alone = False
+        if before is not None and loss.process.name and before.process.name == loss.process.name:
+            loss.process = before.process
+        elif before is not None:
+            before.process.is_alone = loss.process.is_alone = False
         self._lost.append(loss)
         self._last_of_host[loss.host] = loss
 
@@ -238,26 +258,43 @@ class MemberConnections:
 
     def _is_gone(self, loss: _Loss) -> bool:
         """Return whether the member's process is very likely gone; see above."""
-        awaited_at = self._awaited.get(loss.connection.who)
+        process = _likely_process(loss.connection.who)
+        awaited_at = self._awaited.get(process)
         return (
-            loss.is_alone
+            loss.process.is_alone
             and awaited_at is not None
             and loss.at - _INSTANT <= awaited_at <= loss.at + _TOGETHER
             and not self._is_behind_gateway(loss)
-            and self._has_vanished(*loss.connection.who)
+            and self._has_vanished(process)
         )
 
     def _is_behind_gateway(self, loss: _Loss) -> bool:
         visited_at = self._gateways.get(loss.host)
         return visited_at is not None and visited_at > loss.at - _GATEWAY_REMEMBERED
 
-    def _has_vanished(self, host: str, client_id: str) -> bool:
+    def _has_vanished(self, process: tuple[str, str]) -> bool:
         """Return whether no open connection may be one of the process that had a closed one, or of its gateway.
 
-        It may be one with the same host and client ID, and one of the host that has not sent a request yet.
+        It may be one of the same `_likely_process`, and one of the host that has not sent a request yet.
         """
-        may_be = {(host, client_id), (host, ""), (host, GATEWAY_CLIENT_ID)}
-        return not any(client in may_be for client in self._broker.sockets.clients())
+        host, _ = process
+        may_be = {process, (host, ""), (host, GATEWAY_CLIENT_ID)}
+        return not any(
+            client[0] == host and _likely_process(client) in may_be for client in self._broker.sockets.clients()
+        )
+
+
+def _likely_process(who: tuple[str, str]) -> tuple[str, str]:
+    """Return what clients have in common that may be one process: the host, and the process of Kafka Streams or the
+    client ID."""
+    host, client_id = who
+    return host, _streams_process(client_id) or client_id
+
+
+def _streams_process(client_id: str) -> str:
+    """Return what the client IDs of a process of Kafka Streams begin with; "" for other clients."""
+    found = _STREAMS_CLIENT.fullmatch(client_id)
+    return "" if found is None else found[1]
 
 
 _Key = TypeVar("_Key", bound=Hashable)
