@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def sim(
     seed: Annotated[
-        str | None, typer.Option(metavar="N", help="Run one world, such as 17 or 17.3, and print what happened.")
+        str | None, typer.Option(metavar="N", help="Run one world, such as 17, 17.3 or t17, and print what happened.")
     ] = None,
     plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Run the world in this file.")] = None,
     shrink: Annotated[
@@ -31,6 +31,9 @@ def sim(
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Run random worlds for this many minutes (default: 2).")] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds to run.")] = None,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Run small worlds with transactions; t17 is that of seed 17.")
+    ] = False,
     first: Annotated[int | None, typer.Option(help="First seed (default: random).")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of cores to use (default: all).")] = None,
     totals: Annotated[
@@ -48,10 +51,12 @@ def sim(
     """
     if seed is not None and plan is not None:
         raise ConfigError("Specify either --seed or --plan, not both.")
+    if transactions and not (seed is None and plan is None and model is None):
+        raise ConfigError("Specify --transactions only with --seeds or --minutes; --seed t17 runs one such world.")
     if model is not None:
         return _model(model)
     if seed is None and plan is None:
-        return _run_many(first, seeds, minutes, jobs, totals)
+        return _run_many(first, seeds, minutes, jobs, totals, transactions=transactions)
     return _run_plan(seed, _plan(seed, plan), shrink)
 
 
@@ -64,7 +69,7 @@ def _plan(seed: str | None, path: Path | None) -> "Plan":
         try:
             return plan_of(seed)
         except ValueError:
-            raise ConfigError(f"--seed {seed} names no world; give a number such as 17, or 17.3.") from None
+            raise ConfigError(f"--seed {seed} names no world; give a number such as 17, or 17.3, or t17.") from None
     try:
         return load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
@@ -120,7 +125,13 @@ def _model(depth: int) -> int:
 
 
 def _run_many(
-    first: int | None, seeds: int | None, minutes: float | None, jobs: int | None, totals: Path | None
+    first: int | None,
+    seeds: int | None,
+    minutes: float | None,
+    jobs: int | None,
+    totals: Path | None,
+    *,
+    transactions: bool,
 ) -> int:
     from kohort.sim.runs import Report, load_report, run_worlds, save_report
 
@@ -132,7 +143,7 @@ def _run_many(
         raise ConfigError(f"{totals} cannot be added to: {problem}.") from problem
     progress = _Progress(totals)
     try:
-        run_worlds(first, seeds, seconds, progress.show, report=report, workers=jobs)
+        run_worlds(first, seeds, seconds, progress.show, report=report, workers=jobs, transactions=transactions)
     finally:
         # Report also after Ctrl-C: the violations found so far are valid.
         if totals is not None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kohort.cli.sim import sim
 from kohort.errors import ConfigError
 from kohort.sim import World, draw, dump, load
+from kohort.sim.plans import draw_small_transactions
+from kohort.sim.runs import load_report
 from kohort.sim.runs.exploring import Exploring, kind_of, plan_of
 from kohort.sim.steps import MemberStart
 from tests.sim.worlds.test_worlds import SHORT
@@ -61,10 +66,29 @@ def test_rare_kinds_run_first() -> None:
     assert logs == {"memory", "files", "cluster", "database"}
 
 
-@pytest.mark.parametrize("name", ["", "x", "17.", "17.x", "1,7"])
+@pytest.mark.parametrize("name", ["", "x", "17.", "17.x", "1,7", "t", "tt17"])
 def test_a_name_of_no_world_is_refused_with_what_to_give(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"give a number such as 17, or 17\.3"):
+    with pytest.raises(ConfigError, match=r"give a number such as 17, or 17\.3, or t17"):
         sim(seed=name)
+
+
+def test_a_small_world_with_transactions_has_a_name() -> None:
+    assert dump(plan_of("t17")) == dump(draw_small_transactions(17))
+    assert dump(plan_of("t17.1")) != dump(plan_of("t17"))
+
+
+@pytest.mark.parametrize("other", [{"seed": "17"}, {"plan": Path("plan.txt")}, {"model": 2}])
+def test_small_worlds_are_run_in_numbers_only(other: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="--seed t17 runs one such world"):
+        sim(transactions=True, **other)
+
+
+def test_a_run_of_small_worlds_goes_from_seed_to_seed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    totals = tmp_path / "totals"
+    assert sim(transactions=True, first=0, seeds=2, jobs=1, totals=totals) == 0
+    assert sim(transactions=True, first=1, seeds=2, jobs=1, totals=totals) == 0
+    assert load_report(totals).ran == {"t0", "t1", "t2"}
+    assert "coverage" not in capsys.readouterr().out
 
 
 def test_a_variant_is_run_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from kohort.sim.plans.faultless import is_faultless
 from kohort.sim.plans.message_fault_drawing import message_fault
 from kohort.sim.plans.plan import Plan, dump, load
 from kohort.sim.plans.record_drawing import VAULT
+from kohort.sim.plans.small_transactions import draw_small_transactions
 from kohort.sim.plans.transaction_drawing import make_transactional
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Plan",
     "copying_of",
     "draw",
+    "draw_small_transactions",
     "dump",
     "is_faultless",
     "load",

@@ -23,7 +23,7 @@ from kohort.sim.steps import (
 GATEWAYS_EVERY = 10
 """One of this many seeds has gateways, unless it is a calm one, or its clients authenticate or read records."""
 _WITH_GATEWAYS = 7
-_KINDS: tuple[Callable[[float, int, float], GatewayStep], ...] = (
+GATEWAY_FAULTS: tuple[Callable[[float, int, float], GatewayStep], ...] = (
     GatewayKill,
     GatewayPowerOff,
     GatewayTerminate,
@@ -46,7 +46,7 @@ def add_gateways(plan: Plan, fault_counts: Sequence[int], outages: Sequence[floa
     put_gateways(plan, rng.choice([1, 1, 2]), rng)
     if is_faultless(plan):
         return
-    for make in _KINDS:
+    for make in GATEWAY_FAULTS:
         if rng.random() >= _LIKELY:
             continue
         mean = plan.seconds / rng.choice(fault_counts)

@@ -65,6 +65,8 @@ class Plan:
     """Rate of each gateway's clock."""
     ways: list[int] = field(default_factory=list)
     """Gateway that each member uses, -1 for none; empty if there are no gateways."""
+    client_ways: list[int] = field(default_factory=list)
+    """The same for each client of records: writers, readers, copiers, and the two readers of their copies."""
     steps: list[Step] = field(default_factory=list)
 
     @property
@@ -97,6 +99,7 @@ def dump(plan: Plan) -> str:
     lines += [f"reader {' '.join(f'{name}-{number}' for name, number in partitions)}" for partitions in plan.readers]
     lines += [f"gateway {rate:g}" for rate in plan.gateway_rates]
     lines += [f"ways {' '.join(map(str, plan.ways))}"] if plan.ways else []
+    lines += [f"client_ways {' '.join(map(str, plan.client_ways))}"] if plan.client_ways else []
     lines += [f"set {name}={value}" for name, value in sorted(plan.settings.items())]
     lines += [f"topic {name} {partitions}" for name, partitions in sorted(plan.topics.items())]
     for number, settings in enumerate(plan.members):
@@ -130,8 +133,8 @@ def _read(plan: Plan, word: str, rest: str) -> None:
             setattr(plan, word, float(rest))
         case "gateway":
             plan.gateway_rates.append(float(rest))
-        case "ways":
-            plan.ways = list(map(int, rest.split()))
+        case "ways" | "client_ways":
+            setattr(plan, word, list(map(int, rest.split())))
         case "set":
             name, _, value = rest.partition("=")
             plan.settings[name] = value

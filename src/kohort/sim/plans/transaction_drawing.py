@@ -36,7 +36,7 @@ _UNFIT = ("offsets.retention.minutes", "offsets.retention.check.interval.ms")
 _EXPIRES = 8.0
 """Time in seconds after which a copier that stands still has been removed from its group, while its transaction is open
 if it has the longest timeout."""
-_COPYING = ("-", "-", "range", "cooperative-sticky", "consumer")
+COPYING = ("-", "-", "range", "cooperative-sticky", "consumer")
 _REQUESTS = (
     "InitProducerId",
     "AddPartitionsToTxn",
@@ -76,11 +76,11 @@ def make_transactional(plan: Plan, rng: Random) -> None:
     plan.steps = [step for step in plan.steps if not isinstance(step, DiskBitFlip | DiskBitFlipInRecords)]
     for _ in range(rng.choice([10, 30])):
         plan.steps.append(Produce(round(rng.uniform(0.0, plan.seconds), 3), SOURCE, rng.choice([1, 1, 5, 20])))
-    _add_faults(plan, rng)
-    _add_message_faults(plan, rng)
+    add_copier_faults(plan, rng)
+    add_transaction_message_faults(plan, rng)
     if plan.cluster:
-        _add_leader_faults(plan, rng)
-    plan.copying = rng.choice(_COPYING)
+        add_leader_faults(plan, rng)
+    plan.copying = rng.choice(COPYING)
     if plan.copying != "-":
         plan.transactional_ids = plan.copiers
     sort(plan.steps)
@@ -120,7 +120,7 @@ def add_late_requests(plan: Plan, rng: Random) -> None:
     sort(plan.steps)
 
 
-def _add_faults(plan: Plan, rng: Random) -> None:
+def add_copier_faults(plan: Plan, rng: Random) -> None:
     first = plan.writers + len(plan.readers)
     for _ in range(rng.choice([0, 2, 6])):
         at, copier = round(rng.uniform(0.0, plan.seconds), 3), first + rng.randrange(plan.copiers)
@@ -134,14 +134,14 @@ def _add_faults(plan: Plan, rng: Random) -> None:
             plan.steps.append(kind(at, copier, seconds))
 
 
-def _add_message_faults(plan: Plan, rng: Random) -> None:
+def add_transaction_message_faults(plan: Plan, rng: Random) -> None:
     for _ in range(rng.choice([0, 0, 3, 10])):
         at, effect = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(_EFFECTS)
         seconds = round(rng.choice([0.02, 0.5, 3.0]) * rng.uniform(0.5, 1.5), 3)
         plan.steps.append(MessageFault(at, effect, rng.choice(_REQUESTS), seconds))
 
 
-def _add_leader_faults(plan: Plan, rng: Random) -> None:
+def add_leader_faults(plan: Plan, rng: Random) -> None:
     """Kill and move leaders of partitions in transactions, of groups, and of the transactions themselves."""
     for _ in range(rng.choice([1, 3, 8])):
         at, topic = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(_LED)

@@ -18,9 +18,8 @@ from kohort.sim.processes.reader import fetching
 GROUP = "copiers"
 """Group without members, whose offsets the transactions commit."""
 _CLOSES_WITHIN = 15.0
-_TINY = 500
-"""Size of a fetch, in bytes, that holds only some records."""
-_RECORDS_OF_TINY_FETCH = 4
+_RECORD_BYTES = 125
+"""Size of a record in bytes, if its batch has no other."""
 _ABORTS, _SLEEPS = 0.2, 0.1
 """Probability that the application aborts a transaction, and that it pauses during one."""
 
@@ -140,12 +139,13 @@ class Copier:
         self, producer: KillableProducer, name: str, records: Sequence[ConsumerRecord], content: Content
     ) -> None:
         """Send the copies of these records, and add them to the content of the transaction."""
+        now = int(asyncio.get_running_loop().time() * 1000)
         for record in records:
             for topic, partitions in COPIES.items():
                 partition = TopicPartition(topic, record.offset % partitions)
                 value = value_in(name, bytes(record.value or b""))
                 content.setdefault(partition, []).append(value)
-                await producer.send(topic, value, partition=partition.partition)
+                await producer.send(topic, value, partition=partition.partition, timestamp=now)
 
     def _decide(self) -> None:
         """Raise Abandoned if the application decides against the transaction."""
@@ -193,14 +193,13 @@ class CommittedReader:
         }
 
     def rest_takes(self) -> float:
-        """Return how long reading the rest may take because fetches are tiny, in seconds.
+        """Return how long reading the rest may take because fetches are small, in seconds.
 
-        A tiny buffer has no room for several partitions: each fetch brings some records of one, and a
-        partition that was drained then waits while fetches of the others are held.
+        Each fetch brings some records of a partition. While the application reads them, the next fetch has only the
+        other partitions, and is held if these have been read to their end. As in Kafka, the partition waits for it.
         """
-        if self._options["fetch_max_bytes"] > _TINY:
-            return 0.0
-        fetches = self.reading.left() / _RECORDS_OF_TINY_FETCH
+        size = min(int(self._options["fetch_max_bytes"]), int(self._options["max_partition_fetch_bytes"]))
+        fetches = self.reading.left() * _RECORD_BYTES / size
         return fetches * int(self._options["fetch_max_wait_ms"]) / 1000
 
     async def run(self) -> None:

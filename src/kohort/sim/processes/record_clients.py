@@ -14,6 +14,7 @@ from kohort.sim.plans import COPIES, SOURCE, ApplicationSettings, Plan, copying_
 from kohort.sim.processes.application import Application
 from kohort.sim.processes.brokers import Brokers
 from kohort.sim.processes.copier import CommittedReader, Copier
+from kohort.sim.processes.gateways import Gateways
 from kohort.sim.processes.member_copier import MemberCopier
 from kohort.sim.processes.reader import LoneReader, Reader
 from kohort.sim.processes.writer import Writer
@@ -45,6 +46,7 @@ class RecordWorld(Protocol):
 
     plan: Plan
     brokers: Brokers
+    gateways: Gateways
     network: Network
     progress: GroupProgress
     applications: list[Application | None]
@@ -104,7 +106,7 @@ class RecordClients:
 
     def start(self, number: int) -> None:
         """Start another run of that process."""
-        process, plan, bootstrap = self.processes[number], self._world.plan, self._world.brokers.bootstrap
+        process, plan, bootstrap = self.processes[number], self._world.plan, self._bootstrap(number)
         if process.alive or self._world.resting:
             return
         name = f"{process.name}.{process.starts}"
@@ -124,6 +126,10 @@ class RecordClients:
             client = LoneReader(name, partitions, bootstrap, plan.metadata_age, self.records, self._rng, login)
         self._clients[number] = client
         self.records.errors.begins(process.start(client.run), client.waits)
+
+    def _bootstrap(self, number: int) -> str:
+        way = self._world.plan.client_ways[number] if self._world.plan.client_ways else -1
+        return self._world.brokers.bootstrap if way < 0 else self._world.gateways.bootstrap(way)
 
     def application(self, name: str, settings: ApplicationSettings) -> Application:
         """Return a group member that reads records."""

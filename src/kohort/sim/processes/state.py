@@ -75,7 +75,7 @@ class WorldState:
             lambda: self.now,
             has_records=plan.records,
             shared_instances=plan.shared_instances,
-            through_gateways=bool(plan.ways),
+            through_gateways=bool(plan.gateway_rates),
         )
         self.brokers.observer = self.wire_checks.observer
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}

@@ -5,8 +5,8 @@
     exploring.ran(name, World(plan_of(name)).run().orders)
 
 The plan of a world is a function of its name: "17" is drawn from that seed, "17.3" is the third
-variant of it, and "17.3.8" is a variant of that one. So the choice of worlds depends on earlier
-runs, but each world only on its name.
+variant of it, and "17.3.8" is a variant of that one. "t17" is the small world with transactions of
+that seed. So the choice of worlds depends on earlier runs, but each world only on its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 
-from kohort.sim.plans import Plan, draw, message_fault
+from kohort.sim.plans import Plan, draw, draw_small_transactions, message_fault
 from kohort.sim.steps import MemberStart, sort
 
 _CANDIDATES = 32
@@ -35,12 +35,15 @@ _SETTINGS = {
 _NEAR = (0.001, 0.01, 0.1, 1.0)
 """Time between a step and the one that it is moved to, in seconds."""
 _LONGEST = 86_400.0
+TRANSACTIONS = "t"
+"""First letter of the names of small worlds with transactions."""
 
 
 def plan_of(name: str, longest: float = _LONGEST) -> Plan:
     """Return the plan of the world of that name, with at most `longest` seconds of steps. Raises ValueError."""
-    seed, *variants = map(int, name.split("."))
-    plan, said = draw(seed, longest), str(seed)
+    seed, *variants = map(int, name.removeprefix(TRANSACTIONS).split("."))
+    is_small = name.startswith(TRANSACTIONS)
+    plan, said = draw_small_transactions(seed) if is_small else draw(seed, longest), name.partition(".")[0]
     for variant in variants:
         said += f".{variant}"
         _vary(plan, Random(f"variant {said}"))

@@ -16,7 +16,7 @@ from typing import Self
 
 from kohort.child_processes import end_with_parent
 from kohort.errors import KohortError
-from kohort.sim.runs.exploring import Exploring, plan_of
+from kohort.sim.runs.exploring import TRANSACTIONS, Exploring, plan_of
 from kohort.sim.runs.report import Report, Result
 from kohort.sim.world import World
 
@@ -58,15 +58,19 @@ def run_worlds(
     *,
     report: Report | None = None,
     workers: int | None = None,
+    transactions: bool = False,
 ) -> Report:
     """Run worlds and add their results to `report`; worlds that it already has are skipped.
 
     With `seeds`, run this many seeds from `first` on; otherwise run worlds that `Exploring`
-    chooses, for `seconds`. `on_progress` is called with the report after each world.
+    chooses, for `seconds`. With `transactions`, run small worlds with transactions, seed after seed
+    in both cases. `on_progress` is called with the report after each world.
     """
     report = report or Report()
-    exploring = Exploring(first) if seeds is None else None
-    names = iter(exploring.next, "") if exploring is not None else map(str, range(first, first + (seeds or 0)))
+    exploring = Exploring(first) if seeds is None and not transactions else None
+    numbers = count(first) if seeds is None else range(first, first + seeds)
+    prefix = TRANSACTIONS if transactions else ""
+    names = (f"{prefix}{number}" for number in numbers) if exploring is None else iter(exploring.next, "")
     for result in _results(_wanted(names, seconds, report), workers or os.cpu_count() or 1):
         report.add(result)
         if exploring is not None:
