@@ -336,7 +336,7 @@ MEMBERS = {"consumer": consumer_member, "classic": classic_member}
 
 
 async def idle(upstream: Process, process: Process, protocol: str, members: int, settle: float, seconds: float) -> None:
-    """Print the CPU of a gateway with idle members of one group."""
+    """Print the CPU of a gateway or a relay with idle members of one group."""
     sent = [0]
     tasks = []
     for number in range(members):
@@ -362,8 +362,9 @@ async def measure(options: argparse.Namespace) -> None:
         if not options.only_idle:
             await bytes_and_latency(upstream, options)
         for protocol in MEMBERS:
-            with running("gateway", upstream.port) as gateway:  # one with members of this group alone
-                await idle(upstream, gateway, protocol, options.members, options.settle, options.seconds)
+            for role, settle in (("relay", 5.0), ("gateway", options.settle)):
+                with running(role, upstream.port) as process:  # one with members of this group alone
+                    await idle(upstream, process, protocol, options.members, settle, options.seconds)
 
 
 async def bytes_and_latency(upstream: Process, options: argparse.Namespace) -> None:
