@@ -266,6 +266,57 @@ async def test_a_connection_to_another_broker_ends_if_the_right_one_is_known_bef
         again.writer.close()
 
 
+async def test_a_connection_that_reached_another_broker_ends_when_the_right_one_can_be_reached_again() -> None:
+    # Both brokers could not be reached. The first is back earlier, and clients of the second get it.
+    port = consecutive_free_ports(3)
+    places = [Address("127.0.0.1", free) for free in free_ports(2)]
+    options = GatewayOptions(places, Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
+    async with Gateway(options) as gateway:
+        for node_id, place in enumerate(places, start=1):
+            gateway.brokers.learn(node_id, place)
+            await ended(await connected(Address("127.0.0.1", port + node_id)))
+        assert gateway.unreachable_brokers == 2
+        async with await _accepting(places[0]):
+            peer = await connected(Address("127.0.0.1", port + 2))
+            await until(lambda: gateway.unreachable_brokers == 1)
+            async with await _accepting(places[1]):
+                again = await connected(Address("127.0.0.1", port + 2))
+                await ended(peer)
+                assert [link.misses(places[1]) for link in gateway._links] == [False]
+                again.writer.close()
+
+
+async def test_a_connection_to_another_broker_ends_if_the_right_one_can_be_reached_before_it_is_made() -> None:
+    port = consecutive_free_ports(3)
+    places = [Address("127.0.0.1", free) for free in free_ports(2)]
+    options = GatewayOptions(places, Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
+    async with Gateway(options) as gateway:
+        for node_id, place in enumerate(places, start=1):
+            gateway.brokers.learn(node_id, place)
+            await ended(await connected(Address("127.0.0.1", port + node_id)))
+        connect = gateway.connect
+
+        async def connect_and_find(link: Link, upstream: asyncio.Protocol) -> Address:
+            reached = await connect(link, upstream)
+            # As by another client.
+            gateway._upstream._succeeded(places[1])
+            return reached
+
+        gateway.connect = connect_and_find  # type: ignore[method-assign]
+        async with await _accepting(places[0]):
+            await ended(await connected(Address("127.0.0.1", port + 2)))
+
+
+async def _accepting(address: Address) -> asyncio.Server:
+    """A broker that accepts connections, and answers nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    return await asyncio.start_server(serve, address.host, address.port)
+
+
 async def test_clients_recover_when_the_cluster_comes_late(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +344,8 @@ async def test_clients_recover_when_the_cluster_comes_late(
 
 async def test_bootstrap_servers_are_asked_when_no_known_broker_can_be_reached() -> None:
     bootstrap, first, second = (Address(host, 9092) for host in ("bootstrap", "first", "second"))
-    to = gateway_upstream.Upstream([bootstrap], {}, Brokers({1: first, 2: second}), refresh_s=30)
+    brokers = Brokers({1: first, 2: second})
+    to = gateway_upstream.Upstream([bootstrap], {}, brokers, refresh_s=30, reached=lambda address: None)
     assert to._to_try(1) == [first]
     assert to._to_try(3) == to._to_try(None) == [bootstrap, first, second]
     to._unreachable.add(first)

@@ -76,6 +76,9 @@ class Dependencies(Protocol):
 
     def closed(self, link: "Link") -> None: ...
 
+    def is_reachable(self, address: Address) -> bool:
+        """Return whether a broker can be reached at that address, as far as known."""
+
     def began_request(self, link: "Link") -> None:
         """Note that a request has arrived in part."""
 
@@ -100,7 +103,7 @@ class Link:
         self.listener = doors.name
         """Name of the listener."""
         self._stand_in: Address | None = None
-        """Broker that was reached because the address of the right one was unknown."""
+        """Broker that was reached because the right one was not, or its address was unknown."""
         self._gateway = gateway
         self._doors = doors
         self._journal = gateway.groups.journal
@@ -164,8 +167,9 @@ class Link:
             self.close()  # `connect` has logged it
             return
         wanted = self._wanted()
-        if wanted not in (before, reached):
-            # Its address became known while another broker was connected. The client connects again.
+        is_back = wanted not in (None, reached) and self._gateway.is_reachable(wanted)
+        if wanted not in (before, reached) or is_back:
+            # It was found while another broker was connected. The client connects again.
             self.close()
             return
         if self.node_id is not None and wanted != reached:
@@ -185,9 +189,9 @@ class Link:
         """Return the address of the broker that the client asked for; None if it is not known."""
         return None if self.node_id is None else self._doors.addresses.brokers.upstream.get(self.node_id)
 
-    def stands_in_for(self, node_id: int, address: Address) -> bool:
-        """Return whether the client asked for this broker when its address was unknown, and reached another one."""
-        return self.node_id == node_id and self._stand_in not in (None, address)
+    def misses(self, address: Address) -> bool:
+        """Return whether the client wants the broker at this address, and reached another one in its place."""
+        return self._stand_in not in (None, address) and self._wanted() == address
 
     def idle_at(self, now: float, idle_s: float) -> float | None:
         """Return when the connection will have been idle for `idle_s`; if it has, close it and return None."""

@@ -129,7 +129,12 @@ class Gateway:
         """Listen for clients. Raises KohortError if an address or a certificate cannot be used."""
         loop, options = asyncio.get_running_loop(), self._options
         self._upstream = Upstream(
-            options.upstream, options.upstream_options, self.brokers, refresh_s=options.refresh_s, admin=self.admin
+            options.upstream,
+            options.upstream_options,
+            self.brokers,
+            refresh_s=options.refresh_s,
+            reached=self._end_stand_ins,
+            admin=self.admin,
         )
         self.journal = self._new_journal()
         self._check_protocols()
@@ -275,9 +280,12 @@ class Gateway:
             log.warning("broker=%d has moved from %s to %s: new connections go there", node_id, old, new)
         else:
             log.info("broker=%d is at upstream=%s", node_id, new)
+        self._end_stand_ins(new)
+
+    def _end_stand_ins(self, address: Address) -> None:
+        """Close connections that reached another broker in place of the one at this address. The clients come again."""
         for link in list(self._links):
-            if link.stands_in_for(node_id, new):
-                # It went to any broker, because this one's address was not known. The client connects again.
+            if link.misses(address):
                 asyncio.get_running_loop().call_soon(link.close)
 
     # Connections
@@ -340,6 +348,10 @@ class Gateway:
         """Note that a request has arrived in part."""
         if link in self._links:
             self._incomplete[link] = None
+
+    def is_reachable(self, address: Address) -> bool:
+        """Return whether a broker can be reached at that address, as far as known."""
+        return self._upstream.is_reachable(address)
 
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection of a client, and return its address. Raises OSError."""

@@ -36,10 +36,15 @@ class Upstream:
         brokers: Brokers,
         *,
         refresh_s: float,
+        reached: Callable[[Address], None],
         admin: type[Admin] = Admin,
     ) -> None:
-        """Read the options of the client. Raises ConfigError."""
+        """Read the options of the client. Raises ConfigError.
+
+        `reached` is called with the address of a broker that can be reached again.
+        """
         self.brokers = brokers
+        self._reached = reached
         self._bootstrap = bootstrap
         self._admin = admin
         servers = ",".join(map(str, bootstrap))
@@ -111,6 +116,10 @@ class Upstream:
             log.error("the gateway cannot log in, so its clients are disconnected: %s", problem)
         self._login_fails = True
 
+    def is_reachable(self, address: Address) -> bool:
+        """Return whether the last connection to that address was made, if there was any."""
+        return address not in self._unreachable
+
     @property
     def unreachable(self) -> int:
         """Number of addresses at which no broker could be reached the last time."""
@@ -148,9 +157,7 @@ class Upstream:
                 failed = problem
                 self._failed(address, problem)
             else:
-                if address in self._unreachable:
-                    self._unreachable.discard(address)
-                    log.warning("upstream broker %s can be reached again", address)
+                self._succeeded(address)
                 return address
         assert failed is not None
         raise failed
@@ -172,6 +179,12 @@ class Upstream:
             await loop.create_connection(lambda: protocol, address.host, address.port, ssl=self._tls)
         except ValueError as problem:  # such as UnicodeError
             raise OSError(f"the host has no valid name: {problem}") from problem
+
+    def _succeeded(self, address: Address) -> None:
+        if address in self._unreachable:
+            self._unreachable.discard(address)
+            log.warning("upstream broker %s can be reached again", address)
+            self._reached(address)
 
     def _failed(self, address: Address, problem: OSError) -> None:
         self._stale.set()
@@ -230,3 +243,5 @@ class Upstream:
                     await admin.describe_cluster()
             except KohortError as problem:
                 log.info("no answer from upstream=%s: %s", address, problem)
+            else:
+                self._succeeded(address)
