@@ -64,6 +64,12 @@ def test_without_a_history_there_are_no_rebalances(run: Run, kohort_broker: Koho
     assert (document["history_from"], group["rebalances"], group["lag"]) == (None, [], 3)
 
 
+def test_a_history_may_be_longer_than_the_time_since_1970(run: Run, kohort_broker: KohortBroker, name: str) -> None:
+    consumed(run, kohort_broker.bootstrap, name)
+    told = succeeded(run("watch", "--once", "--history", "999999d", bootstrap=kohort_broker.bootstrap))
+    assert any(line.startswith(f"{name} ") for line in told.lines)
+
+
 def test_it_says_what_it_cannot_do(run: Run) -> None:
     for arguments, sentence in (
         (
@@ -78,6 +84,10 @@ def test_it_says_what_it_cannot_do(run: Run) -> None:
             ("--metrics-include", "("),
             "kohort: --metrics-include takes a regular expression, not '(': missing ), unterminated subpattern at"
             " position 0.\n",
+        ),
+        (
+            ("--command-config", "/nonexistent"),
+            "kohort: --command-config /nonexistent cannot be read: No such file or directory.\n",
         ),
         (("--once", "--history", "1w"), "kohort: --history takes an age such as 30m, 6h or 2d, not '1w'.\n"),
     ):

@@ -133,4 +133,5 @@ def read_properties(path: str) -> dict[str, str]:
     try:
         return parse_properties(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"--command-config {path} cannot be read: {problem}.") from None
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise ConfigError(f"--command-config {path} cannot be read: {why}.") from None

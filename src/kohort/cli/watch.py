@@ -46,7 +46,6 @@ _OF_PAGE = {
     "metrics_partitions",
 }
 _NO_JOURNAL = "The journal of rebalances is not read, so causes and times are only those that follow from the log."
-_NO_GROUPS = "A cluster lists only groups that you may describe: others need the ACL Describe on the group."
 _OF_EVENTS = {"webhook", "webhook_on", "otlp_endpoint"}
 
 
@@ -172,13 +171,10 @@ async def _look(servers: str, history_ms: Millis) -> "Snapshot":
     async with Watching(options, history_ms=history_ms) as watching:
         await watching.caught_up()
         live, sources = watching.live, watching.live.sources
-        forbidden = sources[SourceKind.LOG].state == "forbidden"
-        if history_ms and forbidden:
+        if history_ms and sources[SourceKind.LOG].state == "forbidden":
             live.problem(NO_LOG, clock())
         if history_ms and SourceKind.JOURNAL in sources and sources[SourceKind.JOURNAL].state == "failed":
             live.problem(f"{_NO_JOURNAL} {sources[SourceKind.JOURNAL].detail}", clock())
-        if forbidden and not live.groups:
-            live.problem(_NO_GROUPS, clock())
         return live.snapshot(clock())
 
 

@@ -11,10 +11,11 @@ import pytest
 from kohort import Admin, Consumer, ErrorCode, TopicPartition
 from kohort.model import Millis
 from kohort.recorder import JOURNAL_TOPIC
-from kohort.testing import Cluster, Workspace
+from kohort.testing import Broker, Cluster, Workspace
 from kohort.watch import Live, LiveEvent, SourceKind, Watching
 from kohort.watch.source.clients import cluster
 from kohort.watch.source.states import RebalancingStates
+from kohort.watch.source.watching import NO_GROUPS
 from tests.watch.source.test_watching import PROTOCOLS, polling, told
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -137,6 +138,33 @@ async def test_a_deleted_group_and_a_denied_one(kohort: Workspace) -> None:
             assert problem in live.problems
             hidden.remove()
             await until(live, lambda: problem not in live.problems and secret in live.groups)
+
+
+async def test_a_consumer_group_whose_topics_may_not_be_described_is_a_problem(kohort: Workspace) -> None:
+    topic, group = kohort.topic("orders"), kohort.group()
+    servers = kohort.bootstrap_servers
+    async with polling(servers, topic, group, "a", "consumer"):
+        with (
+            kohort.fault(keys="Fetch", topic=LOG, count=-1, error=DENIED),
+            kohort.fault(keys="ConsumerGroupDescribe", group=group, count=-1, error=DENIED) as hidden,
+        ):
+            async with watched(servers) as watching:
+                live = watching.live
+                problem = f"Group {group} cannot be described: it needs the ACL Describe on the topics of its members."
+                assert problem in live.problems
+                hidden.remove()
+                await until(live, lambda: problem not in live.problems and group in live.groups)
+
+
+async def test_an_empty_list_of_groups_is_a_problem_until_a_group_may_be_described() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        servers = broker.bootstrap_servers
+        broker.fault(keys="Metadata", topic=LOG, count=-1, error=DENIED)
+        async with watched(servers) as watching:
+            live = watching.live
+            assert list(live.problems) == [NO_GROUPS]
+            async with polling(servers, "orders", "g", "a", "classic"):
+                await until(live, lambda: "g" in live.groups and not live.problems)
 
 
 @PROTOCOLS

@@ -15,6 +15,7 @@ from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import Live, LiveEvent, ProblemFound, ProblemSolved, SourceChanged, SourceKind, Watching
+from kohort.watch.changes import AssignmentWritten
 from kohort.watch.source import clock, kohort_topic, offsets
 from kohort.watch.source.clients import cluster
 from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
@@ -277,6 +278,22 @@ async def test_the_name_of_a_new_topic_is_asked_for_until_the_broker_knows_it() 
     await follower._name_new_topics({topic_id})
     assert live.watcher.topic_names == {topic_id: "orders"}
     assert cluster.asked == 3
+
+
+async def test_a_topic_without_a_name_in_which_a_member_has_partitions_is_a_problem() -> None:
+    live, topic_id = Live(), UUID(int=7)
+    cluster = LateCluster("secret", topic_id, late=3)
+    follower = LogFollower(cast("Any", None), live, cast("Any", cluster))
+    await follower._name_topics({topic_id})
+    await follower.name_again()
+    assert not live.problems  # no member needs it
+    live.apply([AssignmentWritten("g", 1, "a", 1, 0, True, frozenset({(topic_id, 0)}), frozenset())], 1)
+    await follower.name_again()
+    assert list(live.problems) == [NO_NAMES]
+    await follower.name_again()
+    await follower.name_again()
+    assert not live.problems
+    assert live.groups["g"].owners == {TopicPartition("secret", 0): "a"}
 
 
 @pytest.mark.parametrize("held_ms", [0, HOUR_MS])

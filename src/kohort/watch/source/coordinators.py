@@ -43,8 +43,8 @@ class Described:
     """What the coordinators that answered told."""
 
     groups: dict[str, GroupFound] = field(default_factory=dict)
-    denied: set[str] = field(default_factory=set)
-    """Groups that may not be described."""
+    denied: dict[str, ErrorCode] = field(default_factory=dict)
+    """Groups that may not be described, with the error: the group's, or that of a topic of its members."""
     failed: set[str] = field(default_factory=set)
     """Groups whose coordinator could not describe them now."""
     whole: bool = True
@@ -114,8 +114,8 @@ class _Asker:
         problem = error_of(code, group_id)
         if problem is None:
             return True
-        if problem.code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            self.described.denied.add(group_id)
+        if problem.code in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            self.described.denied[group_id] = problem.code
         elif problem.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             self.described.failed.add(group_id)
         return False

@@ -18,6 +18,10 @@ _AT_ONCE = 32
 """Number of groups that are described at the same time."""
 _PAUSES_S = (0.2, 0.5, 1.0)
 """Pauses before groups are described again that changed meanwhile."""
+_NEEDS = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "the group",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the topics of its members",  # KIP-848: of consumer groups only
+}
 _UNSTABLE = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
@@ -113,14 +117,14 @@ def about(group_id: str) -> str:
 
 def cannot_describe(group_id: str, problem: KafkaError) -> str:
     """Return the problem as a sentence, with the ACL to ask for if one is missing."""
-    if problem.code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        return needs_describe(group_id)
+    if problem.code in _NEEDS:
+        return needs_describe(group_id, problem.code)
     return f"Group {group_id} cannot be described: {problem}"
 
 
-def needs_describe(group_id: str) -> str:
+def needs_describe(group_id: str, code: ErrorCode) -> str:
     """Return a sentence with the ACL that is missing."""
-    return f"Group {group_id} cannot be described: it needs the ACL Describe on the group."
+    return f"Group {group_id} cannot be described: it needs the ACL Describe on {_NEEDS[code]}."
 
 
 def found_group(described: GroupDescription, commits: Mapping[TopicPartition, int]) -> GroupFound:

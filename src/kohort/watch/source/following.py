@@ -123,12 +123,12 @@ class LogFollower:
             del self._unknown[next(iter(self._unknown))]
 
     async def name_again(self) -> None:
-        """Ask again for the names of topics that have none, and forget those that no member needs any more.
+        """Ask again for the names of topics that have none. Those that a member needs are a problem.
 
         Raises KafkaError.
         """
         now = clock()
-        if _UNNAMED not in self._live.unsolved:
+        if _UNNAMED not in self._live.unsolved and not self._needed() & self._unknown.keys():
             return
         known = (await self._cluster.metadata_of(None)).topics
         names = {topic.topic_id: topic.name for topic in known.values() if topic.topic_id in self._unknown}
@@ -136,14 +136,19 @@ class LogFollower:
             del self._unknown[topic_id]
         self._live.named_late(names, now)
         self._live.solved(_NAMES, now)
-        needed = {
+        if self._needed() & self._unknown.keys():
+            self._live.problem(NO_NAMES, now, about=_UNNAMED)
+        else:
+            self._live.solved(_UNNAMED, now)
+
+    def _needed(self) -> set[UUID]:
+        """Return the topics in which members have partitions."""
+        return {
             topic_id
             for group in self._live.groups.values()
             for member in group.members.values()
             for topic_id, _ in member.held or ()
         }
-        if not needed & self._unknown.keys():
-            self._live.solved(_UNNAMED, now)
 
 
 def _rebalancing(changes: Iterable[Change]) -> set[str]:

@@ -32,12 +32,13 @@ class Poller:
         """Describe all groups once. Raises KafkaError if no broker answers."""
         described = await describe_groups(self._cluster)
         now = clock()
-        for group_id in described.denied:
-            self._live.problem(needs_describe(group_id), now, about=about(group_id))
-        for group_id in self._denied - described.denied if described.whole else ():
+        denied = described.denied.keys()
+        for group_id, code in described.denied.items():
+            self._live.problem(needs_describe(group_id, code), now, about=about(group_id))
+        for group_id in self._denied - denied if described.whole else ():
             self._live.solved(about(group_id), now)
-        self._denied = described.denied if described.whole else self._denied | described.denied
-        self._hidden |= described.failed | described.denied
+        self._denied = set(denied) if described.whole else self._denied | denied
+        self._hidden |= described.failed | denied
         for group_id, group in described.groups.items():
             if group_id in described.failed:
                 continue
@@ -57,10 +58,10 @@ class Poller:
             self._hidden.discard(group_id)
             self._rebalancing.discard(group_id)
         if described.whole:
-            for group_id in self._known.keys() - described.groups.keys() - described.failed - described.denied:
+            for group_id in self._known.keys() - described.groups.keys() - described.failed - denied:
                 self._live.apply(deletion(self._known.pop(group_id), now), now, polled=True)
             self._rebalancing &= described.groups.keys()
-            self._hidden &= described.groups.keys() | described.failed | described.denied
+            self._hidden &= described.groups.keys() | described.failed | denied
         self._all_answered = described.whole
 
     def _tell(self, before: GroupFound | None, group: GroupFound, ids: Mapping[str, UUID]) -> None:

@@ -35,10 +35,12 @@ _READ_WITHIN_MS: Millis = 5_000
 """Time within which a record of the log is read while the source follows it, for differences of clocks as well."""
 
 _JOURNAL = "the journal"
+_LIST = "the list of groups"
 
 NO_LOG = (
     f"Rebalances and times of commits need the ACLs Read and Describe on the topic {OFFSETS_TOPIC}, which are denied."
 )
+NO_GROUPS = "A cluster lists only groups that you may describe: others need the ACL Describe on the group."
 
 
 class Watching:
@@ -73,7 +75,7 @@ class Watching:
         - `log_topic`: Topic with the log of the groups, if it is a copy.
         """
         self.live = Live() if live is None else live
-        self.live.history_from = clock() - history_ms if history_ms else None
+        self.live.history_from = max(0, clock() - history_ms) if history_ms else None
         self._sampling_s = sampling_ms / 1000
         self._polling_s = polling_ms / 1000
         self._permission_s = permission_ms / 1000
@@ -202,6 +204,7 @@ class Watching:
     async def _look_once(self) -> None:
         if not self._described:
             await self._describer.describe_all()
+            await self._follower.name_again()
             self._described = True
             self._asked_again_at = asyncio.get_running_loop().time()
         began = clock()
@@ -277,6 +280,7 @@ class Watching:
                     self._failed(problem)
                 continue
             self.live.source(SourceKind.ADMIN, "off", clock())
+            self.live.solved(_LIST, clock())
             self._described = False  # the log does not tell what changed since the last poll
             return
 
@@ -292,6 +296,10 @@ class Watching:
                     poll_at = loop.time() + self._polling_s
                     await poller.poll()
                     self.live.source(SourceKind.ADMIN, "following", clock())
+                    if self.live.groups:
+                        self.live.solved(_LIST, clock())
+                    else:
+                        self.live.problem(NO_GROUPS, clock(), about=_LIST)
                 await self._ends.sample()
                 if polls:
                     self.live.poll_ms = clock() - began
