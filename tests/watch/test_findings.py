@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kohort.group_events import Cause, MemberFacts
-from kohort.model import Millis, TopicPartition
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.recorder import HeldOffsets, PartitionChange, RebalanceRecord, RefusedMember, Trigger
 from kohort.watch import Commit, EndOffsets, EndPoint, WatchedGroup, WatchedMember
 from kohort.watch.findings import KINDS, Finding, LagTrails, MemberTelemetry, findings, hurts, shown
@@ -306,6 +306,20 @@ def test_a_group_that_nearly_has_it(code: str) -> None:
     _, case = CASES[code]
     assert code not in case.codes()
     assert KINDS[code].title not in case.hurts()
+
+
+def test_partitions_of_a_topic_without_a_name_are_not_called_dark_and_their_owner_not_idle() -> None:
+    # Without Describe on a topic the log tells only its ID, and commits tell its name.
+    cases = (
+        Case({"a": (), "b": ()}, "consumer", "uniform", commits=ALIVE),
+        Case({"a": (0, 1, 2, 3), "b": ()}, "consumer", "uniform", commits=ALIVE),
+        Case({"a": (0,), "b": (), "c": ()}, "consumer", "uniform"),
+    )
+    for case in cases:
+        group = case.group()
+        assert {each.code for each in findings(group, (), NOW)} & {"dark-partition", "idle-members", "unbalanced"}
+        group.members["b"].held = frozenset({(UUID(int=7), 0)})
+        assert findings(group, (), NOW) == []
 
 
 def test_each_transaction_that_a_group_waits_for_is_told_until_it_ends() -> None:

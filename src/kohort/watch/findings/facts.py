@@ -85,6 +85,11 @@ class Facts:
         return self.group.owners
 
     @property
+    def names_all_owners(self) -> bool:
+        """Whether `owners` has all partitions of the members: without Describe on a topic, its name is unknown."""
+        return not any(member.has_unnamed for member in self.members)
+
+    @property
     def settled(self) -> bool:
         """Whether the group is stable, and the last rebalance some time ago."""
         last = self.records[-1].ended_at if self.records else None

@@ -129,7 +129,9 @@ def _plural(found: object) -> str:
 def idle_members(facts: Facts) -> Iterator[Finding]:
     """There are more members than partitions."""
     idle = [member for member in facts.members if not member.owned]
-    if not facts.settled or not idle or not facts.owners or len(facts.members) <= len(facts.owners):
+    if not facts.settled or not facts.names_all_owners:
+        return
+    if not idle or not facts.owners or len(facts.members) <= len(facts.owners):
         return
     yield Finding(
         "idle-members",
@@ -144,6 +146,8 @@ def idle_members(facts: Facts) -> Iterator[Finding]:
 
 def unbalanced(facts: Facts) -> Iterator[Finding]:
     """Members with the same subscription have very different numbers of partitions."""
+    if not facts.names_all_owners:
+        return
     sizes = sorted(len(member.owned) for member in facts.members)
     if not facts.settled or len(sizes) < 2 or not facts.same_subscriptions or len(facts.owners) < len(sizes):
         return

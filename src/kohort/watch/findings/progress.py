@@ -64,7 +64,7 @@ def stuck_partition(facts: Facts) -> Iterator[Finding]:
 
 def dark_partition(facts: Facts) -> Iterator[Finding]:
     """A stable group leaves partitions without an owner that its members subscribe to."""
-    if not facts.members or not facts.settled:
+    if not facts.members or not facts.settled or not facts.names_all_owners:
         return
     subscribed = {topic for member in facts.members for topic in member.topics}
     if any(member.expression for member in facts.members):

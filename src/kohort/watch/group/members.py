@@ -41,6 +41,11 @@ class WatchedMember:
         """Partitions that it owns and reads: none while it is away."""
         return self.owned if self.away_since is None else _NOTHING
 
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether it has partitions of topics without a name, which `owned` omits."""
+        return self.held is not None and len(self.held) > len(self.owned)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupFound:
