@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from kohort.model import TopicPartition
 from kohort.recorder import PartitionChange, RebalanceRecord
 from kohort.watch import SourceKind
+from kohort.watch.changes import GenerationWritten
 from tests.watch.web.site import Site, generation, now, site
 
 
@@ -123,6 +125,33 @@ async def test_a_member_that_comes_back_again_and_again_is_flapping() -> None:
         told = {each["member_id"]: each for each in (await here.get("/api/groups/g")).value["member_list"]}
         assert (told["b"]["joins_1h"], told["b"]["flapping"]) == (5, True)
         assert told["a"]["flapping"] is False
+
+
+def of_one_client(step: GenerationWritten) -> GenerationWritten:
+    """Give all members one client ID and one host, and `b` another ID in each generation."""
+    members = []
+    for member in step.members:
+        member_id = f"b{step.generation}" if member.facts.member_id == "b" else member.facts.member_id
+        facts = replace(member.facts, member_id=member_id, client_id="app", client_host="/10.0.0.1")
+        members.append(replace(member, facts=facts))
+    return replace(step, members=tuple(members))
+
+
+async def test_of_members_with_one_client_id_only_the_one_that_comes_back_is_flapping() -> None:
+    async with site() as here:
+        start = now() - 600_000
+        steps = [generation("g", start, 1, a=(0, 1))]
+        for number in range(1, 5):
+            at = start + number * 60_000
+            steps.append(generation("g", at, 2 * number, a=(0,), b=(1,)))
+            steps.append(generation("g", at + 30_000, 2 * number + 1, a=(0, 1)))
+        steps.append(generation("g", start + 300_000, 10, a=(0,), b=(1,)))
+        here.apply(*map(of_one_client, steps))
+        told = {each["member_id"]: each for each in (await here.get("/api/groups/g")).value["member_list"]}
+        assert {name: (each["joins_1h"], each["flapping"]) for name, each in told.items()} == {
+            "a": (1, False),
+            "b10": (1, True),
+        }
 
 
 async def test_one_rebalance_has_its_waterfall() -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kohort.model import Millis
-from kohort.recorder import MemberName, RebalanceRecord, comings, name_of, returns
+from kohort.recorder import RebalanceRecord, comings, name_of, returns
 from kohort.recorder import flapping as flapping_episodes
 from kohort.telemetry import ClientTelemetry
 from kohort.watch import Live, PartitionProgress, SourceState, WatchedGroup, WatchedMember, waterfall
@@ -166,8 +166,10 @@ class Documents:
         first = zip(facts.newest_first(group), range(MOST_LISTED), strict=False)
         listed = [each.to_json(pending=group.is_pending(each.record)) for each, _ in first]
         hour = [each.record for each in facts.newest_first(group, now - HOUR_MS)][::-1]
-        joins = Counter(name_of(coming.member) for coming in comings(hour) if coming.came)
-        flapping = {episode.name for episode in flapping_episodes(returns(hour))}
+        joins = _joins(group, hour)
+        flapping = {
+            each.came.member.member_id for episode in flapping_episodes(returns(hour)) for each in episode.returns
+        }
         joined = facts.joined_at(group)
         progress = live.snapshot(now).progress(group)
         return self._summary(group, now) | {
@@ -286,15 +288,31 @@ def _last_json(facts: RebalanceFacts) -> dict[str, Any]:
     }
 
 
+def _joins(group: WatchedGroup, hour: Iterable[RebalanceRecord]) -> dict[str, int]:
+    """Return how often each member joined, by its ID.
+
+    A member that comes back has another ID and the same name. If several members have one name, only the ID tells
+    which of them joined.
+    """
+    came = [coming.member for coming in comings(hour) if coming.came]
+    by_name, by_id = Counter(map(name_of, came)), Counter(member.member_id for member in came)
+    present = Counter(name_of(member.facts) for member in group.members.values())
+    return {
+        member_id: by_name[name] if present[name] == 1 else by_id[member_id]
+        for member_id, member in group.members.items()
+        for name in (name_of(member.facts),)
+    }
+
+
 def _member(
     member: WatchedMember,
-    joins: Mapping[MemberName, int],
-    flapping: Set[MemberName],
+    joins: Mapping[str, int],
+    flapping: Set[str],
     telemetry: ClientTelemetry | None,
 ) -> dict[str, Any]:
-    name = name_of(member.facts)
+    member_id = member.facts.member_id
     return {
-        "member_id": member.facts.member_id,
+        "member_id": member_id,
         "client_id": member.facts.client_id,
         "client_host": member.facts.client_host,
         "instance_id": member.facts.instance_id,
@@ -304,8 +322,8 @@ def _member(
         "partitions": [str(partition) for partition in sorted(member.owned)],
         "client_software": None if telemetry is None else telemetry.client_software,
         "slowest_revocation_ms": member.slowest_revocation_ms,
-        "joins_1h": joins.get(name, 0),
-        "flapping": name in flapping,
+        "joins_1h": joins[member_id],
+        "flapping": member_id in flapping,
         "telemetry": None if telemetry is None else figures(telemetry),
     }
 
