@@ -144,10 +144,16 @@ def end(code: int) -> NoReturn:
 
 def run(work: Coroutine[Any, Any, T], loop_factory: "Callable[[], AbstractEventLoop] | None" = None) -> T:
     """Run `work` as `asyncio.run` does. The first signal cancels it; once it has ended, Interrupted is raised."""
-    import asyncio  # imported here: Ctrl-C before `install` prints a traceback, so `install` must not wait for asyncio
+    begun = _interruptible(work) if _state.installed else work
+    try:
+        import asyncio  # imported here: before `install`, Ctrl-C prints a traceback, so `install` must not wait for it
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(_interruptible(work) if _state.installed else work)
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            return runner.run(begun)
+    finally:
+        # A signal may arrive before they begin. Python warns about a coroutine that never does.
+        begun.close()
+        work.close()
 
 
 async def _interruptible(work: Coroutine[Any, Any, T]) -> T:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import itertools
 import os
 import random
@@ -23,7 +25,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from kohort import TopicPartition
+from kohort import TopicPartition, interruption
 from kohort.blocking import Consumer
 from kohort.cli.app import app
 from tests.interop.broker import Broker
@@ -436,6 +438,19 @@ def test_a_process_that_does_not_end_is_killed(limit: str, signals: int) -> None
             process.send_signal(signal.SIGTERM)
         assert process.wait(20.0) == 128 + signal.SIGTERM
         assert process.stderr.read() == ""
+
+
+def test_work_that_a_signal_ends_before_it_begins_leaves_no_warning() -> None:
+    async def work() -> None:
+        raise AssertionError("it began")
+
+    def interrupt() -> asyncio.AbstractEventLoop:
+        raise interruption.Interrupted(signal.SIGINT)
+
+    never = work()
+    with pytest.raises(KeyboardInterrupt):
+        interruption.run(never, interrupt)
+    assert inspect.getcoroutinestate(never) == inspect.CORO_CLOSED
 
 
 NEVER_TAKEN_APART = """

@@ -31,14 +31,13 @@ def run(work: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
     Raises NoBroker at once if nothing listens there, because a client would retry for a long time.
     """
-    import uvloop
-
     try:
+        import uvloop
+
         check_reachable(bootstrap)
-    except BaseException:
-        work.close()
-        raise
-    return interruption.run(work, uvloop.new_event_loop)
+        return interruption.run(work, uvloop.new_event_loop)
+    finally:
+        work.close()  # if it never began, Python would warn about it
 
 
 def admin_client(servers: str) -> "Admin":
