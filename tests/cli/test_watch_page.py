@@ -83,7 +83,10 @@ def test_a_page_whose_port_is_taken_does_not_end_the_broker(run: Run) -> None:
         process = ServerProcess(kohort("broker", "--listen", "127.0.0.1:0", "--memory", "--web", f"127.0.0.1:{port}"))
         try:
             at = process.wait_for(r"^ready (\d\S+)$", timeout=READY_S)[1]
-            process.wait_for(r"The page is not served: .*127\.0\.0\.1:\d+: Address already in use", timeout=READY_S)
+            process.wait_for(
+                r"The page is not served: .*127\.0\.0\.1:\d+: Address already in use: choose another port",
+                timeout=READY_S,
+            )
             succeeded(run("topic", "list", bootstrap=at))
         finally:
             process.kill()

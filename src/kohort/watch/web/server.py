@@ -1,6 +1,7 @@
 """The web server: uvicorn with limits for clients that are slow, silent or many."""
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -57,8 +58,8 @@ class WebOptions:
             raise ConfigError(f"The token must have at least {SHORTEST_TOKEN} characters, all of them ASCII.")
         if self.token is None and not is_loopback(self.host):
             raise ConfigError(
-                f"Other machines could read the page on {self.host or 'all addresses'}: set a token by --token-file or"
-                " KOHORT_WATCH_TOKEN, or listen on 127.0.0.1."
+                f"Other machines could read the page on {self.host or 'all addresses'}: set a token by"
+                " KOHORT_WATCH_TOKEN (kohort watch: or by --token-file), or listen on 127.0.0.1."
             )
         if self.key is not None and self.certificate is None:
             raise ConfigError("A private key without a certificate has no effect: give --tls-cert, too.")
@@ -240,7 +241,8 @@ async def _listening_socket(host: str, port: int) -> socket.socket:
         listening.bind(address)
     except OSError as problem:
         listening.close()
-        raise ConfigError(f"The page cannot listen on {host}:{port}: {problem.strerror}.") from None
+        taken = ": choose another port, or 0 for a free one" if problem.errno == errno.EADDRINUSE else ""
+        raise ConfigError(f"The page cannot listen on {host}:{port}: {problem.strerror}{taken}.") from None
     return listening
 
 
@@ -252,6 +254,8 @@ def _check_certificate(certificate: Path, key: Path | None) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, no_password)
     except (OSError, ssl.SSLError) as problem:
         why = problem.strerror or problem
+        if isinstance(problem, ssl.SSLError) and problem.reason is None:  # OpenSSL says only: PEM lib
+            why = "a file is not in PEM, or has no certificate or no key"
         raise ConfigError(f"The certificate {certificate} cannot be used with its key: {why}.") from None
 
 
