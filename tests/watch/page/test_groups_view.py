@@ -71,6 +71,31 @@ async def test_the_search_the_sorting_and_the_choice_are_in_the_url(open_tab: Op
     await expect(tab.page).to_have_url(re.compile("show=empty"))
 
 
+async def test_a_group_is_searched_and_opened_with_the_keyboard_alone(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(server.url)
+    page = tab.page
+    rows = page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("row")
+    await expect(rows).to_have_count(14)
+    await page.keyboard.press("/")
+    await page.keyboard.type("audit")
+    await expect(rows).to_have_count(1)
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{server.url}/groups/audit-archive")
+    await page.go_back()
+    await page.get_by_role("searchbox").fill("no such group")
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("ArrowDown")
+    await expect(page.get_by_role("searchbox")).to_be_focused()
+    await page.get_by_role("searchbox").fill("")
+    await page.keyboard.press("Enter")  # opens none of several
+    await expect(page.get_by_role("link", name="checkout-enricher")).to_be_focused()
+    await page.get_by_role("searchbox").focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{server.url}/groups/settlement")
+
+
 async def test_groups_are_sorted_by_name_with_the_keyboard(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(server.url)
     links = tab.page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("link")

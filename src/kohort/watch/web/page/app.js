@@ -203,7 +203,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 const SHORTCUTS = [
-  ["/", "search"],
+  ["/", "search; ↓ goes to the first row, Enter opens the only one"],
   ["Escape", "clear the search; go up to the group, then to all groups"],
   ["↑ ↓ Home End", "in a table: move between rows; Enter opens one"],
   ["← →", "on the timeline: previous and next rebalance; Enter opens it"],

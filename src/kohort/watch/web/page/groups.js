@@ -87,9 +87,12 @@ export function groupsView(page, feed) {
     on: {
       input: () => change({ filter: search.value }),
       keydown: (event) => {
-        if (event.key !== "Escape") return;
+        if (!["ArrowDown", "Enter", "Escape"].includes(event.key) || event.isComposing) return;
         event.preventDefault();
-        if (search.value) change({ filter: (search.value = "") });
+        if (event.key !== "Escape") {
+          const link = table?.enter();
+          if (event.key === "Enter" && order.length === 1) link?.click();
+        } else if (search.value) change({ filter: (search.value = "") });
         else search.blur();
       },
     },

@@ -5,6 +5,7 @@ import { h, set, setText } from "./dom.js";
 
 const NARROW = matchMedia("(max-width: 940px)"); // as in views.css
 const MARGIN = 8; // rows above and below those in sight
+const FEW = 50; // rows that all have elements: the browser's search and the reading cursor of screen readers find them
 const MOST_NEW = 6; // rows that are made in one frame, and the milliseconds that they may take: then others run
 const MOST_MILLIS = 8;
 const MOST_PRINTED = 2000;
@@ -135,8 +136,8 @@ export class VirtualTable {
     const top = this.#body.getBoundingClientRect().top;
     const count = this.rows.length;
     const seen = this.#printing ? [0, Math.min(count, MOST_PRINTED)] : [Math.floor(-top / height), Math.ceil((innerHeight - top) / height)];
-    const from = Math.max(0, Math.min(count, seen[0] - MARGIN));
-    const to = Math.min(count, Math.max(from, seen[1] + MARGIN));
+    const from = count <= FEW ? 0 : Math.max(0, Math.min(count, seen[0] - MARGIN));
+    const to = count <= FEW ? count : Math.min(count, Math.max(from, seen[1] + MARGIN));
     this.#body.style.setProperty("height", `${count * height}px`);
     const keys = this.rows.slice(from, to).map(this.#key);
     const wanted = new Set(keys);
@@ -237,6 +238,11 @@ export class VirtualTable {
     this.#focus(Math.max(0, Math.min(this.rows.length - 1, moves[event.key])));
   }
 
+  /** Move the focus to the first row, if there is one. Returns the link or button that has it. */
+  enter() {
+    return this.rows.length ? this.#focus(0) : null;
+  }
+
   #focus(index) {
     const height = this.#height;
     const top = this.#body.getBoundingClientRect().top + index * height;
@@ -246,7 +252,9 @@ export class VirtualTable {
     const key = this.#key(this.rows[index]);
     this.#render(key);
     const made = this.#made.get(key);
-    made?.row.querySelector("a, button")?.focus({ preventScroll: true });
+    const link = made?.row.querySelector("a, button");
+    link?.focus({ preventScroll: true });
+    return link;
   }
 }
 
