@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,3 +150,22 @@ def test_the_listener_of_the_page_keeps_other_settings() -> None:
     assert "one-time" not in repr(login)
     with pytest.raises(ConfigError, match="choose another"):
         login.settings({f"listener.name.{WATCH_LISTENER.lower()}.sasl.enabled.mechanisms": "PLAIN"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "watch --bootstrap 127.0.0.1:9092",
+        "broker --memory --listen 127.0.0.1:0 --web 127.0.0.1:0",
+        "cluster --web 127.0.0.1:0",
+        "gateway --upstream 127.0.0.1:9092 --listen 127.0.0.1:0 --web 127.0.0.1:0",
+    ],
+)
+@pytest.mark.parametrize("module", ["starlette", "uvicorn"])
+def test_a_page_without_its_packages_says_what_to_install(module: str, arguments: str) -> None:
+    program = f"import sys; sys.modules[{module!r}] = None; from kohort.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments.split()], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kohort: The page needs starlette and uvicorn: pip install 'kohort[web]'.\n"

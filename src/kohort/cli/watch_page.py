@@ -239,12 +239,13 @@ def page_in_gateway(
     if address is None:
         _check_no_webhook(webhook, events)
         return None
+    hook = webhook_options(webhook, events)
+    web = page_options(address, option="--web")  # says what is not installed, before the imports below need it
+
     from kohort.client import AdminOptions, ConsumerOptions
     from kohort.watch.metrics import MetricsOptions
     from kohort.watch.web import ClusterName, ServingOptions, page_thread
 
-    hook = webhook_options(webhook, events)
-    web = page_options(address, option="--web")
     given = client_options(AdminOptions) | client_options(ConsumerOptions)
     client = {"bootstrap_servers": upstream, "client_id": "kohort-watch"} | given
 
