@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from kohort.cli.top import _logged_later
 from kohort.cli.top_keys import Tab, View, press, read_keys
 from kohort.cli.top_rows import Order, ordered, rows
 from kohort.cli.top_screen import Screen, draw, page_height, sparkline
@@ -240,6 +242,37 @@ def test_the_last_line_but_one_names_the_source_that_fails() -> None:
     live.source(SourceKind.ADMIN, "off", NOW)
     live.source(SourceKind.LOG, "following", NOW)
     assert lines_of(screen_of(live), View())[-2] == "sorted by hurt"
+
+
+def test_what_is_wrong_is_shown_as_a_whole_if_there_is_room() -> None:
+    live = a_cluster()
+    detail = "Rebalances and times of commits need the ACLs Read and Describe on the topic __consumer_offsets."
+    live.source(SourceKind.LOG, "forbidden", NOW, detail)
+    live.problem("A cluster lists only groups that you may describe.", NOW)
+    lines = lines_of(screen_of(live), View(), 80, 24)
+    said = " ".join(line.strip() for line in lines[-4:-1])
+    assert said == (f"sorted by hurt  log: forbidden, {detail}  A cluster lists only groups that you may describe.")
+    assert len(lines) == 24
+    cut = lines_of(screen_of(live), View(), 80, 4)
+    assert cut[-2].startswith("sorted by hurt  log: forbidden") and cut[-2].endswith("…")
+    assert len(cut) == 4
+
+
+def test_what_is_logged_meanwhile_is_printed_once_and_when_the_screen_is_closed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = logging.getLogger("kohort.client.test")
+    with _logged_later():
+        for number in range(20):
+            log.warning("late %s", number)
+            log.warning("often")
+            log.info("of no interest")
+        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err.splitlines() == [*(f"late {number}" for number in range(11, 20)), "often"]
+    with pytest.raises(KeyboardInterrupt), _logged_later():
+        log.warning("once")
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "once\n"
 
 
 def test_a_thousand_groups_are_scrolled() -> None:

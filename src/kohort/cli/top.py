@@ -1,7 +1,9 @@
 """`kohort top`: the groups of any cluster in the terminal, live."""
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +20,8 @@ from kohort.model import Millis
 if TYPE_CHECKING:
     from kohort.watch import Live
 
+_MOST_LOGGED = 10
+"""Number of messages of the log that are printed at the end."""
 _WIDE = 160
 """Width in columns if the output is not a terminal."""
 
@@ -64,12 +68,41 @@ async def _top(servers: str, history_ms: Millis, view: View) -> None:
         if is_usable():
             from kohort.cli.top_live import LiveScreen
 
-            await LiveScreen(live, servers, view).run()
+            with _logged_later():
+                await LiveScreen(live, servers, view).run()
         else:
             await watching.caught_up()
             if history_ms and live.sources[SourceKind.LOG].state == "forbidden":
                 live.problem(NO_LOG, clock())
             _print_once(live, view)
+
+
+@contextmanager
+def _logged_later() -> Iterator[None]:
+    """Print what is logged when the block ends: meanwhile it would be written over the screen."""
+    later = _Later()
+    logging.getLogger("kohort").addHandler(later)
+    try:
+        yield
+    finally:
+        logging.getLogger("kohort").removeHandler(later)
+        for text in later.texts:
+            print_note(text)
+
+
+class _Later(logging.Handler):
+    """Keeps the last messages, equal ones once. The first handler also turns off Python's last resort, stderr."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: dict[str, None] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        self.texts.pop(text, None)
+        self.texts[text] = None
+        if len(self.texts) > _MOST_LOGGED:
+            del self.texts[next(iter(self.texts))]
 
 
 def _print_once(live: "Live", view: View) -> None:

@@ -24,6 +24,7 @@ from kohort.watch.findings import Finding, LagTrails, Severity, counted, duratio
 
 _AROUND = 4
 """Lines of the list that are not groups: title, header of the table, status, keys."""
+_LONGEST_SENTENCE = 300
 _MOST_LINES = 2_000
 _MOST_REBALANCES = 200
 _BARS = "▁▂▃▄▅▆▇█"
@@ -96,11 +97,10 @@ def _list(screen: Screen, view: View, width: int, height: int, console: Console)
     body = rendered(_table(visible, selected, screen.now, width), console, width)
     empty = [] if names else [Text(_why_empty(screen, view), "dim")]
     lines = [_title(screen), *body, *empty]
-    lines += [Text()] * (height - 2 - len(lines))
     order = f"sorted by {view.order.label}"
     if view.typing or view.wanted:
         order = f"filter: {shown(view.wanted)}{'▏' if view.typing else ''}  {order}"
-    return [*lines[: height - 2], _status(screen, order), Text(_LIST_KEYS, "reverse")]
+    return [*_with_status(lines, _status(screen, order), console, width, height), Text(_LIST_KEYS, "reverse")]
 
 
 def _why_empty(screen: Screen, view: View) -> str:
@@ -123,18 +123,25 @@ def _title(screen: Screen) -> Text:
 
 
 def _status(screen: Screen, order: str) -> Text:
-    """Return the line with what is wrong with the sources, else with the last problem, else with the order."""
+    """Return the order, what is wrong with the sources, and the last problem."""
     text = Text(order, "dim")
     wrong = [source for source in screen.live.sources.values() if source.state not in ("following", "off")]
     # A log that may not be read is a lesser trouble than a source that fails.
     for source in sorted(wrong, key=lambda each: each.state != "failed")[:1]:
         text.append(f"  {source.kind.value}: {source.state}", "yellow")
         if source.detail:
-            text.append(f", {shown(source.detail)}", "yellow")
-        return text
+            text.append(f", {shown(source.detail, _LONGEST_SENTENCE)}", "yellow")
     if screen.live.problems:
-        text.append(f"  {shown(list(screen.live.problems)[-1])}", "yellow")
+        text.append(f"  {shown(list(screen.live.problems)[-1], _LONGEST_SENTENCE)}", "yellow")
     return text
+
+
+def _with_status(lines: list[Text], status: Text, console: Console, width: int, height: int) -> list[Text]:
+    """Return all lines but the last one: the status at the end, whole if there is room for it, else cut."""
+    whole = rendered(status, console, width)
+    below = whole if len(lines) + len(whole) < height else [status]
+    blank = [Text()] * (height - 1 - len(lines) - len(below))
+    return [*lines[: height - 1 - len(below)], *blank, *below]
 
 
 def _table(visible: Sequence[GroupRow], selected: str | None, now: Millis, width: int) -> Table:
@@ -220,9 +227,8 @@ def _group(screen: Screen, view: View, console: Console) -> tuple[list[Text], Vi
     scroll = max(0, min(view.scroll, len(body) - space))
     part = body[scroll : scroll + space]
     more = f"lines {scroll + 1} to {scroll + len(part)} of {len(body)}" if len(body) > space else ""
-    lines = [*head, tabs, *part]
-    lines += [Text()] * (height - 2 - len(lines))
-    lines = [*lines[: height - 2], _status(screen, more), Text(_GROUP_KEYS, "reverse")]
+    lines = _with_status([*head, tabs, *part], _status(screen, more), console, width, height)
+    lines.append(Text(_GROUP_KEYS, "reverse"))
     return _fitted(lines, width, height), replace(view, scroll=scroll)
 
 
