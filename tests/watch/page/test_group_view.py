@@ -257,11 +257,18 @@ async def test_a_group_that_is_not_known_is_no_blank_page(open_tab: OpenTab, ser
 
 async def test_a_server_with_a_token_asks_for_it(open_tab: OpenTab, server: MadeServer) -> None:
     server.token = "s3cret"
-    tab = await open_tab(server.url)
-    await tab.page.get_by_label("Token").fill("s3cret")
+    tab = await open_tab(f"{server.url}/?sort=lag")
+    await tab.page.get_by_label("Token").fill("wrong")
     await tab.page.get_by_role("button", name="Open").click()
+    await expect(tab.page.get_by_text("This is not the token.")).to_be_visible()
+    # Nothing was ever shown, so no connection to it was lost.
+    await expect(tab.page.get_by_text("The connection to the server was lost")).to_have_count(0)
+    await expect(tab.page.get_by_text("Reconnecting")).to_be_hidden()
+    await tab.page.get_by_label("Token").fill("s3cret")
+    await tab.page.keyboard.press("Enter")
     await expect(tab.page.get_by_role("link", name="checkout-enricher")).to_be_visible()
-    assert tab.page.url == f"{server.url}/"
+    await expect(tab.page.get_by_text("Live", exact=True)).to_be_visible()
+    assert tab.page.url == f"{server.url}/?sort=lag"
     tab.may_complain()  # the browser reports each 401
 
 

@@ -156,6 +156,26 @@ async def test_a_thousand_partitions_fit_into_the_picture_and_can_be_read(
     assert await table.locator("tbody").get_by_role("row").count() < 80
 
 
+CUT = """window.cut = new Set();
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, ...rest) {
+    if (this.textAlign === "right" && x < this.measureText(text).width) window.cut.add(text);
+    window.drawn = (window.drawn ?? 0) + 1;
+    return fillText.call(this, text, x, ...rest);
+};"""
+
+
+async def test_no_label_of_the_picture_is_cut_on_a_phone(open_tab: OpenTab, large_server: MadeServer) -> None:
+    # Of "250 partitions", "50 partitions" was left.
+    tab = await open_tab(large_server.url, "phone")
+    await tab.page.add_init_script(CUT)
+    await tab.page.goto(f"{large_server.url}/groups/firehose")
+    drawn = (
+        "async () => { while (!(window.drawn > 8)) await new Promise(requestAnimationFrame); return [...window.cut]; }"
+    )
+    assert await tab.page.evaluate(drawn) == []
+
+
 FIRST_ROW = """new MutationObserver((_, observer) => {
     if (!document.querySelector("table.groups tbody tr")) return;
     observer.disconnect();

@@ -160,15 +160,27 @@ export function refusal(problem, what) {
 }
 
 function tokenForm(problem) {
+  feed?.close(); // its events are refused as well
+  document.getElementById("lost")?.remove();
+  document.getElementById("connection").hidden = true;
   const input = h("input", { id: "token", type: "password", autocomplete: "off", class: "search-input" });
-  const open = () => {
+  const wrong = h("p", { role: "alert" });
+  const open = async () => {
     const url = new URL(location.href);
     url.searchParams.set("token", input.value);
-    location.replace(url); // the server sets a cookie and redirects to the URL without the token
+    setText(wrong, "");
+    try {
+      // To the right token, the server answers with a cookie and a redirection to the URL without it.
+      const answer = await fetch(url, { redirect: "manual", cache: "no-store" });
+      if (answer.type === "opaqueredirect") location.reload();
+      else setText(wrong, "This is not the token.");
+    } catch {
+      setText(wrong, "The server does not answer.");
+    }
   };
   input.addEventListener("keydown", (event) => event.key === "Enter" && open());
   return h("section", { class: "plain" }, h("h1", { tabindex: "-1" }, "This page needs a token"), h("p", {}, visible(problem.message, 1000)),
-    h("p", {}, h("label", { for: "token" }, "Token "), input, " ", h("button", { class: "button", type: "button", on: { click: open } }, "Open")));
+    h("p", {}, h("label", { for: "token" }, "Token "), input, " ", h("button", { class: "button", type: "button", on: { click: open } }, "Open")), wrong);
 }
 
 // -- links, keyboard, theme

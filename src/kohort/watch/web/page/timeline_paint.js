@@ -156,7 +156,8 @@ function paintTopic(context, scene, colours, topic, size, start, end) {
   context.fillText(fitted(context, topic, "", scene.left - 10), scene.left - 6, two ? middle - 7 : middle);
   if (!two) return;
   context.fillStyle = colours.muted;
-  context.fillText(`${size} partitions`, scene.left - 6, middle + 7);
+  const words = `${size} partitions`; // cut at its left edge, it would be another number
+  context.fillText(context.measureText(words).width <= scene.left - 10 ? words : String(size), scene.left - 6, middle + 7);
 }
 
 /** The text, cut so that it fits with its ending into a width. */
