@@ -15,7 +15,7 @@ from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import Live, LiveEvent, ProblemFound, ProblemSolved, SourceChanged, SourceKind, Watching
-from kohort.watch.changes import AssignmentWritten
+from kohort.watch.changes import AssignmentWritten, Change, TopicNamed
 from kohort.watch.source import clock, kohort_topic, offsets
 from kohort.watch.source.clients import cluster
 from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
@@ -294,6 +294,26 @@ async def test_a_topic_without_a_name_in_which_a_member_has_partitions_is_a_prob
     await follower.name_again()
     assert not live.problems
     assert live.groups["g"].owners == {TopicPartition("secret", 0): "a"}
+
+
+async def test_a_topic_that_may_not_be_described_is_named_by_the_first_commit() -> None:
+    # Apache Kafka's commits have the ID of the topic beside its name.
+    topic_id = UUID(int=7)
+    assigned = AssignmentWritten("g", 1, "a", 1, 0, True, frozenset({(topic_id, 0)}), frozenset())
+    batches: list[list[Change]] = [[assigned], [TopicNamed(topic_id, "secret")]]
+    live, hidden = Live(), LateCluster("secret", topic_id, late=99)
+    stream = SimpleNamespace(has_much=lambda: False, read=lambda most, timeout: asyncio.sleep(0, [object()]))
+    follower = LogFollower(cast("Any", stream), live, cast("Any", hidden))
+    follower._reader = cast(
+        "Any", SimpleNamespace(read=lambda records: batches.pop(0), counts=live.counts, gaps=frozenset())
+    )
+    await follower.step()
+    await follower.name_again()
+    assert (live.groups["g"].owners, list(live.problems)) == ({}, [NO_NAMES])
+    await follower.step()
+    assert live.groups["g"].owners == {TopicPartition("secret", 0): "a"}
+    await follower.name_again()
+    assert not live.problems
 
 
 @pytest.mark.parametrize("held_ms", [0, HOUR_MS])

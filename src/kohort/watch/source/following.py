@@ -60,6 +60,8 @@ class LogFollower:
             if self.changed is not None:
                 self.changed.update(_rebalancing(changes))
             self._live.apply(changes, clock())
+            if self._unknown:
+                self._take_names(changes)
             if self._reader.counts.first_unreadable is not None:
                 self._live.problem(self._reader.counts.first_unreadable, clock())
         async with self._stepped:
@@ -121,6 +123,15 @@ class LogFollower:
                 self._unknown[topic_id] = now
         while len(self._unknown) > _MOST_RECORDS:
             del self._unknown[next(iter(self._unknown))]
+
+    def _take_names(self, changes: Iterable[Change]) -> None:
+        """Take the names of topics that commits tell, where the topics may not be described."""
+        names = {
+            change.topic_id: change.name
+            for change in changes
+            if isinstance(change, TopicNamed) and self._unknown.pop(change.topic_id, None) is not None
+        }
+        self._live.named_late(names, clock())
 
     async def name_again(self) -> None:
         """Ask again for the names of topics that have none. Those that a member needs are a problem.
