@@ -162,7 +162,7 @@ export function refusal(problem, what) {
 function tokenForm(problem) {
   feed?.close(); // its events are refused as well
   document.getElementById("lost")?.remove();
-  document.getElementById("connection").hidden = true;
+  document.getElementById("connection").style.visibility = "hidden"; // on a phone, its place keeps the buttons at the right
   const input = h("input", { id: "token", type: "password", autocomplete: "off", class: "search-input" });
   const wrong = h("p", { role: "alert" });
   const open = async () => {
