@@ -96,6 +96,17 @@ async def test_a_partition_is_asked_for_again_when_its_pause_is_over() -> None:
         await eventually(found(state))
 
 
+async def test_partitions_whose_lookup_failed_together_are_asked_for_together() -> None:
+    # One by one, a client would ask as often as it has partitions on a broker that fails.
+    async with positioning() as here:
+        here.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, ZERO, ONE)
+        zero, one = here.go_on(ZERO, ONE)
+        await eventually(lambda: zero.failures == 1)
+        assert (one.failures, one.retry_at) == (1, zero.retry_at)
+        await eventually(lambda: zero.failures > 3)
+        assert (one.failures, one.retry_at) == (zero.failures, zero.retry_at)
+
+
 async def test_failures_are_logged_until_they_end_or_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     async with positioning() as here:
         here.refuse(ErrorCode.KAFKA_STORAGE_ERROR, ZERO, ONE)

@@ -185,7 +185,10 @@ class Positioner:
         """Set the time of the next attempt, and log or raise the error according to the error table."""
         for state in states:
             state.failures += 1
-            state.retry_at = self._loop.time() + back_off(self._options, state.failures)
+        # They are looked up together again: each time of their own would be another request.
+        retry_at = self._loop.time() + back_off(self._options, min(state.failures for state in states))
+        for state in states:
+            state.retry_at = retry_at
         if not isinstance(error, KafkaError) or reaction(lookup, error.code) is Reaction.RAISE:
             self._pending_errors.add(states, error)
             self._on_news()
