@@ -10,7 +10,7 @@ from kohort.sim.environment.database import Database, DatabaseStore
 from kohort.sim.environment.disk import Disk, PartitionId, SimulatedStore
 from kohort.sim.environment.files import FilesDisk
 from kohort.sim.environment.hang_limit import cpu_limit
-from kohort.sim.environment.isolation import isolated
+from kohort.sim.environment.isolation import isolated, rare_collections
 from kohort.sim.environment.loop import Agenda, VirtualLoop
 from kohort.sim.environment.network import Blocked, Network
 from kohort.sim.environment.process import Process
@@ -32,4 +32,5 @@ __all__ = [
     "VirtualLoop",
     "cpu_limit",
     "isolated",
+    "rare_collections",
 ]

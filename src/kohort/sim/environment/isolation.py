@@ -20,6 +20,17 @@ _COLLECT_AFTER = 200_000
 
 
 @contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage rarely. Many worlds in one such context cost less, because its end causes a collection."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(_COLLECT_AFTER, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+@contextmanager
 def isolated(
     seed: int, failed: Callable[[str, BaseException], None], logged: Callable[[str], None] | None = None
 ) -> Iterator[None]:
@@ -44,12 +55,10 @@ def isolated(
     _log.addHandler(handler)
     _log.setLevel(logging.ERROR if logged is None else logging.WARNING)
     _log.propagate = False
-    thresholds = gc.get_threshold()
-    gc.set_threshold(_COLLECT_AFTER, 20, 100)
     try:
-        yield
+        with rare_collections():
+            yield
     finally:
-        gc.set_threshold(*thresholds)
         _log.removeHandler(handler)
         _log.setLevel(level)
         _log.propagate = propagates

@@ -16,6 +16,7 @@ from typing import Self
 
 from kohort.child_processes import end_with_parent
 from kohort.errors import KohortError
+from kohort.sim.environment import rare_collections
 from kohort.sim.runs.exploring import TRANSACTIONS, Exploring, plan_of
 from kohort.sim.runs.report import Report, Result
 from kohort.sim.world import World
@@ -91,7 +92,8 @@ def _wanted(names: Iterator[str], seconds: float | None, report: Report) -> Iter
 
 def _results(wanted: Iterator[str], workers: int) -> Iterator[Result]:
     if workers == 1:
-        yield from map(run_world, wanted)
+        with rare_collections():
+            yield from map(run_world, wanted)
         return
     names = list(islice(wanted, workers))
     run_worlds = [_Worker.start() for _ in names]
@@ -168,5 +170,6 @@ def _work(pipe: connection.Connection[Result, str], parent: int) -> None:
     end_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         return
-    while True:
-        pipe.send(run_world(pipe.recv()))
+    with rare_collections():
+        while True:
+            pipe.send(run_world(pipe.recv()))
