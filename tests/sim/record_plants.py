@@ -39,7 +39,7 @@ def a_fetch_session_does_not_notice_new_records(patch: MonkeyPatch) -> None:
     patch.setattr(FetchSession, "_moved", lambda self, log: None)
 
 
-@plant("L7", "L1", "L5", "L10", hint=4)
+@plant("L7", "L1", "L5", "L10", hint=18)
 def leaders_of_known_topics_are_not_looked_up_again(patch: MonkeyPatch) -> None:
     def unknown_only(self: Cluster, _who: object, topics: set[str]) -> None:
         self.want_metadata(topics - self.metadata.topics.keys())
