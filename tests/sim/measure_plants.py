@@ -2,6 +2,7 @@
 
 python -m tests.sim.measure_plants --most 100 --runs 3 --first 0 a_broker_answers_without_a_lease ...
 python -m tests.sim.measure_plants --choose variants ...    # by kohort.sim.runs.exploring, instead of seed after seed
+python -m tests.sim.measure_plants --choose transactions ...    # small worlds with transactions, seed after seed
 python -m tests.sim.measure_plants --hints    # after a change of how worlds are drawn: which hints are stale
 """
 
@@ -13,7 +14,7 @@ import time
 from pytest import MonkeyPatch
 
 from kohort.sim import World
-from kohort.sim.runs.exploring import Exploring, plan_of
+from kohort.sim.runs.exploring import TRANSACTIONS, Exploring, plan_of
 from tests.sim.planting import PLANTS
 from tests.sim.worlds import test_plants
 from tests.sim.worlds.test_worlds import SHORT
@@ -24,23 +25,24 @@ _APART = 1_000
 """How far apart the first seeds of runs are."""
 
 
-_VARIANTS = {"seeds": None, "kinds": 0.0, "variants": 0.5}
+_VARIANTS = {"seeds": None, "transactions": None, "kinds": 0.0, "variants": 0.5}
 """How worlds are chosen: how many of them are variants; None for seed after seed."""
 
 
-def measure(name: str, first: int, most: int, runs: int, variants: float | None) -> str:
+def measure(name: str, first: int, most: int, runs: int, choose: str) -> str:
     """A line: of how many runs found that bug, and the worlds, thousands of events and CPU seconds for each find.
 
     A run ends with its first violation, or after `most` worlds. Events do not depend on what else the machine does.
     """
     found, worlds, events, started = [], 0, 0, time.process_time()
+    variants, prefix = _VARIANTS[choose], TRANSACTIONS if choose == "transactions" else ""
     with MonkeyPatch.context() as patch:
         PLANTS[name].put(patch)
         for run in range(runs):
             begin = first + run * _APART
             exploring = None if variants is None else Exploring(begin, SHORT, variants=variants)
             for number in range(most):
-                world = str(begin + number) if exploring is None else exploring.next()
+                world = f"{prefix}{begin + number}" if exploring is None else exploring.next()
                 outcome = World(plan_of(world, SHORT)).run()
                 worlds, events = worlds + 1, events + outcome.events
                 if exploring is not None:
@@ -76,8 +78,7 @@ def main() -> None:
     parser.add_argument("--hints", action="store_true", help="run only the world of each bug's hint")
     given = parser.parse_args()
     for name in given.names:
-        variants = _VARIANTS[given.choose]
-        line = check_hint(name) if given.hints else measure(name, given.first, given.most, given.runs, variants)
+        line = check_hint(name) if given.hints else measure(name, given.first, given.most, given.runs, given.choose)
         print(line, flush=True)
 
 
