@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from kohort.gateway.lost_members import LostMembers
 from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.server import Gateway
 from kohort.sim import Plan, Step, draw
+from kohort.sim.plans import draw_small_transactions
 from kohort.sim.plans.application_settings import ApplicationSettings
 from kohort.sim.plans.gateway_drawing import put_gateways
 from kohort.sim.steps import MemberKill, MemberStart
@@ -87,3 +89,8 @@ def a_gateway_holds_responses_to_sync_group_for_ever(patch: MonkeyPatch) -> None
 @plant("S28", hint=7)
 def a_response_overtakes_a_heartbeat_that_a_gateway_holds(patch: MonkeyPatch) -> None:
     patch.setattr(MemberRequests, "release", lambda self, behind: None)
+
+
+@plant("L10", "L7", plan=partial(draw_small_transactions, 5077))
+def clients_of_a_broker_that_is_back_stay_at_another_one(patch: MonkeyPatch) -> None:
+    patch.setattr(Gateway, "_end_stand_ins", lambda self, address: None)
