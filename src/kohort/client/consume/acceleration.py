@@ -7,6 +7,7 @@ Python unpacks the records. KOHORT_FAST=0 in the environment disables the compil
 KOHORT_FAST=1 loads it with the first consumer that fetches.
 """
 
+import ctypes
 import logging
 import os
 import threading
@@ -32,6 +33,9 @@ _LARGE_BYTES = 64 * 1024
 _WORTH_BYTES = 4 * 1024
 """Response size below which calls into compiled code cost more than they save."""
 
+_LOOK_S = 0.1
+"""Interval at which a process that loads is seen to end."""
+
 _NEEDED = ("numba", "numpy", "pyarrow")
 _HINT = f"they need compiled code, which is not installed: {install_extra('fast')}."
 
@@ -53,7 +57,9 @@ class _Loading:
         with self._lock:
             if self._begun is None:
                 self._begun = Future()
-                threading.Thread(target=self._load, args=(self._begun,), name="kohort-load").start()
+                loading = threading.Thread(target=self._load, args=(self._begun,), name="kohort-load")
+                loading.start()
+                threading.Thread(target=_end_with_process, args=(loading,), name="kohort-load-end").start()
             return self._begun
 
     def _load(self, begun: "Future[type[ColumnChunk]]") -> None:
@@ -64,6 +70,20 @@ class _Loading:
             begun.set_exception(ConfigError(f"the compiled code of the extra `fast` cannot be loaded: {problem}"))
         else:
             begun.set_result(ColumnChunk)
+
+
+def _end_with_process(loading: threading.Thread) -> None:
+    """End a thread that loads when it is the last one of the process, which would have to wait for it.
+
+    A thread that compiles must not be a daemon: it would run on while the process takes its libraries down.
+    """
+    own = (loading, threading.current_thread())
+    while loading.is_alive():
+        loading.join(_LOOK_S)
+        if all(thread.daemon or thread in own or not thread.is_alive() for thread in threading.enumerate()):
+            # It is raised between two calls of the compiler.
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(loading.ident or 0), ctypes.py_object(SystemExit))
+            return
 
 
 _loading = _Loading()
