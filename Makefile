@@ -10,13 +10,12 @@ PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
 # Tests spend some of their time waiting for other programs, so a worker more than two cores pays; with two more, tests wait
-# for the cores.
+# for the cores. The long tests start more programs each.
 WORKERS ?= 3
-# Those of interop start a Java program each.
-INTEROP_WORKERS ?= 2
+LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -33,8 +32,13 @@ lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kaf
 test: $(VENV)/.develop ## the tests for every day, a quarter of an hour on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
-test-all: $(VENV)/.develop ## the tests that `make test` leaves out because they are long, and the conversation with Apache Kafka, half an hour
-	$(PYTEST) -n $(WORKERS) -m long
+test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, half an hour
+
+long: $(VENV)/.develop
+	$(PYTEST) -n $(LONG_WORKERS) -m "long and not kafka"
+
+long-kafka: $(VENV)/.develop
+	$(PYTEST) -n 0 -m "long and kafka"
 
 check: lint types layers source ## ruff, mypy strict, layering, the test over the source
 
@@ -52,10 +56,10 @@ source: $(VENV)/.develop
 	$(PYTEST) -q -n 0 tests/test_source.py
 
 interop: $(VENV)/.develop ## other people's clients against our broker and against Apache Kafka; both must answer alike
-	$(PYTEST) -n $(INTEROP_WORKERS) --broker both -m "interop or kafka"
+	$(PYTEST) -n $(LONG_WORKERS) --broker both -m "interop or kafka"
 
 interop-gateway: $(VENV)/.develop ## the scenarios of all clients through a gateway in front of Apache Kafka, half an hour, then the conversation with and without it
-	$(PYTEST) -n $(INTEROP_WORKERS) --broker kafka+gateway -m interop tests/interop --deselect tests/interop/test_conversation.py
+	$(PYTEST) -n $(LONG_WORKERS) --broker kafka+gateway -m interop tests/interop --deselect tests/interop/test_conversation.py
 	$(PYTEST) -n 0 --broker kafka -m kafka tests/interop/test_conversation.py -k through_a_gateway
 
 conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes

@@ -19,8 +19,6 @@ PAGE = "page"
 LONGEST_FIRST: tuple[str, ...] = (
     SPARK,
     PAGE,
-    "tests/interop/test_conversation.py",
-    "tests/watch/test_truth.py",
     "tests/cluster/test_transactions.py",
     "tests/sim/worlds/test_plants.py",
     "tests/sim/worlds/test_worlds.py",
