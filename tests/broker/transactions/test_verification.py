@@ -196,14 +196,17 @@ def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_whil
     in_virtual_time(steps)
 
 
-def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks(questions: Questions) -> None:
+@BOTH
+def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks(
+    version: int, questions: Questions
+) -> None:
     # Else they would stay pending: nobody writes another marker of this transaction.
     async def steps(world: VirtualBroker, peer: Peer) -> None:
-        producer = await with_partitions(world, peer, V1)
+        producer = await with_partitions(world, peer, version)
         shard = world.broker.groups.shard("g")
         marker = WritableTxnMarker(
             producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
+            producer_epoch=producer.epoch + (version == V2),  # its end begins another epoch
             transaction_result=False,
             topics=[WritableTxnMarkerTopic(name="__consumer_offsets", partition_indexes=[shard.partition])],
         )
@@ -214,7 +217,13 @@ def test_offsets_are_refused_if_their_transaction_is_ended_while_the_broker_asks
             answer = await operator.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
             assert answer.markers[0].topics[0].partitions[0].error_code == NONE
             questions.release()
-        assert commit.result() is ErrorCode.INVALID_TXN_STATE
+        assert (
+            commit.result()
+            is {
+                V1: ErrorCode.INVALID_TXN_STATE,
+                V2: ErrorCode.INVALID_PRODUCER_EPOCH,
+            }[version]
+        )
         assert await fetched_offset(peer, "g", "orders", stable=True) == (-1, NONE)
 
     in_virtual_time(steps)
