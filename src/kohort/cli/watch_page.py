@@ -240,7 +240,7 @@ def page_in_gateway(
         _check_no_webhook(webhook, events)
         return None
     hook = webhook_options(webhook, events)
-    web = page_options(address, option="--web")  # says what is not installed, before the imports below need it
+    web = page_options(address, option="--web")  # reports missing packages; the imports below need them
 
     from kohort.client import AdminOptions, ConsumerOptions
     from kohort.watch.metrics import MetricsOptions
