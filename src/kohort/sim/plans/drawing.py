@@ -15,6 +15,7 @@ from random import Random
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.plans.durations import about
 from kohort.sim.plans.faultless import FAULTLESS_EVERY, is_faultless, make_faultless
 from kohort.sim.plans.gateway_drawing import add_gateways
 from kohort.sim.plans.message_fault_drawing import add_message_faults
@@ -349,7 +350,7 @@ class _Draw:
         self.rng = rng
         self.member = rng.randrange(len(plan.members))
         self.broker = rng.randrange(plan.brokers)
-        self.seconds = round(rng.choice(pace.outages) * rng.uniform(0.5, 1.5), 3)
+        self.seconds = about(pace.outages, rng)
         self.group = plan.members[self.member].group
 
     @property
@@ -360,7 +361,7 @@ class _Draw:
     @property
     def disk_seconds(self) -> float:
         """Another duration of a failure of disk or network with each call."""
-        return round(self.rng.choice([0.01, 0.5, 3.0]) * self.rng.uniform(0.5, 1.5), 3)
+        return about([0.01, 0.5, 3.0], self.rng)
 
 
 def _produce(draw: _Draw) -> Produce:

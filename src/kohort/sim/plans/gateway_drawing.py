@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
+from kohort.sim.plans.durations import about
 from kohort.sim.plans.faultless import is_faultless
 from kohort.sim.plans.plan import Plan
 from kohort.sim.steps import (
@@ -52,14 +53,19 @@ def add_gateways(plan: Plan, fault_counts: Sequence[int], outages: Sequence[floa
         mean = plan.seconds / rng.choice(fault_counts)
         at = rng.expovariate(1 / mean)
         while at < plan.seconds:
-            seconds = round(rng.choice(outages) * rng.uniform(0.5, 1.5), 3)
+            seconds = about(outages, rng)
             plan.steps.append(make(round(at, 3), rng.randrange(len(plan.gateway_rates)), seconds))
             at += rng.expovariate(1 / mean)
     sort(plan.steps)
 
 
+def add_gateway_clocks(plan: Plan, gateways: int, rng: Random) -> None:
+    """Give a plan that many gateways, which nobody uses yet; the clocks of some are fast or slow."""
+    plan.gateway_rates = [rng.choice([1.0, 1.0, 0.98, 1.02]) for _ in range(gateways)]
+
+
 def put_gateways(plan: Plan, gateways: int, rng: Random) -> None:
     """Give a plan that many gateways, and let each member use one of them or, sometimes, none."""
-    plan.gateway_rates = [rng.choice([1.0, 1.0, 0.98, 1.02]) for _ in range(gateways)]
+    add_gateway_clocks(plan, gateways, rng)
     beside = rng.choice([0.0, 0.0, 0.3])
     plan.ways = [-1 if rng.random() < beside else rng.randrange(gateways) for _ in plan.members]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from kohort.sim.plans.durations import about
 from kohort.sim.plans.faultless import is_faultless
 from kohort.sim.plans.plan import Plan
 from kohort.sim.steps import MemberLoseRight, MemberRejectPassword, Right, sort
@@ -34,13 +35,9 @@ def add_security(plan: Plan, topics: Sequence[str], rng: Random) -> None:
         return
     for _ in range(rng.choice((0, 1, 2, 5))):
         at, member = round(rng.uniform(0.0, plan.seconds), 3), rng.randrange(len(plan.members))
-        plan.steps.append(MemberRejectPassword(at, member, _seconds(rng)))
+        plan.steps.append(MemberRejectPassword(at, member, about(_SECONDS, rng)))
     for _ in range(rng.choice((0, 2, 5, 10, 20))):
         at, member = round(rng.uniform(0.0, plan.seconds), 3), rng.randrange(len(plan.members))
         topic = rng.choice([*plan.members[member].topics, *topics])
-        plan.steps.append(MemberLoseRight(at, member, rng.choice(list(Right)), topic, _seconds(rng)))
+        plan.steps.append(MemberLoseRight(at, member, rng.choice(list(Right)), topic, about(_SECONDS, rng)))
     sort(plan.steps)
-
-
-def _seconds(rng: Random) -> float:
-    return round(rng.choice(_SECONDS) * rng.uniform(0.5, 1.5), 3)

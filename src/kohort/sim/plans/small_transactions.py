@@ -6,11 +6,12 @@ its copiers and their checks are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 
 from kohort.sim.plans.copying import COPIES, SOURCE, SOURCE_PARTITIONS
-from kohort.sim.plans.gateway_drawing import GATEWAY_FAULTS
+from kohort.sim.plans.durations import about
+from kohort.sim.plans.gateway_drawing import GATEWAY_FAULTS, add_gateway_clocks
 from kohort.sim.plans.plan import Plan
 from kohort.sim.plans.transaction_drawing import (
     COPYING,
@@ -148,11 +149,11 @@ def _add_gateways(plan: Plan, rng: Random) -> None:
     if plan.secured or rng.random() >= _WITH_GATEWAYS:
         return
     gateways = rng.choice([1, 1, 2])
-    plan.gateway_rates = [rng.choice([1.0, 1.0, 0.98, 1.02]) for _ in range(gateways)]
+    add_gateway_clocks(plan, gateways, rng)
     plan.client_ways = [rng.randrange(gateways) for _ in range(_clients(plan))]
     for make in GATEWAY_FAULTS:
         if rng.random() < _LIKELY:
-            plan.steps.append(make(_time(plan, rng), rng.randrange(gateways), _about(_OUTAGES, rng)))
+            plan.steps.append(make(_time(plan, rng), rng.randrange(gateways), about(_OUTAGES, rng)))
 
 
 def _clients(plan: Plan) -> int:
@@ -165,10 +166,6 @@ def _time(plan: Plan, rng: Random) -> float:
     return round(rng.uniform(0.3, plan.seconds), 3)
 
 
-def _about(averages: Sequence[float], rng: Random) -> float:
-    return round(rng.choice(averages) * rng.uniform(0.5, 1.5), 3)
-
-
 class _Draw:
     """Random attributes of a step."""
 
@@ -176,8 +173,8 @@ class _Draw:
         self.at = _time(plan, rng)
         self.client = rng.randrange(_clients(plan))
         self.broker = rng.randrange(plan.brokers)
-        self.seconds = _about(_OUTAGES, rng)
-        self.short = _about(_SHORT, rng)
+        self.seconds = about(_OUTAGES, rng)
+        self.short = about(_SHORT, rng)
         self.jump = rng.choice([-1, 1]) * rng.choice([0.2, 30.0, 4_000.0])
         self.skip = rng.choice([1.0, 10.0, 45.0])
 

@@ -9,6 +9,7 @@ from random import Random
 
 from kohort.log.cluster import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.sim.plans.copying import COPIES, SOURCE, SOURCE_PARTITIONS
+from kohort.sim.plans.durations import about
 from kohort.sim.plans.plan import Plan
 from kohort.sim.steps import (
     BrokerKill,
@@ -137,7 +138,7 @@ def add_copier_faults(plan: Plan, rng: Random) -> None:
 def add_transaction_message_faults(plan: Plan, rng: Random) -> None:
     for _ in range(rng.choice([0, 0, 3, 10])):
         at, effect = round(rng.uniform(0.0, plan.seconds), 3), rng.choice(_EFFECTS)
-        seconds = round(rng.choice([0.02, 0.5, 3.0]) * rng.uniform(0.5, 1.5), 3)
+        seconds = about([0.02, 0.5, 3.0], rng)
         plan.steps.append(MessageFault(at, effect, rng.choice(_REQUESTS), seconds))
 
 
