@@ -1,6 +1,8 @@
 """Shared parts of the log's tests: stores with one topic, small batches, and the contents of a log."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from uuid import uuid4
 
 from kohort.log import LogStore, PartitionLog, Topic
@@ -60,3 +62,12 @@ def values(log: PartitionLog, offset: int | None = None, max_bytes: int = 1 << 2
     offsets = [record.offset for record in found]
     assert offsets == sorted(set(offsets))
     return [record.value for record in found]
+
+
+def open_below(path: Path) -> int:
+    """Counted by name, because other tests of this process open and close descriptors, too."""
+    found = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found += descriptor.readlink().is_relative_to(path)
+    return found

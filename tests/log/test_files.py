@@ -16,7 +16,7 @@ import pytest
 
 from kohort.log import BadDataDirectory, DataDirectoryInUse, Duplicate, FileStore, PartitionLog
 from kohort.wire.batches import read_header
-from tests.log.logs import NOW, append, at, batch, flush, records, topic_in, values
+from tests.log.logs import NOW, append, at, batch, flush, open_below, records, topic_in, values
 
 
 @pytest.fixture
@@ -31,10 +31,6 @@ def opened(path: Path, **options: int) -> Iterator[FileStore]:
         yield store
     finally:
         store.close()
-
-
-def descriptors() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def only_log(store: FileStore) -> PartitionLog:
@@ -189,17 +185,17 @@ def test_ten_thousand_partitions_need_a_handful_of_descriptors(data: Path) -> No
     with opened(data, max_open_files=8) as store:
         topic_id = topic_in(store, "wide", 10_000)
         logs = [store.partition(topic_id, number) for number in range(10_000)]
-        before = descriptors()
+        before = open_below(data)
         for _ in range(2):
             for log in logs[::200]:
                 append(log, b"a")
             flush(store)
         assert all(values(log) == [b"a", b"a"] for log in logs[::200])
-        assert descriptors() - before <= 16
+        assert open_below(data) - before == 16  # eight to write and eight to read
     with opened(data, max_open_files=8) as store:
-        before = descriptors()
+        before = open_below(data)
         assert [store.partition(topic_id, number).end_offset for number in range(0, 10_000, 200)] == [2] * 50
-        assert descriptors() == before
+        assert open_below(data) == before
 
 
 def test_a_process_without_descriptors_left_reuses_its_own(data: Path) -> None:

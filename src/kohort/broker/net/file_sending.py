@@ -58,7 +58,7 @@ class FileSending:
             if not self._send():
                 return
         except OSError as raised:
-            error = raised
+            error = raised.with_traceback(None)  # which would keep this frame, and so the file, until a collection
         self.waiting = False
         self._loop.remove_writer(self._socket)
         self._done(error)
