@@ -103,3 +103,23 @@ def test_the_example_of_writing_fills_a_topic(spark: SparkSession, new_topic: Ca
     given = {"kafka.bootstrap.servers": target.bootstrap, "subscribe": target.name}
     found = spark.read.format("kohort").options(**given).load().selectExpr("cast(value as string) value").collect()
     assert sorted(int(row.value) for row in found) == list(range(50))
+
+
+def test_the_example_of_transactions_copies_each_record_once(
+    spark: SparkSession, topic: Topic, tmp_path: Path, new_topic: Callable[[int], Topic]
+) -> None:
+    target = new_topic(2)
+    names = {'"topic": "sums"': f'"topic": "{target.name}"', "sums-of-delays": target.name}
+    example = Documented(topic, tmp_path, **names)
+    example.run("import pyspark_kohort", until="query = (")
+    example.space["sums"] = example.space["flights"].select("key", "value")
+    example.run("sums.writeStream")
+    [query] = spark.streams.active
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    given = {"kafka.bootstrap.servers": target.bootstrap, "subscribe": target.name}
+    committed = {"kafka.isolation.level": "read_committed"}
+    copied = spark.read.format("kohort").options(**given, **committed).load().select("key", "value").collect()
+    assert Counter((row.key, row.value) for row in copied) == Counter(topic.written.values())
