@@ -15,8 +15,11 @@ import pytest
 from kohort import (
     ConfigError,
     Consumer,
+    ConsumerGroupMetadata,
     ErrorCode,
+    FatalTransactionError,
     KafkaError,
+    KohortError,
     NotAssignedError,
     OffsetAndMetadata,
     Producer,
@@ -330,7 +333,7 @@ async def test_closing_says_that_a_commit_had_not_ended(caplog: pytest.LogCaptur
             await (await here.producer.send("t", b"a"))
             await here.producer.commit_transaction()
         await here.producer.close()
-        assert "closed while a transaction was open (commit_transaction had not ended)" in caplog.text
+        assert "closed before commit_transaction ended, so its result is not known" in caplog.text
 
 
 async def test_a_lost_partition_aborts_the_transaction_that_has_its_records() -> None:
@@ -589,3 +592,51 @@ def test_a_blocking_producer_says_the_same() -> None:
         for call in calls:
             with pytest.raises(TransactionStateError, match="give it a transactional_id"):
                 call(producer)
+
+
+async def test_closing_a_fenced_producer_does_not_say_that_its_transaction_is_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # The transaction was aborted by whoever fenced it. Nobody waits for its timeout.
+    async with faulty() as here:
+        await here.producer.init_transactions()
+        here.producer.begin_transaction()
+        await (await here.producer.send("t", b"a"))
+        async with Producer(bootstrap_servers=here.bootstrap, transactional_id="tx") as newer:
+            await newer.init_transactions()
+        await here.producer.close()
+        assert "closed with a transaction that has no effect: transactional_id=tx: PRODUCER_FENCED" in caplog.text
+        assert "the coordinator aborts it" not in caplog.text
+
+
+async def test_a_write_that_is_fenced_says_what_can_be_the_reason() -> None:
+    async with faulty() as here:
+        await here.producer.init_transactions()
+        here.producer.begin_transaction()
+        await (await here.producer.send("t", b"a"))
+        async with Producer(bootstrap_servers=here.bootstrap, transactional_id="tx") as newer:
+            await newer.init_transactions()
+        with pytest.raises(KafkaError):
+            await (await here.producer.send("t", b"b"))
+        reason = (
+            "another producer uses the transactional ID, or the transaction took longer than transaction_timeout_ms"
+        )
+        with pytest.raises(TransactionAbortableError, match=reason):
+            await here.producer.commit_transaction()
+
+
+async def test_a_timeout_that_the_brokers_refuse_is_named() -> None:
+    async with faulty(transaction_timeout_ms=900_001) as here:
+        with pytest.raises(FatalTransactionError, match="timeout_ms=900001 is more than the brokers'"):
+            await here.producer.init_transactions()
+
+
+@pytest.mark.parametrize("group", ["", None, ConsumerGroupMetadata("")])
+async def test_offsets_without_a_group_harm_nothing(group: Any) -> None:
+    # A broker answers INVALID_GROUP_ID, which would be the producer's end.
+    async with faulty() as here:
+        async with here.producer.transaction() as transaction:
+            await here.producer.send("t", b"a")
+            with pytest.raises(KohortError, match="offsets need their group"):
+                await transaction.send_offsets({TopicPartition("t", 0): 1}, group)
+        assert await here.values() == [b"a"]

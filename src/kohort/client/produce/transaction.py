@@ -157,8 +157,7 @@ class Transaction:
 
 def group_of(given: ConsumerGroupMetadata | str | None) -> ConsumerGroupMetadata:
     """Return the group whose offsets are committed. Raises KohortError without one."""
-    if isinstance(given, ConsumerGroupMetadata):
-        return given
-    if not isinstance(given, str) or not given:
+    group = ConsumerGroupMetadata(given) if isinstance(given, str) else given
+    if not isinstance(group, ConsumerGroupMetadata) or not group.group_id:
         raise KohortError("offsets need their group: pass consumer.group_metadata(), or the group's name.")
-    return ConsumerGroupMetadata(given)
+    return group

@@ -18,6 +18,7 @@ from kohort.member.transactions import (
     Actions,
     ConsumerGroupMetadata,
     Coordinator,
+    ProducerFencedError,
     Send,
     TransactionalProducer,
     TransactionConfig,
@@ -203,9 +204,12 @@ class Transactions:
                 return
             except TimeoutError:
                 pass
+            except ProducerFencedError as problem:  # whoever fenced it has aborted the transaction
+                _log.warning("closed with a transaction that has no effect: %s: %s", self._subject, problem)
+                return
             except KohortError as problem:
                 why = str(problem)
-        self._warn_of_open(why)
+        _log.warning("closed while a transaction was open (%s): %s; %s", why, self._subject, self._until_aborted)
 
     async def _ended(self, timeout_s: float | None) -> None:
         """Wait for the end of a call that the application no longer waits for."""
@@ -214,17 +218,16 @@ class Transactions:
         limit_s = self._options.max_block_ms / 1000 if timeout_s is None else timeout_s
         await asyncio.wait([done], timeout=limit_s)
         if not done.done():
-            self._warn_of_open(f"{method} had not ended")
+            unknown = "closed before %s ended, so its result is not known: %s; if the transaction is open, %s"
+            _log.warning(unknown, method, self._subject, self._until_aborted)
         elif (problem := done.exception()) is not None:
             _log.warning("%s failed while the producer closed: %s: %s", method, self._subject, problem)
 
-    def _warn_of_open(self, why: str) -> None:
-        _log.warning(
-            "closed while a transaction was open (%s): %s; the coordinator aborts it after %d ms, and until then"
-            " read_committed consumers read no records after it",
-            why,
-            self._subject,
-            self._options.transaction_timeout_ms,
+    @property
+    def _until_aborted(self) -> str:
+        return (
+            f"the coordinator aborts it after {self._options.transaction_timeout_ms} ms, and until then read_committed"
+            " consumers read no records after it"
         )
 
     async def close(self) -> None:

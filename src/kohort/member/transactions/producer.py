@@ -66,6 +66,7 @@ def busy_pause_ms(failures: int) -> Millis:
     return min(_BUSY_MS << min(failures - 1, 8), _BUSY_MAX_MS)
 
 
+_NEWER_EPOCH = "another producer uses the transactional ID, or the transaction took longer than transaction_timeout_ms"
 _EXPIRED = "the coordinator has aborted the transaction, because it took longer than transaction_timeout_ms"
 
 
@@ -191,6 +192,8 @@ class TransactionalProducer:
         if self.state in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.ABORTABLE_ERROR):
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             sentence = error.sentence if isinstance(error, KafkaError) else str(error)
+            if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                sentence = f"{sentence}; {_NEWER_EPOCH}"
             self._react(Request.PRODUCE, code, f"records were not written: {sentence}", now)
         return self._next(now)
 
@@ -272,7 +275,9 @@ class TransactionalProducer:
 
     def _initialized(self, response: InitProducerIdResponse, now: Millis) -> None:
         if response.error_code:
-            self._react(Request.INIT_PRODUCER_ID, error_code(response.error_code), None, now)
+            code = error_code(response.error_code)
+            too_long = code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+            self._react(Request.INIT_PRODUCER_ID, code, self._too_long if too_long else None, now)
             return
         self._succeeded()
         self.producer_id = ProducerId(response.producer_id, response.producer_epoch)
@@ -437,6 +442,10 @@ class TransactionalProducer:
         if self.error is not None and (self.state is _S.FATAL_ERROR or not fatal_only):
             raise type(self.error)(self.error.code, self.error.sentence) from self.error
 
+    @property
+    def _too_long(self) -> str:
+        return f"transaction_timeout_ms={self.config.timeout_ms} is more than the brokers' transaction.max.timeout.ms"
+
     def _refusal(self, method: str) -> TransactionStateError:
         return TransactionStateError(
             f"{method} does not apply now: the producer {self.config.transactional_id} {self.state.value}."
@@ -499,7 +508,4 @@ class TransactionalProducer:
 
 
 def _fenced(detail: str) -> str:
-    return (
-        f"{detail}; another producer uses the transactional ID, or the transaction took longer than"
-        " transaction_timeout_ms: close this producer"
-    )
+    return f"{detail}; {_NEWER_EPOCH}: close this producer"
