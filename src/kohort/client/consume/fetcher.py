@@ -12,6 +12,7 @@ from kohort.client.consume.consumer_record import ConsumerRecord
 from kohort.client.consume.fetch_errors import FetchErrors
 from kohort.client.consume.fetch_metrics import FetchMetrics
 from kohort.client.consume.fetch_session import FetchSession
+from kohort.client.consume.open_transactions import OpenTransactionWaits
 from kohort.client.consume.partition import FetchSlot, PartitionState
 from kohort.client.consume.partition_batch import PartitionBatch, PartitionValues
 from kohort.client.consume.read_replicas import ReadReplicas
@@ -96,6 +97,7 @@ class Fetcher:
         self._read_committed = options.isolation_level == "read_committed"
         self._replicas = ReadReplicas(cluster, self._loop.time)
         self._errors = FetchErrors(cluster, options, self._replicas, self._later, on_news, on_lost)
+        self._open_transactions = OpenTransactionWaits(self._loop.time)
         self._closed = False
         self._damaged_batch: tuple[PartitionState, int, BatchError] | None = None
         """State and turn of a damaged batch that followed records of other partitions, with its error."""
@@ -128,6 +130,7 @@ class Fetcher:
                 state.lose(None)
                 self._replicas.forget(state)
                 self._errors.forget([partition])
+                self._open_transactions.forget([partition])
                 self.metrics.forget([partition])
         self._keep_metadata()
 
@@ -243,6 +246,7 @@ class Fetcher:
         """Stop fetching the partition; a fetch in flight still completes."""
         self._changes += 1
         state.paused = True
+        self._open_transactions.forget([state.partition])
 
     def fetch_more(self) -> None:
         """Fetch what may be fetched now, after something has changed."""
@@ -413,6 +417,7 @@ class Fetcher:
                 raise KafkaError(code)
             return False
         session.succeeded(response.session_id)
+        self._open_transactions.log_long()
         if response.throttle_time_ms > 0 and not response.responses:
             return True  # the client exceeds a quota: the broker opens no session, and sends records later
         missing = self._missing(asked, response) if request.session_epoch == 0 else frozenset()
@@ -493,6 +498,8 @@ class Fetcher:
             state.start = data.log_start_offset
         if data.preferred_read_replica >= 0:
             self._replicas.prefer(state, data.preferred_read_replica)
+        if self._read_committed:
+            self._log_open_transaction(requested, data)
         if not data.records:
             return data.preferred_read_replica >= 0
         assert not isinstance(data.records, list)
@@ -508,6 +515,13 @@ class Fetcher:
             detail = f"{where}: the broker sent {len(data.records)} bytes without a whole batch behind it"
             self._errors.damaged(state, ErrorCode.CORRUPT_MESSAGE, detail)
         return True
+
+    def _log_open_transaction(self, requested: _RequestedPartition, data: PartitionData) -> None:
+        here, waits = requested.state.partition, self._open_transactions
+        if data.records:
+            waits.continued(here)
+        else:
+            waits.empty(here, requested.offset, data.last_stable_offset, data.high_watermark)
 
 
 def _release(asked: Mapping[TopicPartition, _RequestedPartition]) -> None:
