@@ -42,3 +42,10 @@ def test_a_level_is_a_number(run: Run, any_broker: AnyBroker) -> None:
         told = run("features", "upgrade", "--feature", f"{FEATURE}={level}", bootstrap=any_broker.bootstrap)
         assert told.code == 2 and "is a number from 0 to 32767" in told.err
     assert run("features", "upgrade", "--feature", FEATURE, bootstrap=any_broker.bootstrap).code == 2
+
+
+def test_a_feature_is_named_once(run: Run, any_broker: AnyBroker) -> None:
+    twice = ("--feature", f"{FEATURE}=1", "--feature", f"{FEATURE}=0")
+    refused = run("features", "downgrade", *twice, bootstrap=any_broker.bootstrap)
+    assert (refused.code, refused.out) == (2, "") and "names a feature more than once" in refused.err
+    assert finalized(run, any_broker.bootstrap) == 2

@@ -80,10 +80,10 @@ def _update(
 ) -> None:
     from kohort.client import FeatureUpdate
 
-    updates = {
-        name: FeatureUpdate(_level(name, level), upgrade_type)
-        for name, level in read_pairs("--feature", features).items()
-    }
+    levels = read_pairs("--feature", features)
+    if len(levels) < len(features):
+        raise ConfigError("--feature names a feature more than once.")
+    updates = {name: FeatureUpdate(_level(name, level), upgrade_type) for name, level in levels.items()}
     servers = bootstrap_servers(bootstrap)
     run(_updated(servers, updates, dry_run=dry_run), servers)
     done = f"can be {verb}d" if dry_run else f"was {verb}d"
