@@ -106,19 +106,28 @@ def test_a_transaction_is_aborted_in_one_partition(run: Run, at: str, topic: str
 
     async def finished(producer: Producer) -> list[int | None]:
         await producer.close()
-        async with Admin(bootstrap_servers=at) as admin:
-            here = TopicPartition(topic, 0)
-            return [each.transaction_start for each in (await admin.describe_producers([here]))[here]]
+        return await open_from(at, topic)
 
     with asyncio.Runner() as loop:
         producer = loop.run(begin())
         refused = run("transactions", "abort", topic, "0", "--start-offset", "7", bootstrap=at)
         assert refused.code == 1 and "no open transaction from offset 7" in refused.err
-        done = succeeded(run("transactions", "abort", topic, "0", "--start-offset", "0", bootstrap=at))
+        # Its producer is there, and would commit its other partitions.
+        coordinated = run("transactions", "abort", topic, "0", "--start-offset", "0", bootstrap=at)
+        assert coordinated.code == 1 and f"kohort transactions fence {topic}" in coordinated.err
+        assert loop.run(open_from(at, topic)) == [0]
+        done = succeeded(run("transactions", "abort", topic, "0", "--start-offset", "0", "--force", bootstrap=at))
         assert done.lines[0].startswith(f"{topic}-0: aborted the transaction of producer ")
         again = run("transactions", "abort", topic, "0", "--start-offset", "0", bootstrap=at)
         assert again.code == 1
         assert loop.run(finished(producer)) == [None]
+
+
+async def open_from(at: str, topic: str) -> list[int | None]:
+    """Return the first offset of the open transaction of each producer of the topic's first partition."""
+    async with Admin(bootstrap_servers=at) as admin:
+        here = TopicPartition(topic, 0)
+        return [each.transaction_start for each in (await admin.describe_producers([here]))[here]]
 
 
 def hang(at: str, topic: str, minutes: int) -> None:
@@ -173,6 +182,9 @@ def test_what_is_wrong_is_said(run: Run, at: str, topic: str) -> None:
         (("list", "--state", "Sleeping"), 2, "Sleeping: no state of transactions"),
         (("describe", topic), 1, f"There is no transactional ID {topic}"),
         (("fence", topic), 1, f"There is no transactional ID {topic}"),
+        (("describe-producers", topic, "1"), 2, f"{topic} has no partition 1: its partitions are 0 to 0."),
+        (("describe-producers", f"{topic}-2", "0"), 2, f"{topic}-2: this broker does not have that topic"),
+        (("abort", topic, "7", "--producer-id", "1"), 2, f"{topic} has no partition 7"),
         (("abort", topic, "0"), 2, "needs --start-offset or --producer-id"),
         (
             ("abort", topic, "0", "--start-offset", "0", "--producer-id", "1"),

@@ -8,6 +8,7 @@ import typer
 
 from kohort.cli.options import AsJson, Bootstrap, bootstrap_servers
 from kohort.cli.output import columns, print_json, print_line
+from kohort.cli.partitions import existing
 from kohort.cli.running import Refused, admin_client, run
 from kohort.errors import ConfigError, ErrorCode, KafkaError
 
@@ -169,11 +170,18 @@ def abort_transaction(
     producer_id: Annotated[
         int | None, typer.Option(metavar="ID", help="Producer of the open transaction.", show_default=False)
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Abort it here even if its coordinator has it open and may commit it in other partitions."
+        ),
+    ] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Abort the open transaction of one partition, for one that hangs (see find-hanging).
 
-    Name it by --start-offset or by --producer-id. Exit code 1 if the partition has no such transaction.
+    Name it by --start-offset or by --producer-id. Exit code 1 if the partition has no such transaction,
+    or if a coordinator has it open: kohort transactions fence ends that one in all of its partitions.
     """
     if (start_offset is None) == (producer_id is None):
         raise ConfigError("kohort transactions abort needs --start-offset or --producer-id; find-hanging prints both.")
@@ -181,11 +189,13 @@ def abort_transaction(
 
     async def work() -> "ActiveProducer":
         async with admin_client(servers) as admin:
-            here = _partition(topic, partition)
+            here = await _existing(admin, topic, partition)
             for each in (await admin.describe_producers([here]))[here]:
                 if each.transaction_start is None:
                     continue
                 if each.transaction_start == start_offset or each.producer_id == producer_id:
+                    if not force:
+                        await _check_hanging(admin, here, each)
                     await admin.abort_transaction(here, each)
                     return each
             named = f"from offset {start_offset}" if producer_id is None else f"of producer {producer_id}"
@@ -289,15 +299,33 @@ async def _described(admin: "Admin", transactional_id: str) -> "TransactionDescr
         raise Refused(f"There is no transactional ID {transactional_id}; see kohort transactions list.") from None
 
 
+async def _check_hanging(admin: "Admin", partition: "TopicPartition", producer: "ActiveProducer") -> None:
+    """Raise Refused if a coordinator has the partition in its transaction of this producer."""
+    for listed in await admin.list_transactions(producer_ids=[producer.producer_id]):
+        name = listed.transactional_id
+        if partition in (await _described(admin, name)).partitions:
+            raise Refused(
+                f"The transaction of {name} does not hang: its coordinator has {partition} in it and will end it."
+                f" kohort transactions fence {name} ends it now, in all of its partitions. With --force it is aborted"
+                f" in {partition} only, and its producer may commit the other partitions."
+            )
+
+
 async def _producers(servers: str, topic: str, partition: int) -> "list[ActiveProducer]":
     async with admin_client(servers) as admin:
-        here = _partition(topic, partition)
+        here = await _existing(admin, topic, partition)
         return (await admin.describe_producers([here]))[here]
 
 
 async def _all_partitions(admin: "Admin", topics: list[str] | None) -> "list[TopicPartition]":
     described = await admin.describe_topics(topics)
     return [_partition(name, number) for name, topic in described.items() for number in topic.leaders]
+
+
+async def _existing(admin: "Admin", topic: str, number: int) -> "TopicPartition":
+    """Return the partition. Raises ConfigError or KafkaError if there is none: the client would wait for it."""
+    [found] = await existing(admin, {topic: frozenset({number})})
+    return found
 
 
 def _partition(topic: str, number: int) -> "TopicPartition":
