@@ -102,6 +102,7 @@ def test_every_record_is_counted_once_while_instances_are_bounced(
             time.sleep(chance.uniform(0.0, _TRANSACTION_S))
             at = chance.randrange(2)
             if bounce % 3 == 2:
+                instances[at].wait_for("^state ", 60.0)  # an earlier SIGTERM finds a JVM that does not handle it yet
                 assert instances[at].stop() in (0, 143)
             else:
                 instances[at].kill()
