@@ -16,7 +16,7 @@ from kohort import Admin
 from kohort.broker import Broker, BrokerOptions, stored_credentials
 from kohort.client import AuthenticationError
 from kohort.security import Secret
-from kohort.security.sasl import ClientDone, Done, ScramClient, ScramMechanism, ScramServer, Send
+from kohort.security.sasl import ClientDone, Done, ScramClient, ScramMechanism, ScramPassword, ScramServer, Send
 from tests.cli.conftest import Run, succeeded
 from tests.interop.broker import Broker as AnyBroker
 from tests.interop.kohort import kohort
@@ -52,7 +52,7 @@ def knows(data: Path, user: str, password: str, mechanism: ScramMechanism) -> bo
     """Whether the stored credential is that of the password."""
     with stored_credentials(data, None) as credentials:
         server = ScramServer(mechanism, lambda name: credentials.credential(name, mechanism), "nonce", b"secret")
-        client = ScramClient(mechanism, user, Secret(password), "mine")
+        client = ScramClient(user, ScramPassword(mechanism, Secret(password)), "mine")
         challenge = server.receive(client.start())
         assert isinstance(challenge, Send)
         proof = client.receive(challenge.token)

@@ -11,7 +11,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.security import Secret
-from kohort.security.sasl import PlainClient, SaslClient, ScramClient, ScramMechanism, Send
+from kohort.security.sasl import PlainClient, SaslClient, ScramClient, ScramMechanism, ScramPassword, Send
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from tests.broker.peer import Peer
@@ -37,7 +37,7 @@ def client_of(login: Login, nonce: str = "client-nonce") -> SaslClient:
         return PlainClient(login.user, Secret(login.password))
     mechanism = ScramMechanism.named(login.mechanism)
     assert mechanism is not None
-    return ScramClient(mechanism, login.user, Secret(login.password), nonce)
+    return ScramClient(login.user, ScramPassword(mechanism, Secret(login.password)), nonce)
 
 
 @asynccontextmanager

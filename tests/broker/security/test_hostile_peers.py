@@ -17,7 +17,7 @@ from kohort.broker import Broker, BrokerOptions
 from kohort.broker.net import ClientConnection
 from kohort.errors import ErrorCode
 from kohort.security import Secret
-from kohort.security.sasl import OAuthBearerClient, PlainClient, ScramClient, ScramMechanism, Send
+from kohort.security.sasl import OAuthBearerClient, PlainClient, ScramClient, ScramMechanism, ScramPassword, Send
 from kohort.wire.api import request_header
 from kohort.wire.codec import Message, encode
 from kohort.wire.messages.api_versions import ApiVersionsRequest
@@ -49,7 +49,7 @@ def frame(request: Message, version: int) -> bytes:
 def tokens() -> list[bytes]:
     """First tokens of each mechanism, and second ones, with a password that is not right."""
     wrong = Secret(GUESS)
-    scram = ScramClient(ScramMechanism.SHA_256, "bob", wrong, "nonce")
+    scram = ScramClient("bob", ScramPassword(ScramMechanism.SHA_256, wrong), "nonce")
     proof = scram.receive(b"r=nonceAndMore,s=c2FsdA==,i=4096")
     assert isinstance(proof, Send)
     return [

@@ -18,6 +18,7 @@ from kohort.security.sasl import (
     ScramClient,
     ScramCredential,
     ScramMechanism,
+    ScramPassword,
     Send,
 )
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -77,7 +78,7 @@ def client_of(mechanism: str, user: str, password: str) -> SaslClient:
         return PlainClient(user, Secret(password))
     found = ScramMechanism.named(mechanism)
     assert found is not None
-    return ScramClient(found, user, Secret(password), "nonce-of-the-client")
+    return ScramClient(user, ScramPassword(found, Secret(password)), "nonce-of-the-client")
 
 
 USERS = {"PLAIN": ("alice", "wonderland"), "SCRAM-SHA-256": ("bob", "builder"), "SCRAM-SHA-512": ("bob", "builder")}

@@ -18,6 +18,7 @@ from kohort.security.sasl import (
     ScramClient,
     ScramCredential,
     ScramMechanism,
+    ScramPassword,
     ScramServer,
     Send,
     salt_of,
@@ -36,14 +37,14 @@ def server(mechanism: ScramMechanism = SHA_256, nonce: str = "servernonce", user
 
 
 def client(user: str = "alice", password: str = "pencil", mechanism: ScramMechanism = SHA_256) -> ScramClient:
-    return ScramClient(mechanism, user, Secret(password), "clientnonce")
+    return ScramClient(user, ScramPassword(mechanism, Secret(password)), "clientnonce")
 
 
 def test_the_example_of_rfc_7677() -> None:
     salt = bytes.fromhex("5b6d99689d12358eeca04b141236fa81")
     stored = ScramCredential.from_password(SHA_256, Secret("pencil"), salt, 4096)
     theirs = ScramServer(SHA_256, {"user": stored}.get, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", SECRET)
-    ours = ScramClient(SHA_256, "user", Secret("pencil"), "rOprNGfwEbeRWgbNEkqO")
+    ours = ScramClient("user", ScramPassword(SHA_256, Secret("pencil")), "rOprNGfwEbeRWgbNEkqO")
 
     first = ours.start()
     assert first == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
@@ -55,6 +56,23 @@ def test_the_example_of_rfc_7677() -> None:
     done = theirs.receive(proof.token)
     assert done == Done("user", b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
     assert ours.receive(done.token) == ClientDone()
+
+
+def test_a_password_is_salted_once_for_equal_challenges(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[bytes, int]] = []
+    salt_it = ScramMechanism.salted_password
+
+    def counted(mechanism: ScramMechanism, password: bytes, salt: bytes, iterations: int) -> bytes:
+        asked.append((salt, iterations))
+        return salt_it(mechanism, password, salt, iterations)
+
+    monkeypatch.setattr(ScramMechanism, "salted_password", counted)
+    password = ScramPassword(SHA_256, Secret("pencil"))
+    challenges = [(b"one", 4_096), (b"one", 4_096), (b"two", 4_096), (b"two", 5_000), (b"one", 4_096)]
+    for salt, iterations in challenges:
+        expected = salt_it(SHA_256, b"pencil", salt, iterations)
+        assert password.salted(salt, iterations) == expected
+    assert asked == [challenges[0], *challenges[2:]]
 
 
 def test_a_salted_password_makes_the_credential_of_the_password() -> None:

@@ -16,6 +16,7 @@ from kohort.security.sasl import (
     SaslClient,
     ScramClient,
     ScramMechanism,
+    ScramPassword,
 )
 
 
@@ -28,6 +29,7 @@ class Credentials:
         self.mechanism = OAUTHBEARER if options.sasl_mechanism == MSK_IAM else options.sasl_mechanism
         """Name of the mechanism in SaslHandshake."""
         self._tokens = Tokens(options, bootstrap)
+        self._scram_password: ScramPassword | None = None
 
     @classmethod
     def of(cls, options: SecurityOptions, bootstrap: str) -> "Credentials | None":
@@ -49,9 +51,11 @@ class Credentials:
         username, password = self._options.sasl_plain_username or "", self._options.sasl_plain_password or Secret("")
         if self.mechanism == PLAIN:
             return PlainClient(username, password)
-        mechanism = ScramMechanism.named(self.mechanism)
-        assert mechanism is not None
-        return ScramClient(mechanism, username, password, secrets.token_hex(16))
+        if self._scram_password is None:
+            mechanism = ScramMechanism.named(self.mechanism)
+            assert mechanism is not None
+            self._scram_password = ScramPassword(mechanism, password)
+        return ScramClient(username, self._scram_password, secrets.token_hex(16))
 
     def handshake_error(self, address: str, code: int, offered: Sequence[str]) -> KafkaError:
         """Return the error for a rejected SaslHandshake."""

@@ -20,6 +20,7 @@ from kohort.security.sasl.scram import (
     ScramClient,
     ScramCredential,
     ScramMechanism,
+    ScramPassword,
     ScramServer,
     salt_of,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "ScramClient",
     "ScramCredential",
     "ScramMechanism",
+    "ScramPassword",
     "ScramServer",
     "Send",
     "ServerStep",

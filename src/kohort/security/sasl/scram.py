@@ -129,12 +129,32 @@ def salt_of(random: bytes) -> bytes:
     return digits
 
 
+class ScramPassword:
+    """A password, and the salted form that was used last, which RFC 5802 lets a client keep.
+
+    To derive it takes milliseconds of CPU time, and all brokers of a cluster ask for the same one.
+    """
+
+    def __init__(self, mechanism: ScramMechanism, password: Secret) -> None:
+        self.mechanism = mechanism
+        self._password = password
+        self._last: tuple[bytes, int, bytes] | None = None
+
+    def salted(self, salt: bytes, iterations: int) -> bytes:
+        """Return the password's salted form."""
+        last = self._last
+        if last is None or last[:2] != (salt, iterations):
+            salted = self.mechanism.salted_password(self._password.reveal_bytes(), salt, iterations)
+            self._last = last = salt, iterations, salted
+        return last[2]
+
+
 class ScramClient:
     """Client role. `nonce` is random, printable ASCII without commas, and used once."""
 
-    def __init__(self, mechanism: ScramMechanism, username: str, password: Secret, nonce: str) -> None:
+    def __init__(self, username: str, password: ScramPassword, nonce: str) -> None:
         assert _NONCE.fullmatch(nonce)
-        self._mechanism = mechanism
+        self._mechanism = password.mechanism
         self._password = password
         self._nonce = nonce
         self._first_bare = f"n={_escaped(username)},r={nonce}"
@@ -163,7 +183,7 @@ class ScramClient:
             limits = f"{MIN_ITERATIONS} to {MAX_ITERATIONS}"
             return ClientFailed(f"the server asks for {iterations} SCRAM iterations, and this client accepts {limits}")
         mechanism = self._mechanism
-        salted = mechanism.salted_password(self._password.reveal_bytes(), salt, iterations)
+        salted = self._password.salted(salt, iterations)
         client_key = mechanism.hmac(salted, b"Client Key")
         without_proof = f"c={_encoded(_GS2_HEADER.encode())},r={nonce}"
         auth_message = f"{self._first_bare},{challenge},{without_proof}"
