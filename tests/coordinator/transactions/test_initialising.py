@@ -151,6 +151,8 @@ def test_an_id_whose_epochs_are_used_up_is_replaced() -> None:
     assert new[1] == 0
     assert shell.started(producer=old) == new  # repeated
     assert shell.init(producer=(old[0], 32_765)) is ErrorCode.PRODUCER_FENCED
+    # The old ID with the new one's epoch: a producer of long ago.
+    assert shell.init(producer=(old[0], new[1])) is ErrorCode.PRODUCER_FENCED
     assert shell.started() == (new[0], 1)
     assert shell.init(producer=old) is ErrorCode.PRODUCER_FENCED
 

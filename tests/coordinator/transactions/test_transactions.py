@@ -237,6 +237,20 @@ def test_the_last_epoch_ends_with_a_new_producer_id() -> None:
     assert shell.end(producer, commit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
+def test_an_abort_in_the_last_epoch_is_not_taken_for_the_repeated_end_of_the_transaction_before() -> None:
+    shell = Shell()
+    producer = shell.started()
+    while producer[1] < 32_765:
+        producer = shell.started()
+    last = ended(shell, producer, NEW, commit=True)
+    assert last == (producer[0], 32_766)
+    # Nothing was added to the next transaction, so its abort only gets the next epoch: that of a new ID.
+    new = shell.end(last, commit=False)
+    assert not isinstance(new, ErrorCode)
+    assert new[0] != producer[0] and new[1] == 0
+    assert shell.end(last, commit=False) == new  # repeated
+
+
 def test_a_timeout_in_the_last_epoch_ends_with_a_new_producer_id() -> None:
     # KAFKA-20090: the abort of the producer, which arrives after that, must not leave the transaction open.
     shell = Shell()
