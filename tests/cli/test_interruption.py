@@ -394,6 +394,27 @@ def test_typed_lines_are_counted_when_ctrl_c_ends_it(kohort_broker: Broker, mute
         assert "wrote 3 records" in command.text
 
 
+def test_an_interrupted_transaction_writes_no_line_and_says_so(kohort_broker: Broker, tmp_path: Path) -> None:
+    at, topic = kohort_broker.bootstrap, f"orders-{uuid.uuid4().hex[:8]}"
+    subprocess.run(kohort("topic", "create", topic, "--bootstrap", at), check=True, capture_output=True, timeout=60)
+    command = Command(["produce", topic, "--transactional-id", topic, "--bootstrap", at], tmp_path)
+    partition = TopicPartition(topic, 0)
+    try:
+        assert command.process.stdin is not None
+        command.process.stdin.write(b"typed\n" * 3)
+        command.process.stdin.flush()
+        with Consumer(bootstrap_servers=at) as consumer:
+            command.until(lambda: consumer.end_offsets([partition])[partition] == 3)
+        ended(command, command.interrupt(signal.SIGINT), "produce ", 128 + signal.SIGINT)
+        assert "the transaction is aborted, so no line is written" in command.text
+        with Consumer(bootstrap_servers=at, isolation_level="read_committed") as consumer:
+            consumer.assign([partition])
+            consumer.seek_to_beginning()
+            assert consumer.poll(timeout=1.0) == [] and consumer.end_offsets([partition]) == {partition: 4}
+    finally:
+        command.end()
+
+
 def test_a_simulation_that_is_interrupted_reports_what_it_found(
     kohort_broker: Broker, mute: Mute, tmp_path: Path
 ) -> None:

@@ -181,7 +181,11 @@ def produce(
             if transactional_id is not None:
                 writer.all_or_none = True
                 async with producer.transaction():
-                    await writer.write_everything(source)
+                    try:
+                        await writer.write_everything(source)
+                    except asyncio.CancelledError:
+                        print_note("interrupted: the transaction is aborted, so no line is written")
+                        raise
                 return writer
             try:
                 await writer.write_everything(source)
