@@ -256,6 +256,16 @@ def test_what_is_pending_does_not_expire() -> None:
     assert shell.group_ids() == []
 
 
+def test_a_group_that_has_nothing_but_pending_offsets_does_not_expire() -> None:
+    hour = 3_600_000
+    shell = TransactionalShell(GroupConfig(offsets_retention_ms=hour, offsets_retention_check_interval_ms=hour))
+    shell.commit(ONE, 30)
+    list(shell.wait(3 * hour))
+    assert shell.group_ids() == ["g"]
+    shell.end(ONE, commit=True)
+    assert shell.positions() == [30, -1]
+
+
 def test_metadata_that_is_too_long_fails_only_its_own_partition() -> None:
     shell = TransactionalShell(GroupConfig(offset_metadata_max_bytes=4))
     partitions = [
