@@ -640,3 +640,53 @@ async def test_offsets_without_a_group_harm_nothing(group: Any) -> None:
             with pytest.raises(KohortError, match="offsets need their group"):
                 await transaction.send_offsets({TopicPartition("t", 0): 1}, group)
         assert await here.values() == [b"a"]
+
+
+async def committed_offset(consumer: Consumer) -> int | None:
+    committed = (await consumer.committed([T0]))[T0]
+    return None if committed is None else committed.offset
+
+
+async def test_a_commit_has_the_records_before_a_seek() -> None:
+    # Without them, their results are committed, and another member returns the same records again.
+    async with faulty() as here, reading(here) as consumer:
+        async with here.producer.transaction(consumer):
+            assert await two(consumer) == [b"0", b"1"]
+            consumer.seek(T0, 6)  # offset 6 is the fourth record: each of them has a marker
+        assert await committed_offset(consumer) == 6
+        async with here.producer.transaction(consumer):
+            assert await two(consumer) == [b"3", b"4"]
+            consumer.seek_to_end([T0])  # where that is, nobody knows yet
+        assert await committed_offset(consumer) == 9
+        async with here.producer.transaction(consumer):
+            pass  # and nothing is left of it
+        assert await committed_offset(consumer) == 9
+
+
+@pytest.mark.parametrize("moves", ["seek", "seek twice", "seek_to_end"])
+async def test_an_abort_returns_the_consumer_to_the_records_before_a_seek(moves: str) -> None:
+    async with faulty() as here, reading(here) as consumer:
+        async with here.producer.transaction(consumer):
+            assert await two(consumer) == [b"0", b"1"]
+        with pytest.raises(ZeroDivisionError):
+            async with here.producer.transaction(consumer):
+                assert await two(consumer) == [b"2", b"3"]
+                if moves == "seek_to_end":
+                    consumer.seek_to_end([T0])
+                else:
+                    consumer.seek(T0, 8)
+                if moves == "seek twice":
+                    assert (await two(consumer))[0] == b"4"
+                    consumer.seek(T0, 6)
+                raise ZeroDivisionError
+        assert await two(consumer) == [b"2", b"3"]
+
+
+async def test_an_abort_returns_the_consumer_to_where_a_seek_let_it_begin() -> None:
+    async with faulty() as here, reading(here) as consumer:
+        consumer.seek(T0, 6)
+        with pytest.raises(ZeroDivisionError):
+            async with here.producer.transaction(consumer):
+                assert await two(consumer) == [b"3", b"4"]
+                raise ZeroDivisionError
+        assert await two(consumer) == [b"3", b"4"]

@@ -4,6 +4,7 @@ The consumer decides which partitions are assigned and when records are handed o
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from kohort.client.arguments import partition_of, whole_number
 from kohort.client.consume.consumer_record import ConsumerRecord
@@ -20,6 +21,16 @@ from kohort.member import OffsetAndMetadata
 from kohort.model import TopicPartition
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Records of one partition that were handed out before the application moved its position."""
+
+    began_at: int
+    """Offset of the last commit, or at which reading began."""
+    ended_at: OffsetAndMetadata
+    """Position before the move."""
+
+
 class AssignedPartitions:
     """Partitions that one consumer reads. `on_news` is called when `take` has records or errors."""
 
@@ -29,6 +40,8 @@ class AssignedPartitions:
         """Records that were taken for iteration, or that follow one that could not be deserialized."""
         self.released: set[TopicPartition] = set()
         """Partitions that were removed after records of them were handed out and not committed."""
+        self._left: dict[TopicPartition, _Left] = {}
+        """Partitions that the application moved after records of them were handed out and not committed."""
         self._cluster = cluster
         self._on_news = on_news
         self._positioner = Positioner(cluster, options, self.fetcher, on_news)
@@ -49,6 +62,8 @@ class AssignedPartitions:
         """Stop reading these partitions."""
         gone = set(partitions)
         self.released |= gone & self._uncommitted().keys()
+        for partition in gone & self._left.keys():
+            del self._left[partition]
         self.fetcher.remove(gone)
         self._positioner.forget(gone)
         self.unread.forget(gone)
@@ -100,37 +115,60 @@ class AssignedPartitions:
 
     def offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the known positions with the epochs and topic IDs of the records read."""
-        states = self.fetcher.states
         return {
-            partition: OffsetAndMetadata(position, "", states[partition].leader_epoch, states[partition].topic_id)
-            for partition, position in self.positions().items()
+            partition: self._to_commit(state)
+            for partition, state in self.fetcher.states.items()
+            if state.position is not None
         }
+
+    def _to_commit(self, state: PartitionState) -> OffsetAndMetadata:
+        return OffsetAndMetadata(self._handed_out(state), "", state.leader_epoch, state.topic_id)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Begin again at these offsets after an aborted transaction."""
         self.released -= offsets.keys()
         for partition, committed in offsets.items():
+            left = self._left.pop(partition, None)
+            if left is not None and left.ended_at == committed:
+                continue  # the commit is of the records before the move, and reading began again after it
             if (state := self.fetcher.states.get(partition)) is not None and state.position is not None:
                 state.restart = committed.offset
 
     def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of the partitions with records that were handed out since the last commit."""
-        changed = self._uncommitted()
-        return {partition: at for partition, at in self.offsets_to_commit().items() if partition in changed}
+        states = self.fetcher.states
+        return {
+            partition: self._left[partition].ended_at
+            if states[partition].position is None
+            else self._to_commit(states[partition])
+            for partition in self._uncommitted()
+        }
 
     def restart(self) -> None:
         """Continue from the last commit, or where reading began."""
         self.released.clear()
-        for partition, offset in self._uncommitted().items():
-            self.seek(partition, offset)
+        began_at, self._left = self._uncommitted(), {}
+        for partition, offset in began_at.items():
+            self._move(self.state(partition), offset)
 
     def _uncommitted(self) -> dict[TopicPartition, int]:
         """Return the last commit of the partitions with records that were handed out since."""
-        return {
-            partition: state.restart
-            for partition, state in self.fetcher.states.items()
-            if state.position is not None and state.restart is not None and self._handed_out(state) != state.restart
-        }
+        began_at = ((partition, self._began_at(state)) for partition, state in self.fetcher.states.items())
+        return {partition: offset for partition, offset in began_at if offset is not None}
+
+    def _began_at(self, state: PartitionState) -> int | None:
+        """Return the last commit, or where reading began; None if nothing was handed out since."""
+        left = self._left.get(state.partition)
+        if left is not None:
+            return left.began_at
+        return None if state.position is None or self._handed_out(state) == state.restart else state.restart
+
+    def _leave(self, states: Iterable[PartitionState]) -> None:
+        """Keep what the next commit or abort needs of partitions that the application moves now."""
+        for state in states:
+            began_at = self._began_at(state)
+            if began_at is not None and state.position is not None:
+                self._left[state.partition] = _Left(began_at, self._to_commit(state))
 
     def with_topic_ids(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -155,6 +193,10 @@ class AssignedPartitions:
         """Continue from this offset."""
         at = whole_number("the offset", offset)
         state = self.state(partition)
+        self._leave([state])
+        self._move(state, at)
+
+    def _move(self, state: PartitionState, at: int) -> None:
         self.unread.forget({state.partition})
         state.move(at, None, self._cluster.metadata.topic_id(state.partition.topic))
         self.fetcher.fetch_more()
@@ -162,6 +204,7 @@ class AssignedPartitions:
     def reset(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> None:
         """Continue from this offset of these partitions, or of all if there are none."""
         wanted = [self.state(partition) for partition in partitions] or list(self.fetcher.states.values())
+        self._leave(wanted)
         self.unread.forget({state.partition for state in wanted})
         for state in wanted:
             state.lose(spec)
@@ -191,6 +234,7 @@ class AssignedPartitions:
         return state.position if unread is None else unread
 
     def _renewed(self, partition: TopicPartition) -> None:
+        self._left.pop(partition, None)
         self.unread.forget({partition})
 
     # -- handing out records
