@@ -93,6 +93,42 @@ def test_a_record_comes_again_only_where_its_first_reader_could_not_commit() -> 
     assert read_again([read("a", 4, 0, 4, killed_at=5), read("b", 3, 4, 9)]) != []
 
 
+def test_a_record_comes_again_where_the_coordinator_refused_the_commit_until_its_partition_was_given_up() -> None:
+    refused, taken, revoked = Committed(2, "ILLEGAL_GENERATION"), Committed(3, ""), Revoked(4, frozenset({0}))
+    again = [read("b", 5, 0, 9)]
+    assert read_again([read("a", 1, 0, 4, refused, revoked), *again]) == []
+    assert read_again([read("a", 1, 0, 4, refused, taken, revoked), *again]) != []
+    assert read_again([read("a", 1, 0, 4, taken, refused, revoked), *again]) != []
+    assert read_again([read("a", 1, 0, 4, revoked), *again]) != []
+    assert read_again([read("a", 1, 0, 4, refused, Revoked(4, frozenset({1}))), *again]) != []
+    assert read_again([read("a", 1, 0, 4, refused), *again]) != []
+
+
+def test_only_a_member_of_librdkafka_may_start_over_and_only_after_a_rebalance() -> None:
+    def life(name: str, *later: Event) -> Life:
+        return Life(name, (Assigned(1, frozenset({0})), Read(2, (Span(0, 5, 9),)), Committed(3, ""), *later))
+
+    rebalance = Assigned(4, frozenset())
+    again, from_elsewhere = Read(5, (Span(0, 5, 7),)), Read(5, (Span(0, 6, 7),))
+    commits = {0: [10, 8, 10]}
+    started_over = life("librdkafka-1", rebalance, again)
+    assert read_again([started_over]) == []
+    assert commits_going_back(commits, [started_over]) == []
+    assert commits_going_back({0: [11, 8]}, [started_over]) != []
+    assert commits_going_back({0: [10, 5]}, [started_over]) != []
+    assert commits_going_back({1: [10, 8]}, [started_over]) != []
+    for other in (
+        life("kafka-python-1", rebalance, again),
+        life("librdkafka-1", again),
+        life("librdkafka-1", rebalance, from_elsewhere),
+        life("librdkafka-1", rebalance, again, again),
+    ):
+        assert read_again([other]) != []
+    assert commits_going_back(commits, [life("librdkafka-1", again)]) != []
+    moved = Revoked(4, frozenset({0}))
+    assert read_again([life("librdkafka-1", moved, Assigned(4, frozenset({0})), again)]) != []
+
+
 def test_complaints_of_members_are_reported() -> None:
     assert wrong_records([Life("a", (Wrong(1, "a gap"),))]) == ["a: a gap"]
 

@@ -85,7 +85,7 @@ def test_members_of_seven_clients_share_a_group_over_tls(
         owned_twice(group.lives),
         misassigned(log.generations, PARTITIONS),
         generations_going_back(log.generations),
-        commits_going_back(log.commits),
+        commits_going_back(log.commits, group.lives),
         unread(group.lives, producer.written),
         read_again(group.lives),
         refused_commits(group),

@@ -154,7 +154,7 @@ def violations(group: MixedGroup, producer: NumberedProducer, log: GroupLog, fou
         owned_twice(group.lives),
         found,
         generations_going_back(log.generations),
-        commits_going_back(log.commits),
+        commits_going_back(log.commits, group.lives),
         unread(group.lives, producer.written),
         read_again(group.lives),
     )
