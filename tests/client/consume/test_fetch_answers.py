@@ -12,7 +12,7 @@ from kohort import ErrorCode, KafkaError
 from kohort.client.consume.partition import PartitionState
 from kohort.model import NO_TOPIC_ID
 from kohort.requests import ClusterMetadata
-from kohort.wire.batches import BatchError, Record, encode_batch
+from kohort.wire.batches import BatchError, Marker, Record, encode_batch, encode_marker
 from kohort.wire.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
 from tests.client.conftest import eventually
 from tests.client.fetching import FETCH, LONG, METADATA, ONE, PRODUCE, ZERO, fetches, fetching, partitions_of, refuse
@@ -69,6 +69,29 @@ async def test_the_records_of_an_aborted_transaction_count_only_uncommitted(
         (state,) = here.fetch(ZERO)
         await eventually(lambda: bool(here.news))
         assert ([record.offset for record in here.fetcher.take(10)], state.end) == (offsets, end)
+
+
+def aborted_then_committed(data: PartitionData) -> None:
+    """Three records of an aborted transaction, its marker, and three of the next transaction of the same producer."""
+
+    def three(first: int) -> bytes:
+        records = [Record(first + n, 0, None, b"x", []) for n in range(3)]
+        return bytes(encode_batch(records, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+
+    marker = encode_marker(7, 0, Marker(committed=False, coordinator_epoch=0), 0)
+    marker[:8] = (3).to_bytes(8)  # its offset
+    data.records = b"".join([three(0), marker, three(4)]) if data.records else None
+    data.aborted_transactions = [AbortedTransaction(producer_id=7, first_offset=0)]
+    data.high_watermark = data.last_stable_offset = 8
+
+
+async def test_the_marker_of_an_aborted_transaction_ends_it() -> None:
+    async with fetching(isolation_level="read_committed") as here:
+        here.answer(aborted_then_committed)
+        await here.write(7)
+        here.fetch(ZERO)
+        await eventually(lambda: bool(here.news))
+        assert [record.offset for record in here.fetcher.take(10)] == [4, 5, 6]
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
