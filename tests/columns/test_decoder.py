@@ -93,18 +93,31 @@ def test_transaction_markers_are_not_records() -> None:
     assert decoded(log)["offset"].to_pylist() == [0, 2]
 
 
+def data(offset: int, producer: int, *, transactional: bool = True) -> bytearray:
+    return encode_batch([record(offset)], producer_id=producer, producer_epoch=0, transactional=transactional)
+
+
+def marker(offset: int, producer: int) -> bytearray:
+    return encode_batch([record(offset)], producer_id=producer, producer_epoch=0, transactional=True, control=True)
+
+
 def test_aborted_records_are_left_out_when_reading_committed() -> None:
-    def data(offset: int, producer: int) -> bytearray:
-        return encode_batch([record(offset)], producer_id=producer, producer_epoch=0, transactional=True)
-
-    def marker(offset: int, producer: int) -> bytearray:
-        return encode_batch([record(offset)], producer_id=producer, producer_epoch=0, transactional=True, control=True)
-
     log = bytes(data(0, 7) + data(1, 8) + marker(2, 7) + data(3, 7) + marker(4, 8) + marker(5, 7))
     assert decoded(log)["offset"].to_pylist() == [0, 1, 3]
     # Producer 7's first transaction was aborted at 2; its second, from 3 on, was committed.
     assert decoded(log, aborted=[(7, 0)])["offset"].to_pylist() == [1, 3]
     assert decoded(log, aborted=[(7, 0), (7, 3)])["offset"].to_pylist() == [1]
+
+
+def test_a_marker_ends_only_the_transaction_of_its_producer() -> None:
+    log = bytes(data(0, 7) + data(1, 8) + marker(2, 7) + data(3, 8) + marker(4, 8) + data(5, 8) + marker(6, 8))
+    assert decoded(log, aborted=[(7, 0), (8, 1)])["offset"].to_pylist() == [5]
+
+
+def test_only_transactional_records_are_left_out() -> None:
+    # As in Java's consumer. A broker may have such a log, as not every one refuses these records.
+    log = bytes(data(0, 7) + data(1, 7, transactional=False) + marker(2, 7))
+    assert decoded(log, aborted=[(7, 0)])["offset"].to_pylist() == [1]
 
 
 def test_any_flipped_byte_is_found_and_named() -> None:
