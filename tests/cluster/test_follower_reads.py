@@ -17,7 +17,7 @@ from kohort.broker.config.broker_settings import RACK_AWARE
 from kohort.errors import ErrorCode
 from kohort.log.cluster.published_offsets import NAME, PublishedOffsets, PublishedOffsetsReader, PublishedOffsetsWriter
 from kohort.model import UUID
-from kohort.wire.batches import Record, batches, decode_records, encode_batch
+from kohort.wire.batches import Marker, Record, batches, decode_records, encode_batch, encode_marker
 from kohort.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -118,6 +118,14 @@ async def test_with_read_committed_only_the_leader_serves_a_log_with_transaction
             assert (await fetch(follower, committed(0, "r2"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             read = await fetch(leader, committed(0, "r2"))
             assert (read.preferred_read_replica, values(read)) == (LEADER, [b"0"])
+            # An aborted transaction keeps readers at the leader as an open one does.
+            log.append(encode_marker(1, 0, Marker(False, 0), 1_000), log.leader_epoch)
+            await write(first, 1)
+            assert len(values(await fetch(follower, request(0, "r2")))) == 5
+            assert (await fetch(follower, committed(0, "r2"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            read = await fetch(leader, committed(0, "r2"))
+            assert (read.preferred_read_replica, read.last_stable_offset) == (LEADER, 5)
+            assert [(one.producer_id, one.first_offset) for one in read.aborted_transactions or ()] == [(1, 1)]
 
 
 async def test_a_fetch_that_waits_at_a_follower_is_answered_when_the_leader_has_more(tmp_path: Path) -> None:
