@@ -329,6 +329,30 @@ def test_an_outcome_waits_for_the_end_of_the_transaction(job: Job) -> None:
         assert outcome.result(timeout=20) is Outcome.COMMITTED
 
 
+def test_the_outcome_is_that_of_the_transaction_and_not_of_others_in_the_same_response(job: Job) -> None:
+    # All write to one partition. One of them began before the transaction, another one is the next of its producer.
+    before = transactions([job.task(None, 0, 1, ["a"])])[0]
+    one = transactions([job.task(None, 0, 0, ["a"])])[0]
+    job.end(one)
+    job.end(before, commit=False)
+    assert job.coordinators.outcome(one) is Outcome.COMMITTED
+    after = transactions([job.task(None, 1, 0, ["a"])])[0]
+    assert (after.transactional_id, after.producer.id) == (one.transactional_id, one.producer.id)
+    job.end(after, commit=False)
+    assert job.coordinators.outcome(after) is Outcome.ABORTED
+    assert job.coordinators.outcome(one) is Outcome.COMMITTED
+
+
+def test_open_transactions_are_those_of_all_tasks_and_attempts_and_of_no_other_sink(job: Job) -> None:
+    done = [job.task(None, 0, number, ["a"], attempt) for number, attempt in [(2, 0), (3, 0), (12, 0), (4, 10)]]
+    names = [f"{job.name}-{each}" for each in ("2-0", "3-0", "12-0", "4-10")]
+    assert job.coordinators.open_ids(job.name) == sorted(names)
+    assert job.coordinators.open_ids(job.name[:-1]) == []
+    with TransactionEnd(job.options) as ending:
+        ending.abort_others()
+    assert len(job.coordinators.not_open(transactions(done))) == len(names)
+
+
 def test_an_outcome_is_found_by_a_client_that_a_quota_throttles(new_topic: NewTopic, tmp_path: Path) -> None:
     # Such a client gets responses without any partition.
     topic, client = new_topic(1), f"sink-{uuid.uuid4()}"
