@@ -1,12 +1,16 @@
 """Transactions in a partition: the last stable offset, aborted transactions, markers, and restarts (KIP-98)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kohort.log import AbortedTransaction, Accepted, CoordinatorFenced, Fenced, FileStore, LogStore, PartitionLog
+from kohort.log.memory import MemoryMedium
 from kohort.log.producers import NotTransactional, ProducerStates
+from kohort.log.segment import Segment
+from kohort.log.sidecar import decode_sidecar, encode_sidecar
 from kohort.wire.batches import Marker, encode_marker, read_header, read_marker
 from tests.log.logs import NOW, append, at, batch, flush, topic_in, values
 
@@ -158,6 +162,56 @@ def test_transactions_survive_a_restart(tmp_path: Path, restart: Restart, segmen
     flush(store)
     assert log.last_stable_offset == 6
     assert log.aborted(0, 99) == [AbortedTransaction(ONE, 0, 2), AbortedTransaction(OTHER, 1, 5)]
+    store.close()
+
+
+def test_after_a_crash_what_an_older_sidecar_knows_counts_with_what_follows_it(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    topic_id = topic_in(store)
+    log = store.partition(topic_id, 0)
+    write(log, ONE, 0, b"a")
+    write(log, OTHER, 0, b"b")
+    end(log, ONE, commit=False)
+    flush(store)
+    store.close()
+    store = FileStore(tmp_path)
+    log = store.partition(topic_id, 0)
+    end(log, OTHER, commit=False)
+    write(log, ONE, 1, b"c")
+    flush(store)
+    store.abandon()
+    store = FileStore(tmp_path)
+    log = store.partition(topic_id, 0)
+    assert log.aborted(0, 9) == [AbortedTransaction(ONE, 0, 2), AbortedTransaction(OTHER, 1, 3)]
+    assert log.last_stable_offset == 4
+    store.close()
+
+
+def test_a_sidecar_of_another_file_tells_nothing_about_transactions(tmp_path: Path) -> None:
+    # Compaction has replaced the file. The sidecar ends where no batch begins, and with an open transaction.
+    store = FileStore(tmp_path)
+    topic_id = topic_in(store, configs={"segment.bytes": "400"})
+    log = store.partition(topic_id, 0)
+    write(log, ONE, 0, b"a")
+    end(log, ONE, commit=False)
+    write(log, ONE, 1, b"b" * 40)
+    end(log, ONE, commit=True)
+    flush(store)
+    write(log, OTHER, 0, b"c" * 40)
+    flush(store)
+    before = log.last_stable_offset, log.aborted(0, 9), log.producers.snapshot(), values(log)
+    store.close()
+    (first, _) = sorted(tmp_path.glob("orders-0/*.log"))
+    sidecar = first.with_suffix(".index")
+    told = decode_sidecar(sidecar.read_bytes(), 0, first.stat().st_size)
+    assert told is not None
+    open_at_2 = told.producers[ONE]._replace(transaction_start=2)
+    segment = Segment(0, MemoryMedium())
+    replace(told, size=told.size - 10, max_timestamp_at=0).apply(segment)
+    sidecar.write_bytes(encode_sidecar(segment, {ONE: open_at_2}))
+    store = FileStore(tmp_path)
+    log = store.partition(topic_id, 0)
+    assert (log.last_stable_offset, log.aborted(0, 9), log.producers.snapshot(), values(log)) == before
     store.close()
 
 

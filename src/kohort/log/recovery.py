@@ -64,10 +64,10 @@ def recover(
         path = segment_path(directory, base_offset)
         segment = Segment(base_offset, new_medium(base_offset))
         found.segments.append(segment)
-        sidecar = _read_sidecar(path, base_offset)
+        sidecar, producers_before = _read_sidecar(path, base_offset), found.producers
         if sidecar is not None:
             sidecar.apply(segment)
-            found.producers.replace(sidecar.producers)
+            found.producers = ProducerStates(sidecar.producers)
             if segment.size == path.stat().st_size:
                 continue
         # Compaction leaves gaps in full segments, and the topic's cleanup policy may have changed since.
@@ -77,6 +77,7 @@ def recover(
             # A crash does not tear a full segment. The sidecar belongs to a file that compaction
             # has replaced by this one, so it can end anywhere.
             segment = found.segments[-1] = Segment(base_offset, new_medium(base_offset))
+            found.producers = producers_before
             reason = _read_segment(path, segment, found.producers, following, may_have_gaps=gaps)
         if following is not None:
             segment.producers_at_end = found.producers.snapshot()  # it needs a new sidecar
