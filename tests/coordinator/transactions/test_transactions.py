@@ -367,6 +367,29 @@ def test_markers_are_due_again_after_a_failover() -> None:
     assert shell.state() is TransactionState.COMPLETE_COMMIT
 
 
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("api_version", [OLD, NEW])
+def test_the_next_transaction_waits_for_the_markers_of_either_end_also_after_a_failover(
+    commit: bool, api_version: int
+) -> None:
+    shell = Shell()
+    producer = shell.started()
+    shell.add(producer, A)
+    after = shell.end(producer, commit=commit, api_version=api_version)
+    assert not isinstance(after, ErrorCode)
+    following = after if api_version == NEW else producer
+    written = len(shell.log)
+    for _ in range(2):
+        assert shell.add(following, B) is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert shell.add_offsets(following) is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert shell.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+        shell.fail_over()
+    assert len(shell.log) == written
+    shell.mark()
+    assert shell.add(following, B) is ErrorCode.NONE
+    assert shell["t"].partitions == {B}
+
+
 def test_each_transaction_waits_for_its_own_markers() -> None:
     shell = Shell()
     producer = shell.started()
