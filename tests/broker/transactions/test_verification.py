@@ -168,6 +168,33 @@ def test_a_batch_is_refused_if_its_transaction_is_ended_while_the_broker_asks_ab
 
 
 @BOTH
+def test_a_batch_is_refused_if_its_transaction_is_ended_while_the_broker_asks_about_it(
+    version: int, questions: Questions
+) -> None:
+    # Else it would hang, and hold readers up: nobody writes another marker of this transaction.
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        producer = await with_partitions(world, peer, version)
+        marker = WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch + (version == V2),  # its end begins another epoch
+            transaction_result=False,
+            coordinator_epoch=0,
+            topics=[WritableTxnMarkerTopic(name="orders", partition_indexes=[0])],
+        )
+        questions.hold()
+        async with asyncio.TaskGroup() as group, connected(f"127.0.0.1:{PORT}") as operator:
+            sent = group.create_task(producer.send("orders", 0, b"a"))
+            await eventually(lambda: bool(questions.waiting))
+            await operator.ask(WriteTxnMarkersRequest(markers=[marker]), 1, WriteTxnMarkersResponse)
+            questions.release()
+        refused = {V1: ErrorCode.INVALID_TXN_STATE, V2: ErrorCode.INVALID_PRODUCER_EPOCH}
+        assert sent.result() is refused[version]
+        assert not log_of(world, 0).producers.open_transactions()
+
+    in_virtual_time(steps)
+
+
+@BOTH
 def test_offsets_are_committed_again_if_their_shard_was_with_another_broker_while_the_broker_asks(
     version: int, questions: Questions
 ) -> None:
