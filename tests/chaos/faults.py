@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from kohort.log.cluster import ClusterImage
@@ -87,21 +88,21 @@ class Faults:
         until(60.0, "the cluster settles", lambda: len(self._image().nodes) == brokers and self._image().settled)
 
     def _kill(self, node: int, process_id: int) -> None:
-        os.kill(process_id, signal.SIGKILL)
+        _signal(process_id, signal.SIGKILL)
         self._replaced(node, process_id)
 
     def _terminate(self, node: int, process_id: int) -> None:
-        os.kill(process_id, signal.SIGTERM)
+        _signal(process_id, signal.SIGTERM)
         self._replaced(node, process_id)
 
     def _stand_still(self, node: int, process_id: int) -> None:
-        os.kill(process_id, signal.SIGSTOP)
+        _signal(process_id, signal.SIGSTOP)
         self._replaced(node, process_id)
 
     def _pause(self, node: int, process_id: int) -> None:
-        os.kill(process_id, signal.SIGSTOP)
+        _signal(process_id, signal.SIGSTOP)
         time.sleep(self._chance.uniform(0.05, 0.6))
-        os.kill(process_id, signal.SIGCONT)
+        _signal(process_id, signal.SIGCONT)
 
     def _fill(self, node: int, process_id: int) -> None:
         self._disk.full(process_id, self._chance.uniform(0.2, 1.5))
@@ -133,3 +134,9 @@ class Faults:
 
     def _process_id(self, node: int) -> int:
         return int((self._data / "brokers" / f"{node}.lock").read_text().split()[0])
+
+
+def _signal(process_id: int, number: signal.Signals) -> None:
+    """Send a signal to a broker that may end by itself at this moment, as one does that has lost its lease."""
+    with suppress(ProcessLookupError):
+        os.kill(process_id, number)
