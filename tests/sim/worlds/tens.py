@@ -1,4 +1,4 @@
-"""Seeds of worlds that a test runs in tens: some every day, all of them with the long tests."""
+"""Seeds of worlds that a test runs in tens or fives: some every day, all of them with the long tests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-_TOGETHER = 10
-
 
 def in_tens(daily: int, seeds: int, reason: str) -> list[Any]:
     """Return ranges of seeds as parameters of a test: the first `daily`, then all `seeds` with the mark `long`."""
+    return _in_parts(10, daily, seeds, reason)
+
+
+def in_fives(daily: int, seeds: int, reason: str) -> list[Any]:
+    """Do the same for worlds that take so long that ten might reach the time-out of a test."""
+    return _in_parts(5, daily, seeds, reason)
+
+
+def _in_parts(size: int, daily: int, seeds: int, reason: str) -> list[Any]:
     long = pytest.mark.long(reason)
-    tens = [range(first, first + _TOGETHER) for first in range(0, seeds, _TOGETHER)]
-    return [range(daily), *(pytest.param(ten, marks=long) for ten in tens)]
+    parts = [range(first, first + size) for first in range(0, seeds, size)]
+    return [range(daily), *(pytest.param(part, marks=long) for part in parts)]
