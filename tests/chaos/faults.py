@@ -88,21 +88,21 @@ class Faults:
         until(60.0, "the cluster settles", lambda: len(self._image().nodes) == brokers and self._image().settled)
 
     def _kill(self, node: int, process_id: int) -> None:
-        _signal(process_id, signal.SIGKILL)
+        send_signal(process_id, signal.SIGKILL)
         self._replaced(node, process_id)
 
     def _terminate(self, node: int, process_id: int) -> None:
-        _signal(process_id, signal.SIGTERM)
+        send_signal(process_id, signal.SIGTERM)
         self._replaced(node, process_id)
 
     def _stand_still(self, node: int, process_id: int) -> None:
-        _signal(process_id, signal.SIGSTOP)
+        send_signal(process_id, signal.SIGSTOP)
         self._replaced(node, process_id)
 
     def _pause(self, node: int, process_id: int) -> None:
-        _signal(process_id, signal.SIGSTOP)
+        send_signal(process_id, signal.SIGSTOP)
         time.sleep(self._chance.uniform(0.05, 0.6))
-        _signal(process_id, signal.SIGCONT)
+        send_signal(process_id, signal.SIGCONT)
 
     def _fill(self, node: int, process_id: int) -> None:
         self._disk.full(process_id, self._chance.uniform(0.2, 1.5))
@@ -136,7 +136,7 @@ class Faults:
         return int((self._data / "brokers" / f"{node}.lock").read_text().split()[0])
 
 
-def _signal(process_id: int, number: signal.Signals) -> None:
+def send_signal(process_id: int, number: signal.Signals) -> None:
     """Send a signal to a broker that may end by itself at this moment, as one does that has lost its lease."""
     with suppress(ProcessLookupError):
         os.kill(process_id, number)

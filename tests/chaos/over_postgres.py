@@ -7,7 +7,6 @@ while; the server is stopped, or killed, and started again. A broker that ended 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from kohort.log.cluster import ClusterImage
 from kohort.log.postgres import BadDatabase
 from kohort.log.postgres.cluster_state import read_image
+from tests.chaos.faults import send_signal
 from tests.chaos.history import History
 from tests.cluster.postgres import PostgresServer, running_postgres
 from tests.cluster.wire import Wire, wire_to
@@ -50,8 +50,7 @@ class SupervisedBroker:
         return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        send_signal(self.pid, number)
 
     def stop(self) -> None:
         self._over.set()

@@ -65,7 +65,7 @@ def values(log: PartitionLog, offset: int | None = None, max_bytes: int = 1 << 2
 
 
 def open_below(path: Path) -> int:
-    """Counted by name, because other tests of this process open and close descriptors, too."""
+    """Return how many descriptors of this process are open below a path. Other tests open and close some elsewhere."""
     found = 0
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # closed meanwhile

@@ -106,11 +106,7 @@ def test_large_parts_of_a_log_are_places_in_its_files(tmp_path: Path) -> None:
     assert b"".join(piece.read() for piece in held[0] if isinstance(piece, FileSlice)) in expected
     del parts, held
     store.close()
-    assert not [
-        link
-        for link in Path("/proc/self/fd").iterdir()
-        if os.path.lexists(link) and str(tmp_path) in os.readlink(link)  # noqa: PTH115
-    ]
+    assert open_below(tmp_path) == 0
 
 
 async def test_a_slow_reader_gets_everything_in_the_order_of_its_requests(broker: Broker) -> None:

@@ -594,16 +594,21 @@ def test_a_blocking_producer_says_the_same() -> None:
                 call(producer)
 
 
+async def begin_and_fence(here: Faulty) -> None:
+    """Write in a transaction, and start another producer with the same transactional ID."""
+    await here.producer.init_transactions()
+    here.producer.begin_transaction()
+    await (await here.producer.send("t", b"a"))
+    async with Producer(bootstrap_servers=here.bootstrap, transactional_id="tx") as newer:
+        await newer.init_transactions()
+
+
 async def test_closing_a_fenced_producer_does_not_say_that_its_transaction_is_open(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # The transaction was aborted by whoever fenced it. Nobody waits for its timeout.
     async with faulty() as here:
-        await here.producer.init_transactions()
-        here.producer.begin_transaction()
-        await (await here.producer.send("t", b"a"))
-        async with Producer(bootstrap_servers=here.bootstrap, transactional_id="tx") as newer:
-            await newer.init_transactions()
+        await begin_and_fence(here)
         await here.producer.close()
         assert "closed with a transaction that has no effect: transactional_id=tx: PRODUCER_FENCED" in caplog.text
         assert "the coordinator aborts it" not in caplog.text
@@ -611,11 +616,7 @@ async def test_closing_a_fenced_producer_does_not_say_that_its_transaction_is_op
 
 async def test_a_write_that_is_fenced_says_what_can_be_the_reason() -> None:
     async with faulty() as here:
-        await here.producer.init_transactions()
-        here.producer.begin_transaction()
-        await (await here.producer.send("t", b"a"))
-        async with Producer(bootstrap_servers=here.bootstrap, transactional_id="tx") as newer:
-            await newer.init_transactions()
+        await begin_and_fence(here)
         with pytest.raises(KafkaError):
             await (await here.producer.send("t", b"b"))
         reason = (

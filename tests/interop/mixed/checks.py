@@ -173,7 +173,7 @@ def _started_over(life: Life) -> list[Span]:
     """Return what a member of librdkafka read twice of partitions that it kept over a cooperative rebalance.
 
     It returns to the offset at which it began when they were assigned, although it has committed since (librdkafka
-    2.16; about one in twenty runs on Apache Kafka 4.3.1 when the machine has ten times more to do than it can).
+    2.16; one of twelve runs on Apache Kafka 4.3.1 when the machine has ten times more to do than it can).
     """
     if not life.name.startswith("librdkafka"):
         return []
