@@ -62,8 +62,8 @@ class AssignedPartitions:
         """Stop reading these partitions."""
         gone = set(partitions)
         self.released |= gone & self._uncommitted().keys()
-        for partition in gone & self._left.keys():
-            del self._left[partition]
+        for partition in gone:
+            self._left.pop(partition, None)
         self.fetcher.remove(gone)
         self._positioner.forget(gone)
         self.unread.forget(gone)

@@ -204,7 +204,7 @@ class Transactions:
                 return
             except TimeoutError:
                 pass
-            except ProducerFencedError as problem:  # whoever fenced it has aborted the transaction
+            except ProducerFencedError as problem:  # the coordinator has aborted what is fenced
                 _log.warning("closed with a transaction that has no effect: %s: %s", self._subject, problem)
                 return
             except KohortError as problem:

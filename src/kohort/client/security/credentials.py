@@ -29,7 +29,9 @@ class Credentials:
         self.mechanism = OAUTHBEARER if options.sasl_mechanism == MSK_IAM else options.sasl_mechanism
         """Name of the mechanism in SaslHandshake."""
         self._tokens = Tokens(options, bootstrap)
-        self._scram_password: ScramPassword | None = None
+        self._password = options.sasl_plain_password or Secret("")
+        mechanism = ScramMechanism.named(self.mechanism)
+        self._scram_password = None if mechanism is None else ScramPassword(mechanism, self._password)
 
     @classmethod
     def of(cls, options: SecurityOptions, bootstrap: str) -> "Credentials | None":
@@ -48,13 +50,10 @@ class Credentials:
         return OAuthBearerClient(token.text, self._options.extensions)
 
     def _with_password(self) -> SaslClient:
-        username, password = self._options.sasl_plain_username or "", self._options.sasl_plain_password or Secret("")
+        username = self._options.sasl_plain_username or ""
         if self.mechanism == PLAIN:
-            return PlainClient(username, password)
-        if self._scram_password is None:
-            mechanism = ScramMechanism.named(self.mechanism)
-            assert mechanism is not None
-            self._scram_password = ScramPassword(mechanism, password)
+            return PlainClient(username, self._password)
+        assert self._scram_password is not None
         return ScramClient(username, self._scram_password, secrets.token_hex(16))
 
     def handshake_error(self, address: str, code: int, offered: Sequence[str]) -> KafkaError:

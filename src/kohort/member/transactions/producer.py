@@ -276,8 +276,11 @@ class TransactionalProducer:
     def _initialized(self, response: InitProducerIdResponse, now: Millis) -> None:
         if response.error_code:
             code = error_code(response.error_code)
-            too_long = code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
-            self._react(Request.INIT_PRODUCER_ID, code, self._too_long if too_long else None, now)
+            detail = None
+            if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                limit = "the brokers' transaction.max.timeout.ms"
+                detail = f"transaction_timeout_ms={self.config.timeout_ms} is more than {limit}"
+            self._react(Request.INIT_PRODUCER_ID, code, detail, now)
             return
         self._succeeded()
         self.producer_id = ProducerId(response.producer_id, response.producer_epoch)
@@ -441,10 +444,6 @@ class TransactionalProducer:
     def _raise_error(self, *, fatal_only: bool) -> None:
         if self.error is not None and (self.state is _S.FATAL_ERROR or not fatal_only):
             raise type(self.error)(self.error.code, self.error.sentence) from self.error
-
-    @property
-    def _too_long(self) -> str:
-        return f"transaction_timeout_ms={self.config.timeout_ms} is more than the brokers' transaction.max.timeout.ms"
 
     def _refusal(self, method: str) -> TransactionStateError:
         return TransactionStateError(
