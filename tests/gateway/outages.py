@@ -100,6 +100,8 @@ class LibrdkafkaMember:
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            # It doubles its pause with each refused connection, by default up to 10 s: as long as recovery may take.
+            "reconnect.backoff.max.ms": 2_000,
         }
         if protocol == "classic":
             settings |= {"partition.assignment.strategy": "cooperative-sticky"}
