@@ -9,7 +9,7 @@ from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
-from kohort.coordinator.disconnects import INFERRED_GRACE, inferred_grace_ms, shortened_grace_ms
+from kohort.coordinator.disconnects import INFERRED_GRACE, SHORT_GRACE, inferred_grace_ms, shortened_grace_ms
 from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
 from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news, reports_nothing
@@ -39,6 +39,7 @@ from kohort.wire.group_log import GroupRecord, Record
 
 __all__ = [
     "INFERRED_GRACE",
+    "SHORT_GRACE",
     "ClassicGroup",
     "ClientKind",
     "ConsumerGroup",

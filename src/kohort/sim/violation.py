@@ -31,7 +31,7 @@ INVARIANTS = {
     "S26": "A last stable offset never goes back, nor passes an open transaction.",
     "S27": "A transactional copy has each record once.",
     "S28": "Responses on a connection are in the order of its requests.",
-    "S29": "A member that lives is not removed before its grace period ends, because a connection closed.",
+    "S29": "A member that lives and can connect again is not removed early because its connection closed.",
     "L1": "A group settles within its timeouts.",
     "L2": "A group does not rebalance without a reason, nor because its broker failed, if no session expires.",
     "L3": "A dead member is removed within its session timeout.",

@@ -104,11 +104,11 @@ class Stream:
     def ends(self) -> None:
         self.found += self.checks.finish(self.at)
 
-    def peer(self, client_id: str = "a") -> Peer:
+    def peer(self, client_id: str = "a", broker: int = 1) -> Peer:
         """Open a connection."""
         connection = next(self.numbers)
-        self.feed(ConnectionOpened(self.at, 1, connection, "127.0.0.1:1"))
-        return Peer(self, client_id, connection)
+        self.feed(ConnectionOpened(self.at, broker, connection, "127.0.0.1:1"))
+        return Peer(self, client_id, connection, broker)
 
     def acts(self, what: str = "the kit acts", *, groups: Collection[str] = (), topics: Collection[str] = ()) -> None:
         self.feed(KitActed(self.at, 1, what, frozenset(groups), frozenset(topics)))
@@ -139,25 +139,28 @@ class Peer:
     stream: Stream
     client_id: str
     connection: int
+    broker: int = 1
     open: list[int] = field(default_factory=list)
 
     def sends(self, request: Message, version: int = 0) -> int:
         request_id = next(self.stream.numbers)
         at = self.stream.at
-        self.stream.feed(RequestReceived(at, 1, self.connection, request_id, self.client_id, version, request))
+        self.stream.feed(
+            RequestReceived(at, self.broker, self.connection, request_id, self.client_id, version, request)
+        )
         return request_id
 
     def gets(self, request_id: int, response: Message) -> None:
-        self.stream.feed(AnswerSent(self.stream.at, 1, self.connection, request_id, response))
+        self.stream.feed(AnswerSent(self.stream.at, self.broker, self.connection, request_id, response))
 
     def loses(self, request_id: int, response: Message | None) -> None:
-        self.stream.feed(AnswerLost(self.stream.at, 1, self.connection, request_id, response, "a fault"))
+        self.stream.feed(AnswerLost(self.stream.at, self.broker, self.connection, request_id, response, "a fault"))
 
     def asks(self, request: Message, response: Message) -> None:
         self.gets(self.sends(request), response)
 
     def closes(self) -> None:
-        self.stream.feed(ConnectionClosed(self.stream.at, 1, self.connection, by_broker=False))
+        self.stream.feed(ConnectionClosed(self.stream.at, self.broker, self.connection, by_broker=False))
 
     # Classic members
 

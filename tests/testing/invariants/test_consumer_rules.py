@@ -6,6 +6,7 @@ from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
 from kohort.testing.invariants import Invariant, Limits
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -135,6 +136,26 @@ def test_an_answer_with_an_older_epoch_is_found() -> None:
     a = stream.peer()
     a.heartbeats("a", 0, 5)
     a.heartbeats("a", 5, 4)
+    assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
+
+
+@pytest.mark.parametrize(("broker", "is_found"), [(1, True), (2, False)])
+def test_an_older_epoch_in_a_late_answer_is_found_unless_another_broker_took_over(broker: int, is_found: bool) -> None:
+    stream = Stream()
+    former = stream.peer()
+    former.heartbeats("a", 0, 4, assigned=[0])
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=4)
+    held = former.sends(request)
+    stream.peer(broker=broker).heartbeats("a", 0, 6, assigned=[0])
+    former.gets(held, ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=4))
+    assert stream.broken() == ([(Invariant.RISING_EPOCHS, "broker")] if is_found else [])
+
+
+def test_a_coordinator_that_took_over_may_not_tell_an_older_epoch() -> None:
+    stream = Stream()
+    stream.peer().heartbeats("a", 0, 6, assigned=[0])
+    other = stream.peer(broker=2)
+    other.heartbeats("a", 6, 5)
     assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
 
 

@@ -111,6 +111,11 @@ class Network:
         """Block that path until it heals."""
         self._blocked.add((sender, receiver))
 
+    def connects_within(self, name: str, seconds: float) -> bool:
+        """Return whether that process can connect and send a request in that time: a path may be blocked, or slow."""
+        slowest = 3 * (self.conditions.delay + self.conditions.spread)
+        return slowest < seconds and not any(name in path for path in self._blocked)
+
     def heal(self, sender: str, receiver: str) -> None:
         """Unblock a path and deliver what was held for it; data of other blocked paths is held again."""
         self._blocked.discard((sender, receiver))

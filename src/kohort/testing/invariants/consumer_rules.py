@@ -114,9 +114,11 @@ class ConsumerRules:
                 if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
                     self._is_fenced(asked, event)
             return
+        member_id = response.member_id or request.member_id
+        if self._is_of_former_coordinator(asked, group_id, member_id, event):
+            return
         group = scene.group(group_id, event.broker)
         group.is_consumer = True
-        member_id = response.member_id or request.member_id
         if request.member_epoch < _JOIN:
             scene.remove(group, member_id, event, left=True)
             return
@@ -136,6 +138,15 @@ class ConsumerRules:
             member.rebalance_ms = request.rebalance_timeout_ms
         if response.assignment is not None:
             self._tell(group, member, event)
+
+    def _is_of_former_coordinator(self, asked: Asked, group_id: str, member_id: str, event: Answer) -> bool:
+        """Return whether a broker answers a heartbeat from before the member joined at the coordinator of now.
+
+        A broker that was suspended may answer heartbeats that it holds before it learns that another one took over.
+        """
+        group = self._scene.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        return member is not None and member.broker != event.broker and asked.event.at < member.since.at
 
     def _tell(self, group: Group, member: Member, event: Answer) -> None:
         """Take the assignment that the member is told."""
