@@ -123,6 +123,21 @@ def framed(request: Message, version: int) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+def commits(count: int) -> Work:
+    """Commits of this many partitions, up to PARTITIONS."""
+
+    def request(member: GroupMember) -> OffsetCommitRequest:
+        partitions = [OffsetCommitRequestPartition(partition_index=p, committed_offset=1000 + p) for p in range(count)]
+        return OffsetCommitRequest(
+            group_id=member.group_id,
+            generation_id_or_member_epoch=member.generation_id,
+            member_id=member.member_id,
+            topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
+        )
+
+    return Work(f"commits of {count} partition{'' if count == 1 else 's'}", version=8, depth=4, request=request)
+
+
 WORK = (
     Work(
         "heartbeats, 1 in flight",
@@ -154,25 +169,8 @@ WORK = (
         ),
         protocol="consumer",
     ),
-    Work(
-        f"commits of {PARTITIONS} partitions",
-        version=8,
-        depth=4,
-        request=lambda m: OffsetCommitRequest(
-            group_id=m.group_id,
-            generation_id_or_member_epoch=m.generation_id,
-            member_id=m.member_id,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=TOPIC,
-                    partitions=[
-                        OffsetCommitRequestPartition(partition_index=p, committed_offset=1000 + p)
-                        for p in range(PARTITIONS)
-                    ],
-                )
-            ],
-        ),
-    ),
+    commits(PARTITIONS),
+    commits(1),
 )
 
 
