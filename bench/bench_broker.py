@@ -355,13 +355,13 @@ def pinned(cpus: set[int]) -> Iterator[None]:
         os.sched_setaffinity(0, usable)
 
 
-def show(ours: list[Figure], peer: list[Figure]) -> None:
+def show(ours: list[Figure], peer: list[Figure], peers_name: str = "Apache Kafka") -> None:
     theirs = {figure.name: figure for figure in peer}
     for figure in ours:
         line = f"{figure.name:42} {number(figure.value):>10} {figure.unit:15}"
         if (other := theirs.get(figure.name)) is not None:
             better = figure.value / other.value if figure.more_is_better else other.value / figure.value
-            line += f" Apache Kafka {number(other.value):>8}, ours {better:.2f} times better"
+            line += f" {peers_name} {number(other.value):>8}, ours {better:.2f} times better"
         print(f"{line}  {figure.detail}".rstrip())
 
 
