@@ -139,3 +139,26 @@ def test_a_classic_member_keeps_a_recreated_topic_by_its_name_while_another_owns
     second.membership = membership("second", 11, ORDERS)
     with pytest.raises(Violation, match="S1: first and second both have"):
         progress.owns(first)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_recreated", "may_go_back"),
+    [("consumer", True, True), ("classic", True, False), ("consumer", False, False)],
+)
+def test_a_classic_member_may_commit_again_for_a_recreated_topic_that_another_protocols_member_has(
+    other: str, is_recreated: bool, may_go_back: bool
+) -> None:
+    settings = ApplicationSettings("g", ("orders",))
+    first = Seen("first", settings, membership("first", 6, ORDERS))
+    second = Seen("second", replace(settings, protocol=other), membership("second", 7))
+    progress, new_id = GroupProgress(), UUID(int=2)
+    progress.peers = lambda: [first, second]
+    progress.id_of = lambda name: TOPIC if is_recreated else new_id
+    progress.owns(first)
+    progress.covered["g", new_id, ORDERS] = 1
+    progress.durable("g", new_id, ORDERS, OffsetAndMetadata(1, "second#1"))
+    if may_go_back:
+        progress.durable("g", new_id, ORDERS, OffsetAndMetadata(0, "first#1"))
+        progress.durable("g", new_id, ORDERS, OffsetAndMetadata(1, "second#2"))
+    with pytest.raises(Violation, match="S8: g goes back"):
+        progress.durable("g", new_id, ORDERS, OffsetAndMetadata(0, "second#3" if may_go_back else "first#1"))

@@ -7,8 +7,11 @@ import pytest
 from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
+from kohort.model import TopicPartition
 from kohort.sim import World, draw
 from kohort.sim.checks import WireChecks
+from kohort.sim.plans import ApplicationSettings, Plan
+from kohort.sim.steps import MemberKill, MemberSwitchProtocol, Step, TopicDelete
 from kohort.sim.violation import Violation
 from kohort.testing import AnswerSent, ConnectionOpened, Event, Observer, RecordsAppended, RequestReceived
 from kohort.testing.invariants import Invariant
@@ -107,16 +110,56 @@ def test_only_behind_a_gateway_may_a_member_be_left_behind_by_its_client(*, thro
     assert (found is None) == through_gateways
 
 
+@pytest.mark.parametrize(
+    ("member", "step", "fails"),
+    [
+        (ApplicationSettings("g", ("orders",), protocol="consumer"), TopicDelete(1.0, "orders"), False),
+        (ApplicationSettings("g", ("orders",)), TopicDelete(1.0, "orders"), True),
+        (ApplicationSettings("g", ("orders",), protocol="consumer"), MemberKill(1.0, 1, 1.0), True),
+    ],
+)
+def test_commits_go_back_only_in_a_mixed_group_whose_topic_is_deleted(
+    member: ApplicationSettings, step: Step, *, fails: bool
+) -> None:
+    members = [ApplicationSettings("g", ("orders",)), member]
+    plan = Plan(1, 10.0, 1, {}, {"orders": 1}, members, [1.0, 1.0], steps=[step])
+    stream = _OfWorld(groups_of_replaced_topics=plan.groups_of_replaced_topics)
+    stream.describes()
+    peer = stream.peer("member-0.1")
+    peer.joins("m-1", 1)
+    peer.syncs("m-1", 1, TopicPartition("orders", 0))
+    peer.fetches(0, 100)
+    peer.commits(50, "m-1", 1)
+    peer.commits(20, "m-1", 1)
+    assert stream.broken() == [(Invariant.FORWARD_COMMITS, "client")]
+    found = stream.of_world.violation
+    assert (found is not None and found.invariant == "S8") == fails
+
+
+def test_a_member_that_switches_protocols_makes_its_group_mixed() -> None:
+    members = [ApplicationSettings(group, ("orders",)) for group in ("g", "h")]
+    steps: list[Step] = [TopicDelete(1.0, "orders"), MemberSwitchProtocol(2.0, 1, 1.0)]
+    plan = Plan(1, 10.0, 1, {}, {"orders": 1}, members, [1.0, 1.0], steps=steps)
+    assert plan.groups_of_replaced_topics == {"h"}
+
+
 class _OfWorld(Stream):
     """Stream whose events a world observes, too."""
 
-    def __init__(self, shared_instances: Collection[str] = (), *, through_gateways: bool = False) -> None:
+    def __init__(
+        self,
+        shared_instances: Collection[str] = (),
+        *,
+        groups_of_replaced_topics: Collection[str] = (),
+        through_gateways: bool = False,
+    ) -> None:
         super().__init__()
         self.of_world = WireChecks(
             lambda name, problem: None,
             lambda: self.at / 1000,
             has_records=True,
             shared_instances=shared_instances,
+            groups_of_replaced_topics=groups_of_replaced_topics,
             through_gateways=through_gateways,
         )
         self._observe = self.of_world.observer("broker-1", lambda: True)

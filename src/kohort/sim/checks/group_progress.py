@@ -229,6 +229,17 @@ class GroupProgress:
             partition for (topic_id, _), partition in owned if self.id_of(partition.topic) not in (None, topic_id)
         )
 
+    def _is_for_replaced_topic(
+        self, group: str, topic_id: UUID, partition: TopicPartition, metadata: str | None
+    ) -> bool:
+        """Return whether a classic member commits for a new topic under the name of a deleted one, which it has.
+
+        A member of the other protocol may have the new one's partition, as `_held_ids` says, and commit for it, too.
+        """
+        has = self._held_ids.get((metadata or "").partition("#")[0], {}).get(partition)
+        is_mixed = any(other.settings.group == group and other.settings.protocol != "classic" for other in self.peers())
+        return is_mixed and has not in (None, topic_id)
+
     def _owns_alone(self, application: ObservedApplication) -> None:
         """Check that no other member has any of its partitions, whatever their epochs (KIP-848)."""
         mine = application.membership
@@ -268,7 +279,8 @@ class GroupProgress:
         if value is None:
             return
         written.latest[value.metadata] = len(written.values) - 1
-        if last is not None and value.offset < last.offset and value.metadata not in self.overtaken:
+        goes_back = last is not None and value.offset < last.offset and value.metadata not in self.overtaken
+        if goes_back and not self._is_for_replaced_topic(group, topic_id, partition, value.metadata):
             raise Violation("S8", f"{group} goes back in {partition} from {last} to {value}")
         known = self.covered.get(place, 0)
         if value.offset == known:

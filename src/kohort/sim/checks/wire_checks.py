@@ -27,18 +27,21 @@ class WireChecks:
         *,
         has_records: bool,
         shared_instances: Collection[str] = (),
+        groups_of_replaced_topics: Collection[str] = (),
         through_gateways: bool = False,
     ) -> None:
         """Create the checks. `now` returns the time of the world, in seconds.
 
         Without `has_records`, members commit numbers that they never fetch. In the groups of `shared_instances`, two
-        members have one instance ID. `through_gateways`: members may use gateways.
+        members have one instance ID. In `groups_of_replaced_topics`, two members may have one partition by name.
+        `through_gateways`: members may use gateways.
         """
         self.violation: Violation | None = None
         self._failed = failed
         self._now = now
         self._has_records = has_records
         self._shared_instances = shared_instances
+        self._groups_of_replaced_topics = groups_of_replaced_topics
         self._through_gateways = through_gateways
         self._checks = self._new()
 
@@ -67,6 +70,8 @@ class WireChecks:
             Invariant.JOINED_REBALANCES: ("*",),
             # The plan made the mistake that this invariant reports.
             Invariant.ONE_INSTANCE: self._shared_instances,
+            # The world's own check knows which member has a topic that was deleted.
+            Invariant.FORWARD_COMMITS: self._groups_of_replaced_topics,
         }
         if self._through_gateways:
             # While a JoinGroup waits, a member leaves on another connection. If the gateway cannot reach the broker for

@@ -6,13 +6,13 @@ such as the transit time of a message, depend on other random numbers of the see
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kohort.model import Millis, TopicPartition
 from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.steps import Step, is_fault, parse
+from kohort.sim.steps import MemberSwitchProtocol, Step, TopicDelete, is_fault, parse
 
 _OF_TRANSACTIONS = ("copiers", "transactional_ids", "transaction_timeout", "copying")
 
@@ -79,6 +79,20 @@ class Plan:
         """Groups in which two members have one instance ID."""
         named = Counter((member.group, member.instance) for member in self.members if member.instance is not None)
         return {group for (group, _), members in named.items() if members > 1}
+
+    @property
+    def groups_of_replaced_topics(self) -> set[str]:
+        """Groups that may have members of both protocols while a topic is deleted and created again.
+
+        A classic member knows names only, and a member of the other protocol may have the new topic's partition.
+        """
+        if not any(isinstance(step, TopicDelete) for step in self.steps):
+            return set()
+        switching = {step.member for step in self.steps if isinstance(step, MemberSwitchProtocol)}
+        protocols: dict[str, set[str]] = defaultdict(set)
+        for number, member in enumerate(self.members):
+            protocols[member.group] |= {"classic", "consumer"} if number in switching else {member.protocol}
+        return {group for group, found in protocols.items() if len(found) > 1}
 
     @property
     def faults(self) -> list[Step]:

@@ -76,6 +76,7 @@ class WorldState:
             lambda: self.now,
             has_records=plan.records,
             shared_instances=plan.shared_instances,
+            groups_of_replaced_topics=plan.groups_of_replaced_topics,
             through_gateways=bool(plan.gateway_rates),
         )
         self.brokers.observer = self.wire_checks.observer
