@@ -66,8 +66,9 @@ class InTerminal:
         self.written += seen
 
     def _read(self, within: float) -> str:
-        ready, _, _ = select.select([self.screen], [], [], within)
-        return os.read(self.screen, 65_536).decode(errors="replace") if ready else ""
+        readable = select.poll()
+        readable.register(self.screen, select.POLLIN)
+        return os.read(self.screen, 65_536).decode(errors="replace") if readable.poll(within * 1000) else ""
 
     def press(self, keys: str) -> None:
         os.write(self.screen, keys.encode())

@@ -227,10 +227,12 @@ class WireCoordinator:
         out = Effects()
         end = time.monotonic() + timeout
         while (until is None or not until <= out.replies.keys()) and (left := end - time.monotonic()) > 0:
-            tokens = {request[0]: token for token, request in self._open.items()}
-            readable, _, _ = select.select(list(tokens), [], [], left)
-            for connection in readable:
-                self._read(tokens[connection], out)
+            tokens = {request[0].fileno(): token for token, request in self._open.items()}
+            readable = select.poll()
+            for number in tokens:
+                readable.register(number, select.POLLIN)
+            for number, _ in readable.poll(left * 1000):
+                self._read(tokens[number], out)
         return out
 
     def _read(self, token: Hashable, out: Effects) -> None:

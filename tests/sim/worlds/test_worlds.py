@@ -10,8 +10,10 @@ from functools import partial
 import pytest
 
 from kohort.sim import World, draw, dump, load
+from kohort.sim.environment.files import FilesDisk
 from kohort.sim.environment.hang_limit import cpu_limit
 from kohort.sim.world import world
+from tests.log.logs import open_below
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
@@ -35,6 +37,15 @@ def test_the_same_seed_is_the_same_world_to_the_byte() -> None:
     assert one.deliveries > 500
     assert (one.trace, one.events, one.deliveries) == (other.trace, other.events, other.deliveries)
     assert World(draw(6, SHORT)).run().trace != one.trace
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_world_that_has_ended_has_no_file_open(seed: int) -> None:
+    world = World(draw(seed, 20.0))
+    assert world.run().violation is None
+    disk = world.brokers.disk
+    assert isinstance(disk, FilesDisk)
+    assert open_below(disk.path) == 0
 
 
 def test_a_world_that_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,6 +242,12 @@ class Brokers:
         if self.owner == number:
             self.owner = None
 
+    def release_files(self) -> None:
+        """Close the files of the brokers that still run, because the world has ended."""
+        for store in self._stores.values():
+            store.power_lost()
+        self._stores.clear()
+
     def cut_off(self, number: int) -> Callable[[], None] | None:
         """Disconnect that broker from the database.
 

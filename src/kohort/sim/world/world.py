@@ -129,7 +129,7 @@ class World(WorldState):
         return [broker for number, broker in self.brokers.running.items() if self.brokers.processes[number].runs]
 
     def _tear_down(self) -> None:
-        """End every task, so that nothing of this world runs in the next."""
+        """End every task and close every file, so that nothing of this world is left in the next."""
         self.network.gone = True
         self.agenda.halted = False
         loops = [loop for process in self._all() for loop in (*process.past, process.loop) if loop is not None]
@@ -146,6 +146,7 @@ class World(WorldState):
                     work.close()  # it had not started when its process was killed
                 task.cancel()
             self.agenda.run(self.agenda.now)
+        self.brokers.release_files()
 
     def _all(self) -> list[Process]:
         clients = [] if self.record_clients is None else self.record_clients.processes
