@@ -141,24 +141,53 @@ def test_a_classic_member_keeps_a_recreated_topic_by_its_name_while_another_owns
         progress.owns(first)
 
 
-@pytest.mark.parametrize(
-    ("other", "is_recreated", "may_go_back"),
-    [("consumer", True, True), ("classic", True, False), ("consumer", False, False)],
-)
-def test_a_classic_member_may_commit_again_for_a_recreated_topic_that_another_protocols_member_has(
-    other: str, is_recreated: bool, may_go_back: bool
-) -> None:
+def commits(progress: GroupProgress, topic_id: UUID, *pairs: tuple[str, int]) -> None:
+    for number, (writer, offset) in enumerate(pairs):
+        progress.durable("g", topic_id, ORDERS, OffsetAndMetadata(offset, f"{writer}#{number}"))
+
+
+def of_a_recreated_topic(protocol: str, *, is_recreated: bool = True) -> GroupProgress:
+    """Return the progress of a group whose classic member `first` got the partition before its topic was recreated."""
     settings = ApplicationSettings("g", ("orders",))
-    first = Seen("first", settings, membership("first", 6, ORDERS))
-    second = Seen("second", replace(settings, protocol=other), membership("second", 7))
-    progress, new_id = GroupProgress(), UUID(int=2)
-    progress.peers = lambda: [first, second]
-    progress.id_of = lambda name: TOPIC if is_recreated else new_id
-    progress.owns(first)
-    progress.covered["g", new_id, ORDERS] = 1
-    progress.durable("g", new_id, ORDERS, OffsetAndMetadata(1, "second#1"))
-    if may_go_back:
-        progress.durable("g", new_id, ORDERS, OffsetAndMetadata(0, "first#1"))
-        progress.durable("g", new_id, ORDERS, OffsetAndMetadata(1, "second#2"))
+    members = [
+        Seen("first", settings, membership("first", 6, ORDERS)),
+        Seen("second", replace(settings, protocol=protocol), membership("second", 7)),
+        Seen("third", settings, membership("third", 8)),
+    ]
+    progress = GroupProgress()
+    progress.peers = lambda: members
+    progress.id_of = lambda name: TOPIC if is_recreated else NEW_ID
+    for member in members:
+        progress.owns(member)
+    progress.id_of = lambda name: NEW_ID
+    progress.covered["g", NEW_ID, ORDERS] = progress.covered["g", TOPIC, ORDERS] = 50
+    return progress
+
+
+NEW_ID = UUID(int=2)
+
+
+def test_a_classic_member_and_another_may_commit_in_turns_for_a_recreated_topic() -> None:
+    progress = of_a_recreated_topic("consumer")
+    commits(progress, NEW_ID, ("second", 30), ("first", 20), ("second", 30), ("first", 50), ("second", 40))
+    progress.peers = list  # the writers have ended
+    commits(progress, NEW_ID, ("first", 50), ("second", 40))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "is_recreated", "topic_id", "pairs"),
+    [
+        ("classic", True, NEW_ID, [("second", 1), ("first", 0)]),
+        ("consumer", False, NEW_ID, [("second", 1), ("first", 0)]),
+        ("consumer", True, TOPIC, [("second", 1), ("first", 0)]),  # for the topic that was deleted
+        ("consumer", True, NEW_ID, [("third", 1), ("first", 0)]),  # both are classic
+        ("consumer", True, NEW_ID, [("second", 1), ("third", 0)]),  # the third one never had the old topic
+        ("consumer", True, NEW_ID, [("first", 20), ("first", 10)]),
+        ("consumer", True, NEW_ID, [("first", 20), ("second", 30), ("first", 10)]),  # behind its own commit
+    ],
+)
+def test_other_commits_for_a_recreated_topic_must_not_go_back(
+    protocol: str, topic_id: UUID, pairs: list[tuple[str, int]], *, is_recreated: bool
+) -> None:
     with pytest.raises(Violation, match="S8: g goes back"):
-        progress.durable("g", new_id, ORDERS, OffsetAndMetadata(0, "second#3" if may_go_back else "first#1"))
+        commits(of_a_recreated_topic(protocol, is_recreated=is_recreated), topic_id, *pairs)

@@ -6,7 +6,12 @@ from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
 from kohort.testing.invariants import Invariant, Limits
-from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kohort.wire.messages.consumer_group_heartbeat import TopicPartitions as HeartbeatPartitions
 from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -139,16 +144,42 @@ def test_an_answer_with_an_older_epoch_is_found() -> None:
     assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
 
 
-@pytest.mark.parametrize(("broker", "is_found"), [(1, True), (2, False)])
-def test_an_older_epoch_in_a_late_answer_is_found_unless_another_broker_took_over(broker: int, is_found: bool) -> None:
+@pytest.mark.parametrize("joins_again", [True, False])
+@pytest.mark.parametrize(
+    ("broker", "assigned", "is_found"),
+    [
+        (2, False, False),
+        (1, False, True),  # one broker has an order
+        (2, True, True),  # a held heartbeat is answered without news
+    ],
+)
+def test_an_older_epoch_in_a_late_answer_is_found_unless_another_broker_took_over(
+    broker: int, *, joins_again: bool, assigned: bool, is_found: bool
+) -> None:
     stream = Stream()
+    stream.describes()
     former = stream.peer()
     former.heartbeats("a", 0, 4, assigned=[0])
-    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=4)
-    held = former.sends(request)
-    stream.peer(broker=broker).heartbeats("a", 0, 6, assigned=[0])
-    former.gets(held, ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=4))
+    held = former.sends(ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=4))
+    other = stream.peer(broker=broker)
+    other.heartbeats("a", 0 if joins_again else 4, 6, assigned=[0])
+    topics = [HeartbeatPartitions(topic_id=TOPIC_ID, partitions=[0])]
+    late = ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=4)
+    late.assignment = Assignment(topic_partitions=topics) if assigned else None
+    former.gets(held, late)
     assert stream.broken() == ([(Invariant.RISING_EPOCHS, "broker")] if is_found else [])
+    if not is_found:
+        other.heartbeats("a", 6)  # the epoch that counts is still that of the other broker
+        assert stream.broken() == []
+
+
+def test_a_former_coordinator_may_not_answer_what_it_was_asked_later() -> None:
+    stream = Stream()
+    stream.peer(broker=2).heartbeats("a", 0, 6, assigned=[0])
+    former = stream.peer()
+    asked = former.sends(ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=4))
+    former.gets(asked, ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=4))
+    assert (Invariant.RISING_EPOCHS, "broker") in stream.broken()
 
 
 def test_a_coordinator_that_took_over_may_not_tell_an_older_epoch() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from math import inf
 from typing import Any, Protocol
 
 from kohort.coordinator import (
+    SHORT_GRACE,
     Effects,
     GroupRecord,
     GroupShard,
@@ -86,7 +88,7 @@ class CoordinatorObserver(Protocol):
     note: Callable[[str], None]
     now: Callable[[], float]
     names: Callable[[], dict[UUID, str]]
-    lives: Callable[[str, str], bool]
+    lives: Callable[[str, str, float], bool]
     join_phase_over: Callable[[str], None]
     uncommitted: Callable[[str, UUID, int], None]
 
@@ -429,7 +431,9 @@ class CheckedCoordinator:
         if group is None or grace is None or waited >= grace:
             return
         client_id = group.members[member_id].client_id
-        if self._observations.lives(client_id, member_id):
+        # A client that could not connect is as good as dead after a while, but not at once.
+        since = self._observations.now() - waited / 1000 if waited >= SHORT_GRACE else inf
+        if self._observations.lives(client_id, member_id, since):
             raise Violation("S29", f"{client_id}, which lives, is removed from {group_id} after {waited} ms of {grace}")
         self._observations.note(f"{group_id}: {client_id} is removed {waited} ms after its connection closed")
 

@@ -31,6 +31,8 @@ class Written:
     """Index of the last element of `values` with each metadata."""
     acknowledged: int = -1
     """Index of the newest element of `values` that was acknowledged to a client."""
+    by_writer: dict[str, int] = field(default_factory=dict)
+    """Offset that each application committed last."""
 
 
 class ObservedApplication(Protocol):
@@ -64,6 +66,8 @@ class GroupProgress:
         It knows names only, so it keeps a partition whose topic is deleted and recreated. In a group that
         has members of both protocols, the owner of the new one does not wait for it, as in Kafka.
         """
+        self._protocols: dict[str, str] = {}
+        """Protocol of each application that was a member."""
         self.covered: dict[Place, int] = {}
         """Offset up to which a group's members have processed everything from the start."""
         self.acknowledgements = 0
@@ -184,6 +188,7 @@ class GroupProgress:
     def owns(self, application: ObservedApplication) -> None:
         """Check a changed assignment: no other member of the same generation has any of its partitions."""
         membership = application.membership
+        self._protocols[application.name] = application.settings.protocol
         if application.settings.protocol != "classic":
             self._owns_alone(application)
             return
@@ -229,16 +234,18 @@ class GroupProgress:
             partition for (topic_id, _), partition in owned if self.id_of(partition.topic) not in (None, topic_id)
         )
 
-    def _is_for_replaced_topic(
-        self, group: str, topic_id: UUID, partition: TopicPartition, metadata: str | None
-    ) -> bool:
-        """Return whether a classic member commits for a new topic under the name of a deleted one, which it has.
+    def _share_by_name(self, topic_id: UUID, partition: TopicPartition, one: str, other: str) -> bool:
+        """Return whether a classic member and one of the other protocol both process a partition, as in Kafka.
 
-        A member of the other protocol may have the new one's partition, as `_held_ids` says, and commit for it, too.
+        The classic one got it when a deleted topic had this name, and knows names only; see `_held_ids`.
         """
-        has = self._held_ids.get((metadata or "").partition("#")[0], {}).get(partition)
-        is_mixed = any(other.settings.group == group and other.settings.protocol != "classic" for other in self.peers())
-        return is_mixed and has not in (None, topic_id)
+        if self.id_of(partition.topic) != topic_id or {self._protocols.get(one), self._protocols.get(other)} != {
+            "classic",
+            "consumer",
+        }:
+            return False
+        classic = one if self._protocols[one] == "classic" else other
+        return self._held_ids.get(classic, {}).get(partition) not in (None, topic_id)
 
     def _owns_alone(self, application: ObservedApplication) -> None:
         """Check that no other member has any of its partitions, whatever their epochs (KIP-848)."""
@@ -277,11 +284,18 @@ class GroupProgress:
         last = written.values[-1] if written.values else None
         written.values.append(value)
         if value is None:
+            written.by_writer.clear()
             return
         written.latest[value.metadata] = len(written.values) - 1
+        writer = _writer(value)
         goes_back = last is not None and value.offset < last.offset and value.metadata not in self.overtaken
-        if goes_back and not self._is_for_replaced_topic(group, topic_id, partition, value.metadata):
+        if goes_back and (
+            last is None
+            or value.offset < written.by_writer.get(writer, 0)
+            or not self._share_by_name(topic_id, partition, writer, _writer(last))
+        ):
             raise Violation("S8", f"{group} goes back in {partition} from {last} to {value}")
+        written.by_writer[writer] = value.offset
         known = self.covered.get(place, 0)
         if value.offset == known:
             self.repeatable.discard(place)
@@ -301,3 +315,8 @@ class GroupProgress:
         written = self.written.pop(place, Written())
         self.lost.setdefault(place, set()).update(written.latest)
         self._bases[place] = self._bases.get(place, 0) + len(written.values)
+
+
+def _writer(value: OffsetAndMetadata) -> str:
+    """Return the application that committed an offset, which is the beginning of the metadata."""
+    return (value.metadata or "").partition("#")[0]

@@ -63,8 +63,9 @@ class Observations:
         """Time at which a broker that had lost the log last fenced a static member, by group and instance id."""
         self.now: Callable[[], float] = float
         """Time of the world, independent of the clocks of its brokers."""
-        self.lives: Callable[[str, str], bool] = lambda client_id, member_id: False
-        """Function that returns whether the process of that client runs, and is a member that does not leave."""
+        self.lives: Callable[[str, str, float], bool] = lambda client_id, member_id, since: False
+        """Function that returns whether the process of that client runs, is a member that does not leave, and could
+        connect since that time."""
         self.uncommitted: Callable[[str, UUID, int], None] = self._uncommitted
         """Callback for each partition of a member that may not commit what it has processed."""
         self.names: Callable[[], dict[UUID, str]] = dict

@@ -70,7 +70,8 @@ class WireChecks:
             Invariant.JOINED_REBALANCES: ("*",),
             # The plan made the mistake that this invariant reports.
             Invariant.ONE_INSTANCE: self._shared_instances,
-            # The world's own check knows which member has a topic that was deleted.
+            # A member that knows names only, and another one, may commit in turns. The world's own check knows whose
+            # topic was deleted; these know no protocols and no deletions.
             Invariant.FORWARD_COMMITS: self._groups_of_replaced_topics,
         }
         if self._through_gateways:

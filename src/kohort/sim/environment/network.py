@@ -13,6 +13,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from random import Random
 
 from kohort.sim.environment.loop import Agenda, Halted, Handle, VirtualLoop
@@ -22,6 +23,10 @@ from kohort.sim.environment.transport import Transport
 Watcher = Callable[[Transport, bytes], None]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
+_USUAL_SPREAD = 0.001
+_SLOW = 0.25
+"""Transit time, in seconds, from which on a client may need more than a second to connect and send a request."""
+
 
 @dataclass(slots=True)
 class NetworkConditions:
@@ -29,7 +34,7 @@ class NetworkConditions:
 
     delay: float = 0.0005
     """Minimum transit time in one direction."""
-    spread: float = 0.001
+    spread: float = _USUAL_SPREAD
     """Maximum additional transit time, drawn for each piece."""
     pieces: float = 0.0
     """Probability that a write arrives in two pieces."""
@@ -60,6 +65,10 @@ class Network:
         self._watch = watch
         self._listening: dict[int, tuple[VirtualLoop, ProtocolFactory]] = {}
         self._blocked: set[tuple[str, str]] = set()
+        self._healed_at: dict[str, float] = {}
+        """Time at which a path from or to each process was unblocked last."""
+        self._fast_since = -inf
+        """Time at which messages stopped to take long."""
         self._held: list[tuple[Transport, bytes | Exception | None]] = []
         self._last_number = 0
         self._unaware: set[int] = set()
@@ -107,18 +116,31 @@ class Network:
 
     # Faults
 
+    def slow_down(self, spread: float) -> None:
+        """Let each message take up to that many seconds."""
+        self.conditions.spread = spread
+
+    def speed_up(self) -> None:
+        """Let messages take as long as usual."""
+        self.conditions.spread, self._fast_since = _USUAL_SPREAD, self._agenda.now
+
     def block(self, sender: str, receiver: str) -> None:
         """Block that path until it heals."""
         self._blocked.add((sender, receiver))
 
-    def connects_within(self, name: str, seconds: float) -> bool:
-        """Return whether that process can connect and send a request in that time: a path may be blocked, or slow."""
-        slowest = 3 * (self.conditions.delay + self.conditions.spread)
-        return slowest < seconds and not any(name in path for path in self._blocked)
+    def hindered_at(self, name: str) -> float:
+        """Return when a path from or to that process was last blocked, or messages took long; -inf if never.
+
+        A client that was hindered also waits before it tries to connect again.
+        """
+        if self.conditions.delay + self.conditions.spread > _SLOW or any(name in path for path in self._blocked):
+            return self._agenda.now
+        return max(self._healed_at.get(name, -inf), self._fast_since)
 
     def heal(self, sender: str, receiver: str) -> None:
         """Unblock a path and deliver what was held for it; data of other blocked paths is held again."""
         self._blocked.discard((sender, receiver))
+        self._healed_at |= dict.fromkeys((sender, receiver), self._agenda.now)
         held, self._held = self._held, []
         for end, what in held:
             self._agenda.ready.append(Handle((end.loop, self._arrive, (end, what))))

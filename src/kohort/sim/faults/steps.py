@@ -96,7 +96,7 @@ def execute(world: WorldState, step: Step) -> bool:
 
 
 def _change_environment(world: WorldState, step: EnvironmentStep) -> bool:
-    disk, conditions = world.brokers.disk, world.network.conditions
+    disk = world.brokers.disk
     match step:
         case BrokerClockJump():
             clocks = world.brokers.clocks
@@ -108,8 +108,8 @@ def _change_environment(world: WorldState, step: EnvironmentStep) -> bool:
         case MessageFault():
             world.network.message_faults.add(step.effect, step.request, step.seconds)
         case NetworkSlow():
-            conditions.spread = step.delay
-            world.after(20.0, partial(setattr, conditions, "spread", 0.001))
+            world.network.slow_down(step.delay)
+            world.after(20.0, world.network.speed_up)
         case DiskBitFlip():
             if type(disk) is not FilesDisk:
                 return False  # brokers that share a disk have the log open all the time

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 from zlib import crc32
 
-from kohort.coordinator import SHORT_GRACE
 from kohort.errors import ErrorCode
 from kohort.log import Topic
 from kohort.log.cluster import OFFSETS_TOPIC
@@ -185,13 +184,13 @@ class WorldState:
         topics = [topic for topic in self.brokers.disk.topics.values() if not topic.name.startswith("__")]
         return {TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)}
 
-    def _lives(self, client_id: str, member_id: str) -> bool:
-        """Return whether a member's process runs, and can connect again before it is presumed dead."""
+    def _lives(self, client_id: str, member_id: str, since: float) -> bool:
+        """Return whether a member's process runs, and could always connect `since` that time of the world."""
         return any(
             application is not None
             and application.name == client_id
             and process.runs
-            and self.network.connects_within(process.name, SHORT_GRACE / 1000)
+            and self.network.hindered_at(process.name) - START < since
             and application.stays(member_id)
             for process, application in zip(self.processes, self.applications, strict=True)
         )

@@ -35,7 +35,7 @@ def check_rest(world: WorldState) -> None:
 def _calm(world: WorldState) -> None:
     """End all faults: processes run, networks deliver, disks write, applications poll."""
     world.network.heal_all()
-    world.network.conditions.spread = 0.001
+    world.network.speed_up()
     world.network.conditions.pieces = 0.0
     world.network.message_faults.clear()
     disk, brokers = world.brokers.disk, world.brokers

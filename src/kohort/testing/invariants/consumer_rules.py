@@ -115,7 +115,7 @@ class ConsumerRules:
                     self._is_fenced(asked, event)
             return
         member_id = response.member_id or request.member_id
-        if self._is_of_former_coordinator(asked, group_id, member_id, event):
+        if response.assignment is None and self._is_of_former_coordinator(asked, group_id, member_id, event):
             return
         group = scene.group(group_id, event.broker)
         group.is_consumer = True
@@ -129,7 +129,7 @@ class ConsumerRules:
         if member is None:
             return
         self._check_epoch(asked, group, member, response.member_epoch, event)
-        member.generation = response.member_epoch
+        member.generation, member.told_by = response.member_epoch, (event.broker, scene.number)
         if request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None:
             names = request.subscribed_topic_names
             member.topics = None if request.subscribed_topic_regex or names is None else frozenset(names)
@@ -140,13 +140,17 @@ class ConsumerRules:
             self._tell(group, member, event)
 
     def _is_of_former_coordinator(self, asked: Asked, group_id: str, member_id: str, event: Answer) -> bool:
-        """Return whether a broker answers a heartbeat from before the member joined at the coordinator of now.
+        """Return whether a broker answers a heartbeat that is older than what another broker has told the member.
 
-        A broker that was suspended may answer heartbeats that it holds before it learns that another one took over.
+        A broker that was suspended may answer heartbeats that it holds, which have no news, before it learns that
+        another one took over.
         """
         group = self._scene.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
-        return member is not None and member.broker != event.broker and asked.event.at < member.since.at
+        if member is None:
+            return False
+        broker, number = member.told_by
+        return broker != event.broker and asked.number < number
 
     def _tell(self, group: Group, member: Member, event: Answer) -> None:
         """Take the assignment that the member is told."""

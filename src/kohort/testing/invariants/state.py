@@ -122,6 +122,8 @@ class Member:
     since: Event
     generation: int = -1
     """Generation or member epoch that it was told last."""
+    told_by: tuple[int, int] = (-1, -1)
+    """Broker that told it its member epoch last, and the number of that event."""
     session_ms: Millis | None = None
     rebalance_ms: Millis | None = None
     topics: frozenset[str] | None = None
