@@ -125,6 +125,7 @@ def framed(request: Message, version: int) -> bytes:
 
 def commits(count: int) -> Work:
     """Commits of this many partitions, up to PARTITIONS."""
+    assert count <= PARTITIONS
 
     def request(member: GroupMember) -> OffsetCommitRequest:
         partitions = [OffsetCommitRequestPartition(partition_index=p, committed_offset=1000 + p) for p in range(count)]

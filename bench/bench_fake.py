@@ -1,9 +1,9 @@
 """Our broker in memory as a test double, beside franz-go's kfake, which `kcl fake` serves: start, memory, requests.
 
-    python bench/bench_fake.py [--seconds S]
+    python bench/bench_fake.py [--peer] [--seconds S]
 
-The figures of bench_broker.py, for both on one core each. Needs gcc for the load, and Go 1.26 with a module proxy for
-kfake (bench/kfake); without Go, ours is measured alone.
+The figures of bench_broker.py, for both on one core each. The load needs gcc. With --peer kfake is built (bench/kfake),
+which needs Go 1.26 and its modules.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.interop.process import ServerProcess
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the broker in memory beside kfake.")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long each figure is measured (default 4)")
+    parser.add_argument("--peer", action="store_true", help="build kfake, measure it too and print ratios")
     options = parser.parse_args()
     if shutil.which("gcc") is None:
         print("skipped: the load generator needs gcc")
@@ -37,9 +38,9 @@ def main() -> int:
         load, program = Path(scratch, "load"), Path(scratch, "kfake")
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
         peer: list[Figure] = []
-        if reason := not_built(program):
+        if options.peer and (reason := not_built(program)):
             print(f"without kfake: {reason}")
-        else:
+        elif options.peer:
             peer = measure(partial(running_kfake, program), server_core(), load, options.seconds, warm=1.0)
         settings = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
         ours = measure(partial(running_kohort, **settings), server_core(), load, options.seconds, warm=1.0)
@@ -51,13 +52,16 @@ def not_built(program: Path) -> str | None:
     """Build kfake's program; return the reason if that is not possible."""
     if shutil.which("go") is None:
         return "needs go (not on the PATH)"
+    print("building kfake", file=sys.stderr, flush=True)
     command = ["go", "build", "-trimpath", "-buildvcs=false", "-o", str(program), "."]
     # A Go that is too old would fetch a newer one.
     environment = {**os.environ, "GOTOOLCHAIN": "local"}
     built = subprocess.run(
         command, cwd=Path(__file__).with_name("kfake"), env=environment, capture_output=True, text=True
     )
-    return built.stderr.strip().splitlines()[-1] if built.returncode else None
+    if not built.returncode:
+        return None
+    return (built.stderr.strip().splitlines() or [f"go build ended with {built.returncode}"])[-1]
 
 
 @contextlib.contextmanager
@@ -67,6 +71,7 @@ def running_kfake(program: Path) -> Iterator[KohortBroker]:
     try:
         ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
         yield KohortBroker(ready[1], process)
+        process.stop()
     finally:
         process.kill()
 

@@ -1,9 +1,9 @@
 """What one core serves under several Python interpreters: the figures of bench_broker.py, in turns.
 
-    python bench/bench_interpreters.py [--rounds N] [--seconds S] [NAME=COMMAND...]
+    python bench/bench_interpreters.py [--rounds N] [--seconds S] NAME=COMMAND NAME=COMMAND...
 
-COMMAND is how to run `kohort` under an interpreter, such as /venv-3.14/bin/kohort, with this checkout's code. The
-others are compared with the first one, which is by default that of this interpreter. The load is the same for all.
+COMMAND is how to run `kohort` under an interpreter, such as /venv-3.14/bin/kohort, where this checkout is installed.
+The others are compared with the first one. The broker is in memory, and the load is the same for all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import Figure, measure, number, server_core
-from tests.interop.kohort import KohortBroker, kohort
+from tests.interop.kohort import KohortBroker
 from tests.interop.process import ServerProcess
 
 
@@ -33,21 +33,33 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="rounds in turns; the median is printed (default 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long each figure is measured (default 4)")
     options = parser.parse_args()
-    if any("=" not in one for one in options.commands):
-        parser.error("name each command: NAME=COMMAND")
+    commands: dict[str, list[str]] = {}
+    for one in options.commands:
+        name, _, command = one.partition("=")
+        if not command or name in commands:
+            parser.error(f"give each interpreter a name of its own, and its command: NAME=COMMAND, not {one}")
+        commands[name] = shlex.split(command)
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if len(commands) < 2:
+        print("skipped: name at least two interpreters, such as 3.14=/venv-3.14/bin/kohort")
+        return 0
     if shutil.which("gcc") is None:
         print("skipped: the load generator needs gcc")
         return 0
-    ours = ".".join(map(str, sys.version_info[:3]))
-    commands = dict(one.split("=", 1) for one in options.commands) or {ours: shlex.join(kohort())}
+    for name, words in commands.items():
+        try:
+            version = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError) as problem:
+            parser.error(f"{name} does not run: {problem}")
+        print(f"{name}: {version.strip()}", flush=True)
     measured: dict[str, list[list[Figure]]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
         load = Path(scratch, "load")
         subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
         for _ in range(options.rounds):
-            for name, command in commands.items():
-                start = partial(running, shlex.split(command))
-                measured[name].append(measure(start, server_core(), load, options.seconds, warm=1.0))
+            for name, words in commands.items():
+                measured[name].append(measure(partial(running, words), server_core(), load, options.seconds, warm=1.0))
     show(measured)
     return 0
 
@@ -66,16 +78,16 @@ def running(command: list[str]) -> Iterator[KohortBroker]:
 
 
 def show(measured: dict[str, list[list[Figure]]]) -> None:
-    """Print each figure's median, and what it is as a part of the first interpreter's."""
+    """Print each figure's median, smallest and largest, and the median as a part of the first interpreter's."""
     base: list[float] = []
     for name, rounds in measured.items():
-        figures, values = (
-            rounds[0],
-            [statistics.median(one.value for one in same) for same in zip(*rounds, strict=True)],
-        )
-        base = base or values
-        for figure, value, first in zip(figures, values, base, strict=True):
-            print(f"{name:12} {figure.name:42} {number(value):>10} {figure.unit:15} {value / first:5.2f} of the first")
+        values = [sorted(one.value for one in same) for same in zip(*rounds, strict=True)]
+        medians = [statistics.median(each) for each in values]
+        base = base or medians
+        for figure, each, median, first in zip(rounds[0], values, medians, base, strict=True):
+            spread = f"{number(each[0])} to {number(each[-1])}"
+            line = f"{name:8} {figure.name:34} {number(median):>9} {figure.unit:15} ({spread})"
+            print(f"{line:92} {median / first:5.2f} of the first")
 
 
 if __name__ == "__main__":
