@@ -9,21 +9,19 @@ which needs Go 1.26 and its modules.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import Figure, measure, server_core, show
-from tests.interop.kohort import KohortBroker, running_kohort
-from tests.interop.process import ServerProcess
+from bench.bench_interpreters import started
+from tests.interop.kohort import running_kohort
 
 
 def main() -> int:
@@ -41,7 +39,7 @@ def main() -> int:
         if options.peer and (reason := not_built(program)):
             print(f"without kfake: {reason}")
         elif options.peer:
-            peer = measure(partial(running_kfake, program), server_core(), load, options.seconds, warm=1.0)
+            peer = measure(partial(started, [str(program)]), server_core(), load, options.seconds, warm=1.0)
         settings = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
         ours = measure(partial(running_kohort, **settings), server_core(), load, options.seconds, warm=1.0)
     show(ours, peer, peers_name="kfake")
@@ -62,18 +60,6 @@ def not_built(program: Path) -> str | None:
     if not built.returncode:
         return None
     return (built.stderr.strip().splitlines() or [f"go build ended with {built.returncode}"])[-1]
-
-
-@contextlib.contextmanager
-def running_kfake(program: Path) -> Iterator[KohortBroker]:
-    """Start kfake, and end it by SIGTERM."""
-    process = ServerProcess([str(program)])
-    try:
-        ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
-        yield KohortBroker(ready[1], process)
-        process.stop()
-    finally:
-        process.kill()
 
 
 if __name__ == "__main__":

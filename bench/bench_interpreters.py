@@ -65,16 +65,21 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def running(command: list[str]) -> Iterator[KohortBroker]:
-    """Start a broker in memory by this command, and end it by SIGTERM."""
-    settings = ("--set", "group.initial.rebalance.delay.ms=0", "--set", "group.heartbeat.hold.ms=0")
-    process = ServerProcess([*command, "broker", "--listen", "127.0.0.1:0", "--memory", *settings])
+def started(command: list[str]) -> Iterator[KohortBroker]:
+    """Start a broker by this command, and end it by SIGTERM."""
+    process = ServerProcess(command)
     try:
         ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
         yield KohortBroker(ready[1], process)
         process.stop()
     finally:
         process.kill()
+
+
+def running(command: list[str]) -> contextlib.AbstractContextManager[KohortBroker]:
+    """Start ours, in memory."""
+    settings = ("--set", "group.initial.rebalance.delay.ms=0", "--set", "group.heartbeat.hold.ms=0")
+    return started([*command, "broker", "--listen", "127.0.0.1:0", "--memory", *settings])
 
 
 def show(measured: dict[str, list[list[Figure]]]) -> None:

@@ -288,13 +288,10 @@ class GroupProgress:
             return
         written.latest[value.metadata] = len(written.values) - 1
         writer = _writer(value)
-        goes_back = last is not None and value.offset < last.offset and value.metadata not in self.overtaken
-        if goes_back and (
-            last is None
-            or value.offset < written.by_writer.get(writer, 0)
-            or not self._share_by_name(topic_id, partition, writer, _writer(last))
-        ):
-            raise Violation("S8", f"{group} goes back in {partition} from {last} to {value}")
+        if last is not None and value.offset < last.offset and value.metadata not in self.overtaken:
+            is_behind_itself = value.offset < written.by_writer.get(writer, 0)
+            if is_behind_itself or not self._share_by_name(topic_id, partition, writer, _writer(last)):
+                raise Violation("S8", f"{group} goes back in {partition} from {last} to {value}")
         written.by_writer[writer] = value.offset
         known = self.covered.get(place, 0)
         if value.offset == known:
