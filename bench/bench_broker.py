@@ -175,6 +175,17 @@ WORK = (
 )
 
 
+UNHELD = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
+"""Settings of our broker: the load waits for each answer; bench_prompt.py measures the cost of held heartbeats."""
+
+
+def built_load(directory: Path) -> Path:
+    """Build the load generator in a directory, and return its path."""
+    load = directory / "load"
+    subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+    return load
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the broker.")
     parser.add_argument("--peer", action="store_true", help="measure Apache Kafka too and print ratios")
@@ -185,12 +196,10 @@ def main() -> int:
         print("skipped: the load generator needs gcc")
         return 0
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
-        load = Path(scratch, "load")
-        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        load = built_load(Path(scratch))
         store = ["--data", str(Path(scratch, "data"))]
         ours = measure(
-            # The load waits for each answer; bench_prompt.py measures the cost of held heartbeats.
-            lambda: running_kohort(*store, group_initial_rebalance_delay_ms="0", group_heartbeat_hold_ms="0"),
+            lambda: running_kohort(*store, **UNHELD),
             server_core(),
             load,
             options.seconds,

@@ -19,9 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.bench_broker import Figure, measure, server_core, show
-from bench.bench_interpreters import started
-from tests.interop.kohort import running_kohort
+from bench.bench_broker import UNHELD, Figure, built_load, measure, server_core, show
+from tests.interop.kohort import running_kohort, started
 
 
 def main() -> int:
@@ -33,15 +32,13 @@ def main() -> int:
         print("skipped: the load generator needs gcc")
         return 0
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
-        load, program = Path(scratch, "load"), Path(scratch, "kfake")
-        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        load, program = built_load(Path(scratch)), Path(scratch, "kfake")
         peer: list[Figure] = []
         if options.peer and (reason := not_built(program)):
             print(f"without kfake: {reason}")
         elif options.peer:
             peer = measure(partial(started, [str(program)]), server_core(), load, options.seconds, warm=1.0)
-        settings = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
-        ours = measure(partial(running_kohort, **settings), server_core(), load, options.seconds, warm=1.0)
+        ours = measure(partial(running_kohort, **UNHELD), server_core(), load, options.seconds, warm=1.0)
     show(ours, peer, peers_name="kfake")
     return 0
 

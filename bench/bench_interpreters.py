@@ -9,22 +9,19 @@ The others are compared with the first one. The broker is in memory, and the loa
 from __future__ import annotations
 
 import argparse
-import contextlib
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.bench_broker import Figure, measure, number, server_core
-from tests.interop.kohort import KohortBroker
-from tests.interop.process import ServerProcess
+from bench.bench_broker import UNHELD, Figure, built_load, measure, number, server_core
+from tests.interop.kohort import running_kohort
 
 
 def main() -> int:
@@ -55,31 +52,13 @@ def main() -> int:
         print(f"{name}: {version.strip()}", flush=True)
     measured: dict[str, list[list[Figure]]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
-        load = Path(scratch, "load")
-        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        load = built_load(Path(scratch))
         for _ in range(options.rounds):
             for name, words in commands.items():
-                measured[name].append(measure(partial(running, words), server_core(), load, options.seconds, warm=1.0))
+                start = partial(running_kohort, program=words, **UNHELD)
+                measured[name].append(measure(start, server_core(), load, options.seconds, warm=1.0))
     show(measured)
     return 0
-
-
-@contextlib.contextmanager
-def started(command: list[str]) -> Iterator[KohortBroker]:
-    """Start a broker by this command, and end it by SIGTERM."""
-    process = ServerProcess(command)
-    try:
-        ready = process.wait_for(r"^ready (\S+:\d+)$", timeout=20.0)
-        yield KohortBroker(ready[1], process)
-        process.stop()
-    finally:
-        process.kill()
-
-
-def running(command: list[str]) -> contextlib.AbstractContextManager[KohortBroker]:
-    """Start ours, in memory."""
-    settings = ("--set", "group.initial.rebalance.delay.ms=0", "--set", "group.heartbeat.hold.ms=0")
-    return started([*command, "broker", "--listen", "127.0.0.1:0", "--memory", *settings])
 
 
 def show(measured: dict[str, list[list[Figure]]]) -> None:

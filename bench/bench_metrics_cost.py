@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,8 +18,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.bench_broker import (
+    UNHELD,
     WORK,
     Connection,
+    built_load,
     drive,
     join_consumer_groups,
     join_groups,
@@ -44,15 +45,12 @@ def main() -> int:
         print("skipped: the load generator needs gcc")
         return 0
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch, contextlib.ExitStack() as running:
-        load = Path(scratch, "load")
-        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        load = built_load(Path(scratch))
         sides = []
         for name in SIDES:
             store = ["--data", str(Path(scratch, name)), *(["--metrics", "127.0.0.1:0"] if name == "measured" else [])]
             with pinned(server_core()):
-                broker = running.enter_context(
-                    running_kohort(*store, group_initial_rebalance_delay_ms="0", group_heartbeat_hold_ms="0")
-                )
+                broker = running.enter_context(running_kohort(*store, **UNHELD))
             connection = running.enter_context(Connection(broker.bootstrap))
             sides.append((name, broker, connection, join_groups(connection)))
         for work in WORK:

@@ -15,7 +15,6 @@ import os
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.bench_broker import PARTITIONS, WORK, Connection, drive, join_groups, load_core, pinned, server_core
+from bench.bench_broker import (
+    PARTITIONS,
+    UNHELD,
+    WORK,
+    Connection,
+    built_load,
+    drive,
+    join_groups,
+    load_core,
+    pinned,
+    server_core,
+)
 from kohort.broker.groups import group_partition
 from kohort.errors import ErrorCode
 from kohort.log.cluster import OFFSETS_TOPIC
@@ -58,13 +68,11 @@ def main() -> int:
 
 
 def commits(server: PostgresServer, seconds: float) -> None:
-    settings = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0"}
     work = next(one for one in WORK if one.name.startswith("commits"))
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
-        load = Path(scratch, "load")
-        subprocess.run(["gcc", "-O2", "-o", str(load), str(Path(__file__).with_name("load.c"))], check=True)
+        load = built_load(Path(scratch))
         with pinned(server_core()):
-            running = running_kohort("--postgres", server.fresh_database(), **settings)
+            running = running_kohort("--postgres", server.fresh_database(), **UNHELD)
             broker = running.__enter__()
         try:
             with Connection(broker.bootstrap) as connection:

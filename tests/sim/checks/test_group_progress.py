@@ -141,6 +141,9 @@ def test_a_classic_member_keeps_a_recreated_topic_by_its_name_while_another_owns
         progress.owns(first)
 
 
+NEW_ID = UUID(int=2)
+
+
 def commits(progress: GroupProgress, topic_id: UUID, *pairs: tuple[str, int]) -> None:
     for number, (writer, offset) in enumerate(pairs):
         progress.durable("g", topic_id, ORDERS, OffsetAndMetadata(offset, f"{writer}#{number}"))
@@ -162,9 +165,6 @@ def of_a_recreated_topic(protocol: str, *, is_recreated: bool = True) -> GroupPr
     progress.id_of = lambda name: NEW_ID
     progress.covered["g", NEW_ID, ORDERS] = progress.covered["g", TOPIC, ORDERS] = 50
     return progress
-
-
-NEW_ID = UUID(int=2)
 
 
 def test_a_classic_member_and_another_may_commit_in_turns_for_a_recreated_topic() -> None:

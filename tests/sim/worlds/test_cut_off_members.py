@@ -7,8 +7,7 @@ import pytest
 from kohort.broker.groups import MemberConnections
 from kohort.coordinator import disconnects
 from kohort.sim import World
-from kohort.sim.plans.application_settings import ApplicationSettings
-from kohort.sim.plans.plan import Plan
+from kohort.sim.plans import ApplicationSettings, Plan
 from kohort.sim.steps import (
     MemberBlockIncoming,
     MemberBlockOutgoing,
@@ -61,7 +60,6 @@ def test_a_removal_at_once_is_found_although_the_member_cannot_connect(
 
 def test_a_block_of_another_process_is_no_excuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemberConnections, "_is_gone", lambda self, loss: True)  # as in the planted bug of S29
-    monkeypatch.setattr(disconnects, "SHORT_GRACE", 1_500)
     members = [ApplicationSettings("group-0", ("orders",), session=30_000, heartbeat=10_000) for _ in range(2)]
     steps: list[Step] = [
         MemberStart(0.1, 0),

@@ -11,16 +11,19 @@ from kohort.errors import ErrorCode
 from kohort.sim import World
 from kohort.sim.processes import copier
 from tests.sim.late_request_plants import late_partitions, late_requests, moving_coordinators
+from tests.sim.worlds.tens import in_fives
 
 REQUESTS = ("EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn")
-DAILY, SEEDS, TOGETHER = 2, 40, 5
-_MORE = pytest.mark.long("runs forty worlds of each kind")
-FIVES = [range(first, first + TOGETHER) for first in range(0, SEEDS, TOGETHER)]
+DAILY, SEEDS = 2, 40
+FIVES = in_fives(1, SEEDS, "runs forty worlds of each kind")
 
 
 @pytest.mark.parametrize(
     ("request_name", "seeds"),
-    [("EndTxn", range(DAILY)), *(pytest.param(name, five, marks=_MORE) for name in REQUESTS for five in FIVES)],
+    [
+        ("EndTxn", range(DAILY)),
+        *(pytest.param(name, *five.values, marks=five.marks) for name in REQUESTS for five in FIVES[1:]),
+    ],
 )
 def test_late_requests_do_no_harm_if_the_broker_knows_the_order_of_connections(request_name: str, seeds: range) -> None:
     for seed in seeds:
@@ -28,7 +31,7 @@ def test_late_requests_do_no_harm_if_the_broker_knows_the_order_of_connections(r
         assert outcome.violation is None, f"{request_name}, seed {seed}: {outcome.violation}"
 
 
-@pytest.mark.parametrize("seeds", [range(1), *(pytest.param(five, marks=_MORE) for five in FIVES)])
+@pytest.mark.parametrize("seeds", FIVES)
 def test_late_requests_do_no_harm_if_the_coordinator_moves_away_and_back(seeds: range) -> None:
     # The next transaction may have begun with the other coordinator.
     for seed in seeds:
@@ -46,7 +49,7 @@ def fenced(seed: int, *, is_defended: bool) -> int:
     return sum(any(ErrorCode.PRODUCER_FENCED.name in text for _, text in reported) for reported in reports)
 
 
-@pytest.mark.parametrize("seeds", [range(1), *(pytest.param(five, marks=_MORE) for five in FIVES)])
+@pytest.mark.parametrize("seeds", FIVES)
 def test_late_partitions_fence_no_producer_if_the_broker_knows_the_order_of_connections(
     seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
