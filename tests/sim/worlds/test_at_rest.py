@@ -16,11 +16,13 @@ from kohort.sim.world.at_rest import _shared_instance_not_resolved
     ("client", "code", "is_missing"),
     [
         ("member-0.0", ErrorCode.GROUP_MAX_SIZE_REACHED, False),
+        ("member-0.0", ErrorCode.GROUP_ID_NOT_FOUND, False),
+        ("member-0.0", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, False),
         ("member-0.0", ErrorCode.FENCED_INSTANCE_ID, True),
         ("member-1.0", ErrorCode.GROUP_MAX_SIZE_REACHED, True),
     ],
 )
-def test_the_last_process_that_joined_with_an_instance_id_remains_unless_it_met_a_full_group(
+def test_the_last_process_that_joined_with_an_instance_id_remains_unless_its_group_has_no_place(
     client: str, code: ErrorCode, is_missing: bool
 ) -> None:
     world: Any = SimpleNamespace(

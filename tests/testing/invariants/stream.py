@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kohort.group_events import Cause, GroupEvent, MemberFacts, MemberGone, RebalanceStarted
@@ -43,7 +44,12 @@ from kohort.wire.messages.fetch import (
 )
 from kohort.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -177,8 +183,12 @@ class Peer:
         instance_id: str | None = None,
         code: int = 0,
         lost: bool = False,
+        others: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Send JoinGroup with an empty member ID, unless it is `known`, and get this generation or error code."""
+        """Send JoinGroup with an empty member ID, unless it is `known`, and get this generation or error code.
+
+        The leader is told of itself and of the other members, with the topics that they subscribe to.
+        """
         subscription = encode_subscription(Subscription([TOPIC], None, owned, owned_in), 3)
         request = JoinGroupRequest(
             group_id=GROUP,
@@ -192,6 +202,10 @@ class Peer:
         response = JoinGroupResponse(
             error_code=code, generation_id=generation, protocol_name=assignor, leader=leader, member_id=member_id
         )
+        if member_id == leader:
+            told = {member_id: subscription}
+            told |= {who: encode_subscription(Subscription(topics), 3) for who, topics in others.items()}
+            response.members = [JoinGroupResponseMember(member_id=who, metadata=data) for who, data in told.items()]
         request_id = self.sends(request)
         (self.loses if lost else self.gets)(request_id, response)
 

@@ -107,6 +107,16 @@ def test_a_leader_that_assigns_what_nobody_subscribes_to_is_found() -> None:
     assert stream.broken() == [(Invariant.SUBSCRIBED_ASSIGNMENT, "client")]
 
 
+@pytest.mark.parametrize(("assigned_topic", "broken"), [("orders", True), ("other", False)])
+def test_a_leader_is_judged_by_the_subscriptions_that_it_received(assigned_topic: str, broken: bool) -> None:
+    stream = Stream()
+    a, b = stream.peer("a"), stream.peer("b")
+    b.joins("b-1", 1)
+    a.joins("a-1", 2, others={"b-1": ["other"]})  # the answer to b's second JoinGroup, for another topic, is lost
+    a.syncs("a-1", 2, plan={"a-1": [], "b-1": [tp(0, assigned_topic)]})
+    assert stream.broken() == ([(Invariant.SUBSCRIBED_ASSIGNMENT, "client")] if broken else [])
+
+
 def cooperative(owned: int, moved_to: str) -> Stream:
     """Two members of which `a-1` owned a partition, which the leader gives to `moved_to` in the next generation."""
     stream = Stream()

@@ -22,6 +22,14 @@ _FAILOVER = 30.0
 _LOOK_EVERY = 1.0
 _QUIET = 25.0
 
+_NO_PLACE = (
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+"""Errors of a join that a restart does not resolve: the group is full, or is one of the other protocol and stays so.
+They count only if the group's state gave them, which is checked when the coordinator answers."""
+
 
 def check_rest(world: WorldState) -> None:
     """Run all checks. Raises Violation for the first one that fails."""
@@ -66,12 +74,7 @@ def _calm(world: WorldState) -> None:
 
 def _is_out(world: WorldState, number: int) -> bool:
     """Return whether the member ended with an error that a restart does not resolve."""
-    return world.ended.get(number) in (
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-    )
+    return world.ended.get(number) in (ErrorCode.FENCED_INSTANCE_ID, *_NO_PLACE)
 
 
 def _living(world: WorldState) -> list[Application]:
@@ -126,7 +129,7 @@ def _shared_instance_not_resolved(world: WorldState) -> str:
     """Return an instance id of several processes of which not exactly one is left in the group, or "".
 
     A process may end because of a join that it is not alone with; the last one that joined remains, unless
-    the group had removed it and was full when it joined again.
+    the group had removed it and had no place for it when it joined again.
     """
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, settings in enumerate(world.plan.members):
@@ -142,8 +145,8 @@ def _shared_instance_not_resolved(world: WorldState) -> str:
         # A process that leaves as planned is not wanted any more.
         wanted = [number for number in sharing if world.wanted[number]]
         ended = {f"{world.processes[number].name}.{world.processes[number].starts - 1}" for number in wanted}
-        is_full = (last, ErrorCode.GROUP_MAX_SIZE_REACHED) in world.observations.refused
-        if len(sharing) > 1 and not living and last in ended and not is_full:
+        has_no_place = any((last, code) in world.observations.refused for code in _NO_PLACE)
+        if len(sharing) > 1 and not living and last in ended and not has_no_place:
             return f"no process with instance id {place[1]} of {place[0]} is left, although {last} joined last"
     return ""
 

@@ -22,6 +22,15 @@ def subscription_of(request: JoinGroupRequest) -> Subscription | None:
         return None
 
 
+@lru_cache(1024)
+def topics_of(data: bytes) -> frozenset[str] | None:
+    """Return the topics that a member subscribes to, from the bytes that the leader receives; None if malformed."""
+    try:
+        return frozenset(decode_subscription(data).topics)
+    except DecodeError:
+        return None
+
+
 def owned_of(subscription: Subscription) -> Partitions:
     """Return the partitions that the member reports to own."""
     return frozenset(TopicPartition(*place) for place in subscription.owned_partitions)

@@ -11,7 +11,7 @@ from typing import Any
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
-from kohort.testing.invariants.assignments import CONSUMER, owned_of, partitions_of, subscription_of
+from kohort.testing.invariants.assignments import CONSUMER, owned_of, partitions_of, subscription_of, topics_of
 from kohort.testing.invariants.refusals import Refusals
 from kohort.testing.invariants.scene import Scene
 from kohort.testing.invariants.state import NONE, Asked, Group, Handed, Member, Partitions
@@ -140,6 +140,7 @@ class ClassicRules:
         )
         subscription: Subscription | None = asked.note
         member.topics = None if subscription is None else frozenset(subscription.topics)
+        member.led = response.members
         member.claims = None
         if subscription is not None and response.protocol_name in _COOPERATIVE:
             member.claims = subscription.generation_id, owned_of(subscription)
@@ -208,6 +209,8 @@ class ClassicRules:
         if group.protocol_type != CONSUMER:
             return
         plan = {member_id: partitions_of(data) for member_id, data in computed.items()}
+        # A subscription that has changed is known to the leader, even if the answer that its member got is lost.
+        subscribed = {each.member_id: topics_of(each.metadata) for each in leader.led}
         owners: dict[TopicPartition, str] = {}
         for member_id, partitions in plan.items():
             for place in sorted(partitions or NONE):
@@ -221,10 +224,10 @@ class ClassicRules:
                         "The leader's client computed the assignment; the coordinator only passes it on.",
                         (event,),
                     )
-            member = group.members.get(member_id)
-            if member is None or member.topics is None or partitions is None:
+            topics = subscribed.get(member_id)
+            if topics is None or partitions is None:
                 continue
-            foreign = sorted({place.topic for place in partitions} - member.topics)
+            foreign = sorted({place.topic for place in partitions} - topics)
             if foreign:
                 self._blame_leader(
                     Invariant.SUBSCRIBED_ASSIGNMENT,
@@ -232,7 +235,7 @@ class ClassicRules:
                     leader,
                     f"assigned partitions of {foreign[0]!r} to {member_id!r}, which does not subscribe to that topic,",
                     "The leader's client computed the assignment from the subscriptions that it received.",
-                    (member.since, event),
+                    (leader.since, event),
                 )
         self._check_claims(event, group, leader, plan)
 

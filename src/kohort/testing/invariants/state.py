@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kohort.model import NO_TOPIC_ID, UUID, Millis, TopicPartition
 from kohort.testing.events import AnswerSent, Event, RecordsAppended, RequestReceived
+from kohort.wire.messages.join_group import JoinGroupResponseMember
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -128,6 +129,8 @@ class Member:
     rebalance_ms: Millis | None = None
     topics: frozenset[str] | None = None
     """Topics by name; None for an expression, or if they are unknown."""
+    led: Sequence[JoinGroupResponseMember] = ()
+    """Members and their subscriptions in the answer to its last JoinGroup, if it leads."""
     assigned: Partitions = NONE
     is_assigned: bool = False
     """Whether its assignment of this generation is known to it."""
