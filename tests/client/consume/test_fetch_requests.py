@@ -80,8 +80,9 @@ async def test_each_empty_fetch_is_held_longer_than_the_one_before(monkeypatch: 
     monkeypatch.setattr("kohort.client.consume.fetcher._LONGEST_WAIT_MS", 100)
     async with fetching(fetch_max_wait_ms=20) as here:
         here.fetch(ZERO)
-        await eventually(lambda: bool(here.requests) and here.requests[-1].max_wait_ms == 100)
+        await eventually(lambda: any(request.max_wait_ms == 100 for request in here.requests))
         waits = [request.max_wait_ms for request in here.requests]
+        del waits[waits.index(100) + 1 :]  # it may have gone on
         # New metadata begins again with the shortest.
         assert all(after in (20, min(2 * before, 100)) for before, after in pairwise(waits))
         assert waits[-4:] == [20, 40, 80, 100]
@@ -153,7 +154,7 @@ async def test_a_fetch_may_take_as_long_as_it_waits_at_the_broker() -> None:
     async with fetching(request_timeout_ms=30, fetch_max_wait_ms=60) as here:
         (state,) = here.fetch(ZERO)
         await here.asked(2)
-        assert (state.failures, here.link.asked[FETCH]) == (0, 2)
+        assert state.failures == 0
 
 
 async def test_after_a_broken_connection_all_partitions_are_requested_again_after_a_pause() -> None:
@@ -166,9 +167,10 @@ async def test_after_a_broken_connection_all_partitions_are_requested_again_afte
         assert state.slot is None and state.retry_at > asyncio.get_running_loop().time() + 0.5
         await eventually(lambda: here.link.asked[METADATA] > before)
         state.retry_at = 0.0
+        again = len(here.requests)
         here.fetcher.fetch_more()
         await here.asked()
-        assert (here.requests[-1].session_epoch, partitions_of(here.requests[-1])) == (0, [0])
+        assert (here.requests[again].session_epoch, partitions_of(here.requests[again])) == (0, [0])
 
 
 async def test_a_seek_during_a_fetch_that_fails_is_not_held_up() -> None:

@@ -146,9 +146,9 @@ async def test_a_topic_that_does_not_exist_is_not_logged_for_each_partition(capl
 async def test_without_a_broker_it_is_tried_again_after_a_pause_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    options = ConsumerOptions.read({"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest"})
-    async with Cluster(options) as cluster:
-        here = Positioning(None, Link(), cluster, options)  # type: ignore[arg-type]
+    given = {"bootstrap_servers": "127.0.0.1:1", "auto_offset_reset": "earliest"}
+    async with Cluster(ConsumerOptions.read(given)) as cluster:
+        here = Positioning(None, Link(), cluster, ConsumerOptions.read({**given, **LONG}))  # type: ignore[arg-type]
         (state,) = here.go_on(ZERO)
         await eventually(lambda: state.failures == 1)
         assert here.pause_of(state) > 0
