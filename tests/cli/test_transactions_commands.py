@@ -89,11 +89,17 @@ def test_an_open_transaction_is_listed_described_found_and_aborted(run: Run, at:
         none = run("transactions", "find-hanging", "--topic", topic, "--max-transaction-timeout", "0", bootstrap=at)
         assert succeeded(none).lines == ["No transaction hangs."]
         assert committed(run, at, topic, wait=False) == []
+        read = ("consume", topic, "-e", "--from-beginning", "--isolation-level", "read_committed")
+        for how in ((), ("--group", topic)):
+            notes = succeeded(run(*read, *how, bootstrap=at)).err
+            assert f"{topic}-0 is read up to offset 0 of 1: the transaction that begins there is open" in notes
+            assert "is open" not in succeeded(run(*read, *how, "--quiet", bootstrap=at)).err
         fenced = succeeded(run("transactions", "fence", topic, bootstrap=at))
         assert fenced.lines[0].startswith(f"{topic}: fenced by producer {found['producer_id']}, epoch ")
         loop.run(abandon(producer))
         assert committed(run, at, topic) == []
         assert committed(run, at, topic, "read_uncommitted") == ["open"]
+        assert "is open" not in succeeded(run(*read, bootstrap=at)).err
 
 
 def test_a_transaction_is_aborted_in_one_partition(run: Run, at: str, topic: str) -> None:

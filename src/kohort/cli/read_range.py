@@ -1,7 +1,7 @@
 """The part of each partition that `kohort consume` reads without a group: where it starts and ends."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,6 +93,22 @@ async def _at_time(
 ) -> dict[TopicPartition, int]:
     found = await consumer.offsets_for_times(dict.fromkeys(partitions, at))
     return {partition: place.offset for partition, place in found.items() if place is not None}
+
+
+async def note_open_transactions(consumer: "Consumer", stops: Mapping[TopicPartition, int]) -> None:
+    """Say which partitions are read only up to an open transaction, by a consumer that reads committed records."""
+    from kohort.client import OffsetSpec
+    from kohort.client.net import list_offsets
+
+    stable = await consumer.end_offsets(stops)
+    ends = await list_offsets(consumer.cluster, dict.fromkeys(stops, OffsetSpec.LATEST))
+    for partition, stop in stops.items():
+        end = ends[partition]
+        if end is not None and stop == stable[partition] < end.offset:
+            print_note(
+                f"kohort: {partition} is read up to offset {stop} of {end.offset}: the transaction that begins there"
+                " is open; `kohort transactions list` names it"
+            )
 
 
 def read_offsets(given: Sequence[str]) -> tuple[Start | None, Millis | None]:

@@ -13,6 +13,7 @@ from tests.interop.broker import Broker
 
 pytestmark = pytest.mark.interop
 
+ISOLATIONS = ("read_committed", "read_uncommitted")
 PADDING = b"." * 1000  # so that the answer is large enough for compiled code
 
 
@@ -51,6 +52,8 @@ async def test_only_what_was_committed_is_read(
     endings = ("abort", "commit", "abort", "open")
     assert [kind(record) for record in every] == [ending for ending in endings for _ in range(20)]
     assert active.transaction_start == every[60].offset
+    times = {isolation: await at_time(any_broker, here, every[-1].timestamp, isolation) for isolation in ISOLATIONS}
+    assert times == {"read_committed": None, "read_uncommitted": every[-1].timestamp}
 
 
 async def test_columns_and_values_have_what_was_committed(any_broker: Broker, fresh: str) -> None:
@@ -74,6 +77,13 @@ async def test_columns_and_values_have_what_was_committed(any_broker: Broker, fr
         while await consumer.position(here) < end:
             values += [value for run in await consumer.poll_values(timeout=0.1) for value in run.values]
         assert values == rows
+
+
+async def at_time(broker: Broker, partition: TopicPartition, at: int, isolation: str) -> int | None:
+    """Time of the first record from that time on that this isolation has."""
+    async with Consumer(bootstrap_servers=broker.bootstrap, isolation_level=isolation) as consumer:
+        found = (await consumer.offsets_for_times({partition: at}))[partition]
+        return None if found is None else found.timestamp
 
 
 async def read(broker: Broker, partition: TopicPartition, isolation: str) -> list[ConsumerRecord]:

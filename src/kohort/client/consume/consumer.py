@@ -471,6 +471,9 @@ class Consumer:
     async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset of the next record to be appended to each partition.
 
+        With the isolation level read_committed, it is the last stable offset: that of the first record
+        that belongs to an open transaction, if there is one.
+
         - `partitions`: Partitions to ask for; they need not be assigned.
         """
         return await self._ends(partitions, OffsetSpec.LATEST)
@@ -480,13 +483,19 @@ class Consumer:
     ) -> dict[TopicPartition, FoundOffset | None]:
         """Return the offset of the first record at or after each timestamp; None if all are older.
 
+        With the isolation level read_committed, only records before the last stable offset count.
+
         - `times`: Timestamp by partition, in milliseconds since 1970.
         """
-        return await list_offsets(self.cluster, times)
+        return await list_offsets(self.cluster, times, read_committed=self._reads_committed)
+
+    @property
+    def _reads_committed(self) -> bool:
+        return self._options.isolation_level == "read_committed"
 
     async def _ends(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        committed = self._options.isolation_level == "read_committed"
-        found = await list_offsets(self.cluster, dict.fromkeys(partitions, spec), read_committed=committed)
+        wanted = dict.fromkeys(partitions, spec)
+        found = await list_offsets(self.cluster, wanted, read_committed=self._reads_committed)
         return {partition: offset.offset for partition, offset in found.items() if offset is not None}
 
     async def topics(self) -> frozenset[str]:
