@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from random import Random
 
 from kohort.sim.environment import Agenda, Network, Process
@@ -50,3 +51,17 @@ def test_a_machine_resets_connections_from_before_it_lost_its_power_when_it_is_b
     network.heal_all()
     send()
     assert isinstance(peer.lost_by, ConnectionResetError)
+
+
+def test_who_was_hindered_is_known_until_the_path_heals_and_not_again_when_it_is_healed_once_more() -> None:
+    agenda = Agenda(0.0)
+    network = Network(agenda, Random(1), lambda end, data: None)
+    network.heal("client", "broker")
+    assert network.hindered_at("client") == -inf
+    network.block("client", "broker")
+    agenda.now = 5.0
+    assert (network.hindered_at("client"), network.hindered_at("another")) == (5.0, -inf)
+    network.heal("client", "broker")
+    agenda.now = 8.0
+    network.heal("client", "broker")
+    assert network.hindered_at("client") == 5.0

@@ -139,8 +139,9 @@ class Network:
 
     def heal(self, sender: str, receiver: str) -> None:
         """Unblock a path and deliver what was held for it; data of other blocked paths is held again."""
-        self._blocked.discard((sender, receiver))
-        self._healed_at |= dict.fromkeys((sender, receiver), self._agenda.now)
+        if (sender, receiver) in self._blocked:
+            self._blocked.remove((sender, receiver))
+            self._healed_at |= dict.fromkeys((sender, receiver), self._agenda.now)
         held, self._held = self._held, []
         for end, what in held:
             self._agenda.ready.append(Handle((end.loop, self._arrive, (end, what))))
