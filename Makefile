@@ -15,7 +15,7 @@ WORKERS ?= 3
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all slow long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -29,10 +29,13 @@ lab: $(VENV)/.lab ## what rebalances cost: ten stateful Java instances restarted
 lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kafka beside it, about 55 minutes; goes on where it stopped; AGAIN=1 repeats it
 	$(BIN)/kohort lab table --out lab-table-out --minutes 70 $(if $(AGAIN),--again)
 
-test: $(VENV)/.develop ## the tests for every day, a quarter of an hour on two cores; the last lines name those that this machine cannot run
+test: $(VENV)/.develop ## the tests for every day, some minutes on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
-test-all: long long-kafka ## the tests that `make test` leaves out because they are long, then the conversation with Apache Kafka, half an hour
+test-all: slow long long-kafka ## the tests that `make test` leaves out because they are slow or long, then the conversation with Apache Kafka, an hour
+
+slow: $(VENV)/.develop
+	$(PYTEST) -n $(WORKERS) -m "slow and not long and not kafka"
 
 long: $(VENV)/.develop
 	$(PYTEST) -n $(LONG_WORKERS) -m "long and not kafka"

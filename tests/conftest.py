@@ -21,6 +21,7 @@ from tests.interop.broker import Broker
 from tests.interop.kafka import ApacheKafka, Unavailable, jars, running_kafka
 from tests.interop.kohort import KohortBroker, running_kohort
 from tests.last_lines import LastLines
+from tests.slow import slow_tests
 from tests.spark_session import spark
 
 __all__ = ["spark"]
@@ -114,19 +115,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that run Apache Kafka and the long ones, unless the command line asks for them."""
+    """Leave out the tests that run Apache Kafka, the long and the slow ones, unless the command line asks for them."""
+    slow = slow_tests()
     for item in items:
         for mark in item.iter_markers("long"):
             assert mark.args, f"{item.nodeid}: `long` needs the reason"
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
     if config.getoption("--broker") != "kohort":
         return
-    asks_for_long = config.getoption("--all") or "long" in config.getoption("markexpr")
+    asks_for_all, markers = config.getoption("--all"), config.getoption("markexpr")
+    asks_for_long = asks_for_all or "long" in markers
+    asks_for_slow = asks_for_all or markers or config.args != config.getini("testpaths")
     named = tuple(argument for argument in config.args if "::" in argument)
 
     def left_out(item: pytest.Item) -> bool:
         is_long = item.get_closest_marker("long") is not None
         if item.get_closest_marker("kafka") is not None:
             return not (is_long and asks_for_long)
+        if item.get_closest_marker("slow") is not None and not asks_for_slow:
+            return True
         return is_long and not asks_for_long and not item.nodeid.startswith(named)
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
