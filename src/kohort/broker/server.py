@@ -313,6 +313,11 @@ class Broker:
         """Whether `stop` has been called."""
         return self._stopped
 
+    @property
+    def refuses_clients(self) -> bool:
+        """Whether no client can connect and send requests: the broker stops, or its lease has expired."""
+        return self._stopped or (self.fenced is not None and self.fenced())
+
     def end(self, why: str) -> None:
         """Log why the broker can no longer serve requests, and ask the process that runs it to stop it."""
         log.error("%s", why)

@@ -95,6 +95,11 @@ class LostMembers:
     def sockets(self) -> "LostMembers":
         return self
 
+    @property
+    def refuses_clients(self) -> bool:
+        """Never: a gateway that stops ends within half a second."""
+        return False
+
     def now(self) -> Millis:
         return round(self._loop.time() * 1000)
 

@@ -37,6 +37,46 @@ def test_a_member_that_comes_back_within_its_grace_stays() -> None:
     in_virtual_time(steps, SETTINGS)
 
 
+def test_a_broker_that_takes_long_to_stop_removes_nobody_who_cannot_connect_to_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with connected(AT) as first:
+            member_id, _ = await classic_member(first, "g")
+        await eventually(lambda: world.broker.connections == 1)
+        close = world.broker.loads.close
+
+        async def slowly() -> None:
+            await asyncio.sleep(10)
+            assert members(world.broker, "g") == {member_id}
+            await close()
+
+        monkeypatch.setattr(world.broker.loads, "close", slowly)
+        await world.broker.stop()
+
+    in_virtual_time(steps, SETTINGS)
+
+
+def test_a_member_that_the_broker_refused_has_a_whole_grace_from_when_it_can_connect() -> None:
+    async def steps(world: VirtualBroker, peer: Peer) -> None:
+        async with connected(AT) as first:
+            member_id, generation = await classic_member(first, "g")
+        world.broker.fenced = lambda: True  # its lease has expired, and is renewed after five seconds
+        await asyncio.sleep(5)
+        assert members(world.broker, "g") == {member_id}
+        world.broker.fenced = None
+        await asyncio.sleep(1.9)
+        async with connected(AT) as again:
+            request = HeartbeatRequest(group_id="g", member_id=member_id, generation_id=generation)
+            assert (await again.ask(request, 3, HeartbeatResponse)).error_code == ErrorCode.NONE
+        await asyncio.sleep(1.9)
+        assert members(world.broker, "g") == {member_id}
+        await asyncio.sleep(0.2)
+        assert members(world.broker, "g") == set()
+
+    in_virtual_time(steps, SETTINGS)
+
+
 def test_members_that_are_lost_one_after_the_other_are_not_taken_for_a_gateways() -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         async with AsyncExitStack() as open_ones:

@@ -6,7 +6,11 @@ import asyncio
 from math import inf
 from random import Random
 
+import pytest
+
 from kohort.sim.environment import Agenda, Network, Process
+
+FETCH, FIND_COORDINATOR = 1, 10
 
 
 class Peer(asyncio.Protocol):
@@ -65,3 +69,38 @@ def test_who_was_hindered_is_known_until_the_path_heals_and_not_again_when_it_is
     agenda.now = 8.0
     network.heal("client", "broker")
     assert network.hindered_at("client") == 5.0
+
+
+@pytest.mark.parametrize("end_of_wait", ["an answer", "a reset"])
+def test_who_waits_long_to_learn_its_coordinator_is_hindered_and_nobody_else(end_of_wait: str) -> None:
+    agenda = Agenda(0.0)
+    network = Network(agenda, Random(1), lambda end, data: None)
+    broker, client = (Process(name, agenda, network, lambda _, problem: None) for name in ("broker", "client"))
+
+    async def connect() -> None:
+        await asyncio.get_running_loop().create_connection(Peer, "127.0.0.1", 9092)
+
+    broker.start(listen)
+    agenda.run(1.0)
+    client.start(connect)
+    agenda.run(2.0)
+    (end,) = network.connections()
+    end.write(request(FETCH))
+    agenda.run(3.0)
+    assert network.hindered_at("client") == -inf  # a broker may hold it
+    end.write(request(FIND_COORDINATOR))
+    agenda.run(3.2)
+    assert network.hindered_at("client") == -inf
+    agenda.run(4.0)
+    assert (network.hindered_at("client"), network.hindered_at("broker")) == (4.0, -inf)
+    if end_of_wait == "an answer":
+        end.other.write(b"x")
+    else:
+        network.reset(end)
+    agenda.run(6.0)
+    assert 4.0 <= network.hindered_at("client") < 4.1
+
+
+def request(key: int) -> bytes:
+    """Return the begin of a request as it is sent: its size and its API key."""
+    return b"\0\0\0\2" + key.to_bytes(2, "big")

@@ -94,6 +94,10 @@ class Dependencies(Protocol):
     @property
     def sockets(self) -> Connections: ...
 
+    @property
+    def refuses_clients(self) -> bool:
+        """Whether no client can connect and send requests."""
+
     def now(self) -> Millis: ...
 
 
@@ -146,6 +150,10 @@ class _Loss:
     member: _Member
     connection: MembersConnection
     process: _Process
+    grace: Millis
+    """Time that the member has unless its process is very likely gone."""
+    is_refused: bool = False
+    """Whether the broker refused clients when the member's time was over. It has a whole one from when it can connect."""
 
     @property
     def host(self) -> str:
@@ -200,7 +208,7 @@ class MemberConnections:
             grace = shard.grace_ms(group_id, member_id)
             if grace is not None:
                 short = shard.short_grace_ms(group_id, member_id, connection.who)
-                loss = _Loss(now, member, connection, _Process(_streams_process(client_id)))
+                loss = _Loss(now, member, connection, _Process(_streams_process(client_id)), grace)
                 self._add(loss)
                 self._wait(loss, grace if short is None else short, None if short is None else grace)
         if len(self._lost) >= _MANY_MEMBERS and len({loss.member[0] for loss in self._lost}) >= _MANY_GROUPS:
@@ -249,6 +257,14 @@ class MemberConnections:
         if now - at >= _LATE:
             # This process stood still, and timers are first when it goes on. What members sent meanwhile is not read.
             self._look_at(now + _LATE, loss, full_grace)
+            return
+        if self._broker.refuses_clients:
+            loss.is_refused = True
+            self._look_at(now + _LATE, loss, full_grace)
+            return
+        if loss.is_refused:
+            loss.is_refused = False
+            self._look_at(now + loss.grace, loss, None)
             return
         if full_grace is not None and not self._is_gone(loss):
             self._wait(loss, full_grace, None)

@@ -428,8 +428,8 @@ class CheckedCoordinator:
     def _check_removal(self, group_id: str, member_id: str, waited: Millis) -> None:
         """Check that a member that is removed before its grace period ends is dead (S29)."""
         group, grace = self.group(group_id), self.machine.grace_ms(group_id, member_id)
-        if group is None or grace is None or waited >= grace:
-            return
+        if group is None or grace is None or waited >= grace or not self.owns():
+            return  # what a broker decides that is no longer the coordinator is not written
         client_id = group.members[member_id].client_id
         # A client that could not connect is as good as dead after a while, but not at once.
         since = self._observations.now() - waited / 1000 if waited >= SHORT_GRACE else inf

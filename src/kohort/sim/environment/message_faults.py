@@ -21,6 +21,11 @@ _KEY_AT = 4
 """Position of the API key, after the size of the request."""
 
 
+def api_key(data: bytes) -> int:
+    """Return the API key of a request from its first bytes, with its size; -1 if they are too few."""
+    return -1 if len(data) < _KEY_AT + _KEY.size else int(_KEY.unpack_from(data, _KEY_AT)[0])
+
+
 class RequestFate(NamedTuple):
     """What happens to a request."""
 
@@ -55,9 +60,9 @@ class MessageFaults:
 
     def request(self, broker_end: int, data: bytes) -> RequestFate:
         """Return what happens to a request to that end."""
-        if len(data) < _KEY_AT + _KEY.size or broker_end in self._responses:
+        if broker_end in self._responses:
             return UNHARMED
-        faults = self._faults.get(_KEY.unpack_from(data, _KEY_AT)[0])
+        faults = self._faults.get(api_key(data))
         if not faults:
             return UNHARMED
         effect, seconds = faults.pop(0)

@@ -17,8 +17,9 @@ from math import inf
 from random import Random
 
 from kohort.sim.environment.loop import Agenda, Halted, Handle, VirtualLoop
-from kohort.sim.environment.message_faults import MessageFaults
+from kohort.sim.environment.message_faults import MessageFaults, api_key
 from kohort.sim.environment.transport import Transport
+from kohort.wire.api import APIS
 
 Watcher = Callable[[Transport, bytes], None]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -26,6 +27,10 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 _USUAL_SPREAD = 0.001
 _SLOW = 0.25
 """Transit time, in seconds, from which on a client may need more than a second to connect and send a request."""
+
+_FIRST_REQUESTS = ("ApiVersions", "SaslHandshake", "SaslAuthenticate", "FindCoordinator")
+"""Requests without whose answers a client cannot reach its coordinator again."""
+_LOOKUPS = frozenset(key for key, api in APIS.items() if api.name in _FIRST_REQUESTS)
 
 
 @dataclass(slots=True)
@@ -67,6 +72,8 @@ class Network:
         self._blocked: set[tuple[str, str]] = set()
         self._healed_at: dict[str, float] = {}
         """Time at which a path from or to each process was unblocked last."""
+        self._asked_at: dict[int, float] = {}
+        """When one of `_LOOKUPS` was sent that is not answered, by the connecting end."""
         self._fast_since = -inf
         """Time at which messages stopped to take long."""
         self._held: list[tuple[Transport, bytes | Exception | None]] = []
@@ -129,13 +136,26 @@ class Network:
         self._blocked.add((sender, receiver))
 
     def hindered_at(self, name: str) -> float:
-        """Return when a path from or to that process was last blocked, or messages took long; -inf if never.
+        """Return when that process could last not reach its coordinator soon; -inf if it always could.
 
-        A client that was hindered also waits before it tries to connect again.
+        A path from or to it was blocked, messages took long, or a broker did not answer one of `_LOOKUPS`. A client
+        that was hindered also waits before it tries to connect again.
         """
         if self.conditions.delay + self.conditions.spread > _SLOW or any(name in path for path in self._blocked):
             return self._agenda.now
+        if any(self._waits_long(number) for number in self._asked_at if self.ends[number].loop.name == name):
+            return self._agenda.now
         return max(self._healed_at.get(name, -inf), self._fast_since)
+
+    def _waits_long(self, number: int) -> bool:
+        return self._agenda.now - self._asked_at[number] > _SLOW
+
+    def _no_longer_waits(self, end: Transport) -> None:
+        """Note that a connecting end got an answer, or is closed."""
+        if end.number in self._asked_at:
+            if self._waits_long(end.number):
+                self._healed_at[end.loop.name] = self._agenda.now
+            del self._asked_at[end.number]
 
     def heal(self, sender: str, receiver: str) -> None:
         """Unblock a path and deliver what was held for it; data of other blocked paths is held again."""
@@ -158,6 +178,7 @@ class Network:
     def reset(self, end: Transport) -> None:
         """Reset a connection: both sides lose it, and data in transit is lost."""
         for side in (end, end.other):
+            self._no_longer_waits(side)
             if self.ends.pop(side.number, None) is not None:
                 side.lost(_reset())
 
@@ -167,6 +188,7 @@ class Network:
         If the machine is gone, too (`silently`), its peers are not notified.
         """
         for end in [end for end in self.ends.values() if end.loop is loop]:
+            self._no_longer_waits(end)
             del self.ends[end.number]
             if silently:
                 self._unaware.add(end.other.number)
@@ -177,6 +199,8 @@ class Network:
 
     def carry(self, end: Transport, data: bytes) -> None:
         """Deliver bytes written at `end` to the other end."""
+        if end.number in self.ends and end.number % 2 == 0 and api_key(data) in _LOOKUPS:
+            self._asked_at.setdefault(end.number, self._agenda.now)
         if not self.message_faults.is_idle and self._strikes(end, data):
             return
         if self.conditions.pieces and len(data) > 1 and self._rng.random() < self.conditions.pieces:
@@ -203,7 +227,9 @@ class Network:
             return True
         if late:
             end.other.arrives = max(self._agenda.now + late, end.other.arrives)
-        if is_outdated and self.ends.pop(end.number, None) is not None:
+        if is_outdated and end.number in self.ends:
+            self._no_longer_waits(end)
+            del self.ends[end.number]
             # The other end cannot know: what was sent before still arrives, in order, and then the end of it.
             self._deliver(end.other, data)
             self._deliver(end.other, None)
@@ -213,6 +239,7 @@ class Network:
 
     def close(self, end: Transport, *, at_once: bool) -> None:
         """Close an end: the other end sees it after the data sent before, or, for a reset, at once."""
+        self._no_longer_waits(end)
         if self.ends.pop(end.number, None) is not None:
             self._deliver(end.other, _reset() if at_once else None)
 
@@ -228,9 +255,11 @@ class Network:
                 self._deliver(end.other, _reset())
         elif isinstance(what, bytes):
             self.deliveries += 1
+            self._no_longer_waits(end)
             self._watch(end, what)
             end.received(what)
         else:
+            self._no_longer_waits(end)
             del self.ends[end.number]
             end.lost(what)
 
