@@ -153,7 +153,7 @@ class _Loss:
     grace: Millis
     """Time that the member has unless its process is very likely gone."""
     is_refused: bool = False
-    """Whether the broker refused clients when the member's time was over. It has a whole one from when it can connect."""
+    """Whether the broker refused clients when the member's time was over. Another begins when it can connect."""
 
     @property
     def host(self) -> str:
