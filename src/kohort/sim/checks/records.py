@@ -41,18 +41,27 @@ class Reading:
 class Records:
     """Logs of all topics with records, as stored on the disk."""
 
-    def __init__(self, topics: Callable[[], Mapping[UUID, Topic]], deleted: frozenset[str]) -> None:
-        """Create the logs. `topics` returns the existing topics; those in `deleted` may be deleted at some time."""
+    def __init__(
+        self,
+        topics: Callable[[], Mapping[UUID, Topic]],
+        deleted: frozenset[str],
+        producers_expire: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Create the logs. `topics` returns the existing topics; those in `deleted` may be deleted at some time.
+
+        `producers_expire` tells whether a broker's clock is so far ahead that it forgets producers while they write.
+        """
         self.logs: dict[PartitionId, list[bytes]] = {}
         """Values of the records of each partition, by offset."""
         self.damaged: set[PartitionId] = set()
-        """Partitions with a flipped bit, whose records are not checked."""
+        """Partitions whose records are not checked: with a flipped bit, or a batch of a forgotten producer twice."""
         self.errors = ErrorChecks()
         self.delivered = 0
         self.acknowledged = 0
         self.names: dict[UUID, str] = {}
         """Names of all topics that have had records, including deleted ones."""
         self._topics = topics
+        self._producers_expire = producers_expire
         self._deleted = deleted
         self._found: dict[bytes, tuple[PartitionId, int]] = {}
         self._written: dict[tuple[PartitionId, str], int] = {}
@@ -79,7 +88,9 @@ class Records:
     def _check_order(self, partition: PartitionId, topic: str, value: bytes) -> None:
         producer, _, number = value.decode().rpartition("#")
         last = self._written.get((partition, producer), -1)
-        if int(number) <= last:
+        if int(number) <= last and value in self._found and self._producers_expire():
+            self.damaged.add(partition)  # sent again, and written again, as by Apache Kafka
+        elif int(number) <= last:
             raise Violation("S16", f"{topic}-{partition[1]}: {producer} wrote {number} after {last}")
         self._written[partition, producer] = int(number)
 

@@ -40,6 +40,9 @@ _READERS = 2
 _HEALTHY_FOR = 20.0
 """Time in seconds in which a broker detects a timeout and writes markers."""
 
+_PRODUCER_EXPIRATION_S = 86_400.0
+"""`producer.id.expiration.ms` of the brokers, which is the default."""
+
 
 class RecordWorld(Protocol):
     """World as its clients of records use it."""
@@ -86,7 +89,11 @@ class RecordClients:
         self._rng = Random(f"traffic {world.plan.seed}")
         plan = world.plan
         deleted = frozenset(step.topic for step in plan.steps if isinstance(step, TopicDelete))
-        self.records = Records(lambda: world.brokers.disk.topics, deleted)
+        self.records = Records(
+            lambda: world.brokers.disk.topics,
+            deleted,
+            lambda: max(world.brokers.clocks) >= _PRODUCER_EXPIRATION_S,
+        )
         self.records.errors.now = lambda: world.now
         names = [f"writer-{number}" for number in range(plan.writers)]
         names += [f"reader-{number}" for number in range(len(plan.readers))]
