@@ -143,6 +143,8 @@ class Delivery:
                 return True
             if not again or attempt == self._limits.attempts - 1:
                 break
+            if self._closed:
+                return False  # a line has said, or will say, how many events were not sent
             self._note_failure(problem)
             usual = self._limits.wait_s * 2**attempt * random.uniform(0.5, 1.0)
             if not self._pause(min(self._limits.most_wait_s, max(usual, asked_s))):
