@@ -96,6 +96,10 @@ class CoordinatorObserver(Protocol):
         """Record that a static member of a classic group returned without a rebalance."""
         ...
 
+    def changed(self, group_id: str, group: AnyGroup | None) -> None:
+        """Record the assignment of a group that may have changed; None if it does not exist any more."""
+        ...
+
     def happened(self, group_id: str, what: str) -> None:
         """Record an event of a group."""
         ...
@@ -504,6 +508,8 @@ class CheckedCoordinator:
             self._seen.check_consumer(group, self._observations.names(), self.machine._groups.metadata, assignor)
         elif group is not None:
             self._seen.check_classic(group, now)
+        if self._observations.live.get(self._partition) is self:
+            self._observations.changed(group_id, group)
 
     def _answered(self, request: Message, reply: Message, now: Millis) -> None:
         name = type(request).__name__.removesuffix("Request")

@@ -30,6 +30,15 @@ class KeptAssignment:
     """Whether a member returned with another subscription than that for which the assignment was computed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ComputedAssignment:
+    """The assignment of a group, and the assignor that computed it."""
+
+    kind: type[ClassicGroup | ConsumerGroup]
+    epoch: int
+    assignor: str
+
+
 class Observations:
     """Observer of all coordinators of a world. `live` has those that serve, by partition."""
 
@@ -55,6 +64,13 @@ class Observations:
         """Callback for a classic group whose members learn of their generation, which is not stored yet."""
         self.kept: dict[str, KeptAssignment] = {}
         """Assignments that classic groups kept at the last return of a static member."""
+        self._assigned: dict[str, ComputedAssignment] = {}
+        """Present assignment of each group that has members, by group."""
+        self._inherited: dict[str, ComputedAssignment] = {}
+        """Assignment that each group had when it became one of the other protocol, by group.
+
+        It stays in force until the next epoch, as in Kafka, although another assignor is chosen now.
+        """
         self.joined: dict[tuple[str, str], dict[str, float]] = {}
         """Time at which the process of each client last joined with an instance id, by group and instance id."""
         self.refused: set[tuple[str, ErrorCode]] = set()
@@ -124,10 +140,24 @@ class Observations:
 
     def assignor(self, group: ClassicGroup | ConsumerGroup) -> str:
         """Return the assignor of the group's present assignment."""
+        inherited = self._inherited.get(group.group_id)
+        if inherited is not None and inherited.epoch == _assigned_epoch(group):
+            return inherited.assignor
         if isinstance(group, ClassicGroup):
             return group.protocol or ""
         live = self.live[group_partition(group.group_id, self.shards)]
         return group.computing.made_by or chosen_assignor(live.machine._groups, group)
+
+    def changed(self, group_id: str, group: ClassicGroup | ConsumerGroup | None) -> None:
+        """Record the assignment of a group that may have changed; None if it does not exist any more."""
+        if group is None or not group.members:
+            self._assigned.pop(group_id, None)
+            self._inherited.pop(group_id, None)
+            return
+        epoch, before = _assigned_epoch(group), self._assigned.get(group_id)
+        if before is not None and before.kind is not type(group) and before.epoch == epoch:
+            self._inherited[group_id] = before
+        self._assigned[group_id] = ComputedAssignment(type(group), epoch, self.assignor(group))
 
     def counts(self, group_id: str, member_id: str) -> bool:
         """Return whether the group's coordinator has that member."""
@@ -151,3 +181,7 @@ class Observations:
         if live.unsynced == 0:
             for record in records:
                 same_at(live.machine, durable.shard, record)
+
+
+def _assigned_epoch(group: ClassicGroup | ConsumerGroup) -> int:
+    return group.generation if isinstance(group, ClassicGroup) else group.target_epoch
