@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.coordinator import GroupState
+from kohort.coordinator import GroupConfig, GroupShard, GroupState, InitialRebalanceDelay, RequestContext
 from kohort.coordinator import replay as replaying
 from kohort.coordinator.classic import sync as syncing
 from kohort.coordinator.classic.group import ClassicGroup
@@ -17,14 +17,17 @@ from kohort.coordinator.consumer.member import ClassicProtocolState, ConsumerMem
 from kohort.coordinator.consumer.replay import ConsumerGroupKey, replay_consumer_group
 from kohort.coordinator.groups import Groups
 from kohort.errors import ErrorCode
+from kohort.model import UUID, TopicPartition
 from kohort.sim import Violation
+from kohort.sim.checks import CheckedCoordinator, GroupProgress, Observations
 from kohort.sim.checks.classic_rules import is_stale
 from kohort.sim.checks.consumer_rules import is_stale_in_consumer_group
 from kohort.sim.model.model import Model
 from kohort.wire.codec import Message
+from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.messages.group_records import ConsumerGroupMetadataKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest
-from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 from kohort.wire.messages.sync_group import SyncGroupRequest
@@ -219,3 +222,56 @@ def test_a_sync_of_an_old_generation_that_is_taken_is_noticed(
     monkeypatch.setattr(syncing, "_refusal", lambda group, request, context: ErrorCode.NONE)
     with pytest.raises(Violation, match=f"^S5: .* {what}"):
         model._send(number, request, durable=True)
+
+
+# Records that may be processed again
+
+ORDERS, CLICKS = TopicPartition("orders", 0), TopicPartition("clicks", 0)
+IDS = {"orders": UUID(int=1), "clicks": UUID(int=2)}
+
+
+def cooperative_join(member_id: str, owned: tuple[TopicPartition, ...]) -> JoinGroupRequest:
+    metadata = encode_subscription(Subscription(topics=tuple(IDS), owned_partitions=owned), 3)
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=20_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="cooperative-sticky", metadata=metadata)],
+    )
+
+
+@pytest.mark.parametrize(("newcomers", "repeatable"), [(1, False), (2, True)])
+def test_what_a_member_keeps_may_be_repeated_if_it_joins_again_after_as_many_as_the_group_may_have(
+    newcomers: int, repeatable: bool
+) -> None:
+    progress = GroupProgress()
+    observations = Observations(progress, 1, lambda text: None)
+    observations.names = lambda: {topic_id: name for name, topic_id in IDS.items()}
+    ids = iter(["old", "new", "newer"])
+    machine = GroupShard(GroupConfig(max_size=2), lambda: next(ids))
+    coordinator = CheckedCoordinator(observations, machine, 0, lambda: True)
+
+    def join(member_id: str, *owned: TopicPartition) -> JoinGroupResponse | None:
+        context = RequestContext(object(), 9, "c", "/h")
+        effects = coordinator.handle(cooperative_join(member_id, owned), context, 1_000)
+        coordinator.replay_all(effects.records)
+        reply = effects.replies.get(context.token)
+        assert reply is None or isinstance(reply, JoinGroupResponse)
+        return reply
+
+    def enter() -> str:
+        answer = join("")
+        assert answer is not None and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        join(answer.member_id)
+        return answer.member_id
+
+    member_id = enter()
+    coordinator.replay_all(coordinator.fire(InitialRebalanceDelay("g"), 1_000).records)
+    for _ in range(newcomers):
+        enter()
+    answer = join(member_id, ORDERS)
+    assert answer is not None
+    assert (answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED) is repeatable
+    assert progress.repeatable == ({("g", IDS["orders"], ORDERS)} if repeatable else set())

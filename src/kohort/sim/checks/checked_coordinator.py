@@ -30,13 +30,14 @@ from kohort.coordinator.classic import ClassicGroup
 from kohort.coordinator.consumer import ConsumerGroup, chosen_assignor
 from kohort.errors import ErrorCode
 from kohort.group_events import RebalanceStarted
-from kohort.model import UUID, Millis
+from kohort.model import UUID, Millis, TopicPartition
 from kohort.sim.checks.classic_rules import (
     ACCEPTED,
     asked_topics,
     codes,
     holder_of,
     is_stale,
+    kept_partitions,
     must_refuse,
     returning,
 )
@@ -223,6 +224,7 @@ class CheckedCoordinator:
         holder = None if group is None else holder_of(group, request)
         leads = holder is not None and group is not None and group.leader_id == holder.member_id
         state = None if group is None else group.state
+        kept = kept_partitions(group, request)
         effects = self.machine.handle(request, context, now)
         self._joined(request, effects, context)
         for token, reply in effects.replies.items():
@@ -231,6 +233,8 @@ class CheckedCoordinator:
                 self._refused(request, reply, context.client_id, expected)
                 if isinstance(reply, OffsetCommitResponse) and ErrorCode.REBALANCE_IN_PROGRESS in codes(reply):
                     self._refuses_for_a_rebalance(group_id, state)
+                if kept and group_id is not None and ErrorCode.GROUP_MAX_SIZE_REACHED in codes(reply):
+                    self._removes_for_size(group_id, kept)
         if stale and group_id is not None:
             check_refused(request, effects, context.token)
             if fingerprint_of_group(self.group(group_id)) != before:
@@ -273,6 +277,17 @@ class CheckedCoordinator:
             raise Violation(
                 "S14", f"{group_id} rejects a commit because of a rebalance, but was {state and state.value}"
             )
+
+    def _removes_for_size(self, group_id: str, kept: Set[TopicPartition]) -> None:
+        """Handle a member that joins too late for the group's size: it cannot commit what it processed.
+
+        While a group rebalances, as many members as it may have can join, also new ones before this
+        one, as in Kafka.
+        """
+        ids = {name: topic_id for topic_id, name in self._observations.names().items()}
+        for partition in kept:
+            if partition.topic in ids:
+                self._observations.uncommitted(group_id, ids[partition.topic], partition.partition)
 
     def _handle_consumer(
         self,

@@ -7,6 +7,7 @@ from copy import copy
 from kohort.coordinator import GroupState
 from kohort.coordinator.classic import ClassicGroup, Member
 from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
 from kohort.wire.codec import DecodeError, Message
 from kohort.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.messages.join_group import JoinGroupRequest
@@ -106,6 +107,17 @@ def gives_up(member: Member) -> bool:
     except DecodeError:
         return False
     return bool(owned - has)
+
+
+def kept_partitions(group: ClassicGroup | None, request: Message) -> frozenset[TopicPartition]:
+    """Return what a member of the group keeps processing while it joins again: the partitions that it claims."""
+    if group is None or not isinstance(request, JoinGroupRequest) or request.member_id not in group.members:
+        return frozenset()
+    try:
+        said = [decode_subscription(protocol.metadata) for protocol in request.protocols]
+    except DecodeError:
+        return frozenset()
+    return frozenset(tp for subscription in said for tp in subscription.owned_partitions)
 
 
 def asked_topics(member: Member) -> list[frozenset[str]] | None:
