@@ -117,6 +117,21 @@ def test_a_topic_that_is_made_anew_begins_anew() -> None:
     assert stream.broken() == []
 
 
+def test_a_commit_that_is_answered_after_its_topic_was_made_anew_is_forgotten_with_it() -> None:
+    stream = Stream()
+    stream.describes()
+    a = member(stream)
+    answered_late = a.sends(commit(50, "a-1", 1))
+    stream.stores(offset_record(50))
+    stream.describes(topic_id=UUID(int=8))
+    a.gets(answered_late, committed())
+    a.commits(0, "a-1", 1)
+    assert stream.broken() == []
+    a.commits(50, "a-1", 1)
+    a.commits(20, "a-1", 1)
+    assert stream.broken() == [(Invariant.FORWARD_COMMITS, "client")]
+
+
 def test_a_position_that_is_out_of_range_may_be_set_back() -> None:
     stream = Stream()
     a = member(stream)

@@ -155,7 +155,7 @@ class Scene:
 
     def forget_topic(self, name: str) -> None:
         """Forget the offsets of a topic that was deleted or made anew."""
-        self.topics.doubtful[name] = None
+        self.topics.doubtful[name] = self.number
         for group in self.groups.values():
             for place in [place for place in group.committed if place.topic == name]:
                 del group.committed[place]

@@ -320,8 +320,11 @@ class Topics:
         self.counts: dict[str, int] = {}
         self._ids: dict[str, UUID] = {}
         self._retired: Recent[UUID, str] = Recent(10_000)
-        self.doubtful: Recent[str, None] = Recent(10_000)
-        """Topics that were deleted or made anew: what a client knows of them may be about the earlier one."""
+        self.doubtful: Recent[str, int] = Recent(10_000)
+        """Topics that were deleted or made anew: what a client knows of them may be about the earlier one.
+
+        Each has the number of the event at which that was last known.
+        """
 
     def described(self, name: str, topic_id: UUID, partitions: int) -> bool:
         """Record a description; return whether it is that of another topic with the name of an earlier one."""
@@ -335,7 +338,6 @@ class Topics:
         if known is None:
             return False
         self._retired[known] = name
-        self.doubtful[name] = None
         return True
 
     def deleted(self, name: str) -> None:
@@ -344,13 +346,16 @@ class Topics:
         if known is not None:
             self._retired[known] = name
         self.counts.pop(name, None)
-        self.doubtful[name] = None
 
     def name(self, name: str | None, topic_id: UUID) -> str | None:
         """Return the name of a topic; None if only an unknown ID, or that of a deleted topic, is given."""
         if name:
             return name
         return None if topic_id in self._retired else self.names.get(topic_id)
+
+    def changed_since(self, name: str, number: int) -> bool:
+        """Return whether the topic was deleted or made anew after that event."""
+        return self.doubtful.get(name, 0) > number
 
     def places(self, topic_partitions: Iterable[Any]) -> Partitions | None:
         """Return partitions that are given by topic ID; None if a topic is unknown."""
