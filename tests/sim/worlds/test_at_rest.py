@@ -1,4 +1,4 @@
-"""Which processes may be missing when the world comes to rest."""
+"""Which processes may be missing when the world comes to rest, and what may take longer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from kohort.errors import ErrorCode
+from kohort.sim import Plan, World
 from kohort.sim.plans.application_settings import ApplicationSettings
+from kohort.sim.processes import reader
+from kohort.sim.steps import MemberStart, Produce, Step, sort
 from kohort.sim.world.at_rest import _shared_instance_not_resolved
 
 
@@ -35,3 +38,20 @@ def test_the_last_process_that_joined_with_an_instance_id_remains_unless_its_gro
         ),
     )
     assert bool(_shared_instance_not_resolved(world)) is is_missing
+
+
+def test_a_member_whose_fetches_are_small_may_take_longer_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Both other partitions have been read to their end, each in a fetch of its own. A partition that is read
+    # waits for one of these two fetches whenever it has brought 200 bytes.
+    small = {"fetch_max_wait_ms": 10_000, "max_partition_fetch_bytes": 200}
+    fetching = reader.fetching
+    monkeypatch.setattr(reader, "fetching", lambda rng: fetching(rng) | small)
+    backlogs = {"orders": 16, "clicks": 8, "audit": 4}
+    steps: list[Step] = [Produce(float(at), topic, 50) for topic, count in backlogs.items() for at in range(count)]
+    steps.append(MemberStart(17.0, 0))
+    sort(steps)
+    members = [ApplicationSettings("g", tuple(backlogs), session=30_000, commit_every=1_000)]
+    topics, settings = dict.fromkeys(backlogs, 1), {"group.initial.rebalance.delay.ms": "0"}
+    outcome = World(Plan(1, 20.0, 1, settings, topics, members, [1.0], records=True, steps=steps)).run()
+    assert outcome.violation is None
+    assert outcome.records == 1400

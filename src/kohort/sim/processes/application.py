@@ -159,6 +159,10 @@ class Application:
         if self.membership is not None and not self._leaving:
             self.membership.set_weight(weight)
 
+    def rest_takes(self) -> float:
+        """Return how much longer the rest may take because it arrives in small parts, in seconds."""
+        return 0.0
+
     # Run
 
     async def run(self) -> None:

@@ -13,7 +13,7 @@ from kohort.model import Millis, TopicPartition
 from kohort.sim.checks import CommittedReading, Records, TransactionChecks, value_in
 from kohort.sim.plans import COPIES, Copying
 from kohort.sim.processes.killable_clients import KillableConsumer, KillableProducer
-from kohort.sim.processes.reader import fetching
+from kohort.sim.processes.reader import fetching, rest_takes
 
 GROUP = "copiers"
 """Group without members, whose offsets the transactions commit."""
@@ -193,14 +193,8 @@ class CommittedReader:
         }
 
     def rest_takes(self) -> float:
-        """Return how long reading the rest may take because fetches are small, in seconds.
-
-        Each fetch brings some records of a partition. While the application reads them, the next fetch has only the
-        other partitions, and is held if these have been read to their end. As in Kafka, the partition waits for it.
-        """
-        size = min(int(self._options["fetch_max_bytes"]), int(self._options["max_partition_fetch_bytes"]))
-        fetches = self.reading.left() * _RECORD_BYTES / size
-        return fetches * int(self._options["fetch_max_wait_ms"]) / 1000
+        """Return how long reading the rest may take because fetches are small, in seconds."""
+        return rest_takes(self.reading.left() * _RECORD_BYTES, self._options)
 
     async def run(self) -> None:
         consumer = KillableConsumer(**self._options)

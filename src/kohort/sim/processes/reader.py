@@ -43,9 +43,11 @@ _OVER = frozenset(
 """Errors that end a membership for good."""
 _CLOSES_WITHIN = 15.0
 _REQUEST_TIMEOUT_MS = 10_000
+_RECORD_BYTES = 100
+"""Size of a record in bytes, if its batch has no other."""
 
 
-def fetching(rng: Random) -> dict[str, object]:
+def fetching(rng: Random) -> dict[str, Any]:
     """Return options of a consumer's fetches, which are small so that there are many."""
     return {
         "auto_offset_reset": "earliest",
@@ -54,6 +56,16 @@ def fetching(rng: Random) -> dict[str, object]:
         "fetch_max_bytes": rng.choice([500, 52_428_800]),
         "isolation_level": rng.choice(["read_uncommitted", "read_committed"]),
     }
+
+
+def rest_takes(size: int, options: Mapping[str, Any]) -> float:
+    """Return how long reading the rest may take because fetches are small, in seconds; `size` is that of the rest.
+
+    Each fetch brings some records of a partition. While the application reads them, the next fetch has only the
+    other partitions, and is held if these have been read to their end. As in Kafka, the partition waits for it.
+    """
+    fetches = size / min(options["fetch_max_bytes"], options["max_partition_fetch_bytes"])
+    return float(fetches * options["fetch_max_wait_ms"] / 1000)
 
 
 class _ObservedCommits(Commits):
@@ -179,6 +191,11 @@ class Reader(Application):
             on_revoked=self._give_up,
             on_lost=self._lose,
         )
+
+    def rest_takes(self) -> float:
+        ends = {tp: self.observer.end_of(self.topic_ids[tp], tp) for tp in self.positions}
+        left = max((ends[tp] - position for tp, position in self.positions.items()), default=0)
+        return rest_takes(max(left, 0) * _RECORD_BYTES, self._fetching)
 
     async def run(self) -> None:
         options = {

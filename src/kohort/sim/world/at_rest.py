@@ -228,6 +228,7 @@ def _lost_its_target(world: WorldState, group_id: str) -> bool:
 def _drains(world: WorldState) -> None:
     settings = [application.settings for application in _living(world)]
     bound = max((3 * each.poll_every + 2 * each.commit_every for each in settings), default=0) / 1000 + _FAILOVER
+    bound += max((application.rest_takes() for application in _living(world)), default=0.0)
     for application in _living(world):
         application.settings.batch = 1_000_000
     _until(world, bound, "L5", lambda: _lag(world))
