@@ -229,10 +229,14 @@ def test_a_generation_that_falls_is_found() -> None:
     assert stream.broken() == [(Invariant.RISING_EPOCHS, "broker")]
 
 
-def join_while_another_generation_is_stored(generation: int, *members: str, first: bool = False) -> Stream:
+def join_while_another_generation_is_stored(
+    generation: int, *members: str, first: bool = False, leader: str | None = "b-1"
+) -> Stream:
     """Let member a-1 join in generation 4, while (or, with `first`, before) the coordinator stores another one."""
     stream = Stream()
-    value = GroupMetadataValue(generation=generation, members=[MemberMetadata(member_id=member) for member in members])
+    value = GroupMetadataValue(
+        generation=generation, leader=leader, members=[MemberMetadata(member_id=member) for member in members]
+    )
     record, peer = Record(GroupMetadataKey(group="g"), value), stream.peer()
     if first:
         stream.stores(record)
@@ -246,6 +250,10 @@ def join_while_another_generation_is_stored(generation: int, *members: str, firs
 def test_an_answer_may_be_on_its_way_while_its_member_is_removed() -> None:
     assert join_while_another_generation_is_stored(5).broken() == []
     assert join_while_another_generation_is_stored(5, "b-1").broken() == []
+
+
+def test_an_answer_may_be_on_its_way_while_its_consumer_group_becomes_a_classic_one() -> None:
+    assert join_while_another_generation_is_stored(5, "a-1", leader=None).broken() == []
 
 
 def test_an_older_generation_is_found_unless_its_member_has_just_been_removed() -> None:

@@ -171,7 +171,8 @@ class ClassicRules:
             ):
                 # An administrator removed the member while the answer was on its way to the network: for example, it
                 # waited for the disk. In Apache Kafka, one thread decides, and others send. The member's SyncGroup
-                # is refused with UNKNOWN_MEMBER_ID.
+                # is refused with UNKNOWN_MEMBER_ID. Or the last member with the new protocol was removed, and the
+                # group became a classic one: the SyncGroup is refused with ILLEGAL_GENERATION.
                 return
             self._scene.report(
                 Invariant.RISING_EPOCHS,

@@ -88,7 +88,9 @@ class RecordRules:
         if value.protocol_type == CONSUMER:
             self._check_generation(group, value, event)
         group.generation, group.stored, group.is_consumer = value.generation, event, False
-        group.stored_in = frozenset(member.member_id for member in value.members)
+        # Without a leader, a consumer group became a classic one: its members keep what they have, and join later.
+        joined = value.members if value.leader is not None else ()
+        group.stored_in = frozenset(member.member_id for member in joined)
         group.stored_members.clear()
         group.holders.clear()
 

@@ -254,7 +254,7 @@ class Group:
     """Generation, or group epoch, in the coordinator's log."""
     stored: RecordsAppended | None = None
     stored_in: frozenset[str] = frozenset()
-    """Members of that generation, if it is one of a classic group."""
+    """Members that joined that generation, if it is one of a classic group."""
     plans: deque[tuple[int, dict[str, bytes], Event]] = field(default_factory=lambda: deque(maxlen=4))
     """Assignments that leaders computed, with their generation, the latest last."""
     committed: dict[TopicPartition, Committed] = field(default_factory=dict)
