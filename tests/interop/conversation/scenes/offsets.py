@@ -64,6 +64,16 @@ async def forgotten(s: Stage, topic: str) -> None:
         await asyncio.sleep(0.02)
 
 
+async def is_known(s: Stage) -> None:
+    """Wait until the group is described: Kafka hands out an id before the record of the new group is committed."""
+    for _ in range(200):
+        answer = await s.admin.quietly(DescribeGroupsRequest(groups=[s.group]), 6)
+        if not answer.groups[0].error_code:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{s.group} is never described")
+
+
 async def delete(s: Stage, name: str, wanted: Mapping[str, Sequence[int]], group: str | None = None) -> None:
     """OffsetDelete."""
     topics = [
@@ -374,6 +384,7 @@ async def refused_joins_leave_no_group(s: Stage) -> None:
     await one.join("a member id that nobody gave", member_id="one-1")
     await s.admin.ask("deleted after a refused join", DeleteGroupsRequest(groups_names=[s.group]), 2)
     await one.gets_an_id()
+    await is_known(s)
     await s.admin.ask("described after an id was handed out", DescribeGroupsRequest(groups=[s.group]), 6)
     await one.leave("the owner of the id leaves")
     await s.admin.ask("described after it left", DescribeGroupsRequest(groups=[s.group]), 6)
