@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from kohort.assignor.server import PartitionNumbers
-from kohort.coordinator import GroupSettings
+from kohort.coordinator import GroupConfig, GroupSettings, GroupShard
+from kohort.wire.group_log import group_record
 from kohort.wire.group_log.group_bytes import decode_key, decode_value, encode_value
 from kohort.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
@@ -101,3 +106,18 @@ def test_only_members_that_claim_the_same_partition_are_removed() -> None:
     world.forgives = True
     world.fail_over()
     assert world.shell.shard.consumer_groups["g"].members.keys() == {other}
+
+
+def test_a_static_member_that_was_replaced_and_is_removed_late_does_not_hide_the_one_that_replaced_it() -> None:
+    # A bit that flips may cost the removal of the member, which then stays until its session expires.
+    shard = GroupShard(GroupConfig(), str)
+    shard.replay(group_record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)))
+    for member_id in ("old", "new"):
+        key = ConsumerGroupMemberMetadataKey(group_id="g", member_id=member_id)
+        value = ConsumerGroupMemberMetadataValue(instance_id="i0", rebalance_timeout_ms=20_000)
+        shard.replay(group_record(key, value))
+    shard.replay_all(shard.loaded(1_000).records)
+    shard.replay_all(shard.expire_member("g", "old", 1_000).records)
+    group = shard.consumer_groups["g"]
+    assert group.members.keys() == {"new"}
+    assert group.static_ids == {"i0": "new"}

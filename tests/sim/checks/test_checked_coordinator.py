@@ -24,8 +24,14 @@ from kohort.sim.checks.classic_rules import is_stale
 from kohort.sim.checks.consumer_rules import is_stale_in_consumer_group
 from kohort.sim.model.model import Model
 from kohort.wire.codec import Message
+from kohort.wire.group_log import encode_records, group_record
 from kohort.wire.messages.consumer_protocol import Subscription, encode_subscription
-from kohort.wire.messages.group_records import ConsumerGroupMetadataKey
+from kohort.wire.messages.group_records import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -222,6 +228,39 @@ def test_a_sync_of_an_old_generation_that_is_taken_is_noticed(
     monkeypatch.setattr(syncing, "_refusal", lambda group, request, context: ErrorCode.NONE)
     with pytest.raises(Violation, match=f"^S5: .* {what}"):
         model._send(number, request, durable=True)
+
+
+# Damaged logs
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_only_a_damaged_log_may_have_a_static_member_beside_the_one_that_replaced_it(damaged: bool) -> None:
+    progress = GroupProgress()
+    observations = Observations(progress, 1, lambda text: None)
+    if damaged:
+        progress.damaged("g", 1, 0.0)
+    machine = GroupShard(GroupConfig(), str)
+    coordinator = CheckedCoordinator(observations, machine, 0, lambda: True)
+    records = [
+        group_record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)),
+        *(
+            group_record(
+                ConsumerGroupMemberMetadataKey(group_id="g", member_id=member_id),
+                ConsumerGroupMemberMetadataValue(instance_id="i0", rebalance_timeout_ms=20_000),
+            )
+            for member_id in ("old", "new")
+        ),
+    ]
+    observations.pairs_written(0, encode_records(records))
+    machine.replay_all(records)
+    if not damaged:
+        with pytest.raises(Violation, match=r"^S12: old and new of g both have instance id i0"):
+            coordinator.loaded(1_000)
+        return
+    coordinator.replay_all(coordinator.loaded(1_000).records)
+    machine.consumer_groups["g"].static_ids["i0"] = "old"
+    with pytest.raises(Violation, match=r"^S12: g finds"):
+        coordinator.replay_all(coordinator.expire_member("g", "old", 1_000).records)
 
 
 # Records that may be processed again

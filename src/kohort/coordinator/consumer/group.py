@@ -329,11 +329,15 @@ class ConsumerGroup:
                 self.classic_protocols[name] += by
 
     def _update_static_ids(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        before = None if old is None else old.instance_id
+        after = None if new is None else new.instance_id
+        if new is not None and after is not None and (after != before or after not in self.static_ids):
+            # Else the member keeps what it has. After damage to the log, it may have been replaced: its removal,
+            # which first gives up its partitions, must not hide the member that has its instance ID now.
+            self.static_ids[after] = new.member_id
         # A member may change its instance ID. The old ID must no longer refer to it (KAFKA-20747).
-        if old is not None and old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
-            del self.static_ids[old.instance_id]
-        if new is not None and new.instance_id is not None:
-            self.static_ids[new.instance_id] = new.member_id
+        if old is not None and before is not None and before != after and self.static_ids.get(before) == old.member_id:
+            del self.static_ids[before]
 
 
 def _subtract(counts: Counter[_Key], key: _Key) -> None:

@@ -63,7 +63,7 @@ from kohort.sim.checks.effect_rules import (
     waiting_group,
 )
 from kohort.sim.checks.error_codes import is_allowed
-from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups, check_instance_ids
+from kohort.sim.checks.observed_groups import AnyGroup, ObservedGroups, check_instance_ids, replaced_members
 from kohort.sim.checks.refusals import EXPECTED, expected_refusals, names_replaced_member
 from kohort.sim.violation import Violation
 from kohort.wire.codec import Message
@@ -92,6 +92,10 @@ class CoordinatorObserver(Protocol):
     lives: Callable[[str, str, float], bool]
     join_phase_over: Callable[[str], None]
     uncommitted: Callable[[str, UUID, int], None]
+
+    def is_damaged(self, group_id: str) -> bool:
+        """Return whether the disk has lost records of the group."""
+        ...
 
     def took_over(self, group_id: str, generation: int, *, leads: bool, asks_for_others: bool) -> None:
         """Record that a static member of a classic group returned without a rebalance."""
@@ -122,6 +126,8 @@ class CheckedCoordinator:
         """Whether its broker still owns the log."""
         self._serves = False
         self._knows_topics = False
+        self._replaced: dict[str, Set[str]] = {}
+        """Members of each group whose replacement was not in its damaged log when it was loaded."""
         self._touched: tuple[tuple[str, ...], Millis] | None = None
         """Groups to check once the records of the last event are applied."""
         self._holding: dict[Token, HeldHeartbeat] = {}
@@ -159,6 +165,8 @@ class CheckedCoordinator:
         groups: list[AnyGroup] = [*self.machine.groups.values(), *self.machine.consumer_groups.values()]
         for group in groups:
             self._seen.loaded(group, now)
+            if observations.is_damaged(group.group_id):
+                self._replaced[group.group_id] = replaced_members(group)
         return self._take(self.machine.loaded(now), None, now)
 
     def resign(self) -> Effects:
@@ -517,7 +525,7 @@ class CheckedCoordinator:
     def _check(self, group_id: str, now: Millis) -> None:
         group = self.group(group_id)
         if group is not None:
-            check_instance_ids(group)
+            check_instance_ids(group, self._replaced.get(group_id, frozenset()))
         if isinstance(group, ConsumerGroup):
             assignor = chosen_assignor(self.machine._groups, group)
             self._seen.check_consumer(group, self._observations.names(), self.machine._groups.metadata, assignor)

@@ -103,6 +103,10 @@ class Observations:
         if name is not None:
             self._progress.repeatable.add((group_id, topic_id, TopicPartition(name, partition)))
 
+    def is_damaged(self, group_id: str) -> bool:
+        """Return whether the disk has lost records of the group."""
+        return group_id in self._progress.damaged_at
+
     def happened(self, group_id: str, what: str) -> None:
         """Record in `orders` which event of the group came before this one."""
         group = self.group(group_id)

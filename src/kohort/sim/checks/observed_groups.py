@@ -18,11 +18,23 @@ _SLACK: Millis = 1_000
 AnyGroup = ClassicGroup | ConsumerGroup
 
 
-def check_instance_ids(group: AnyGroup) -> None:
-    """Check that each instance id has one member, the one that the group finds under it (S12)."""
+def replaced_members(group: AnyGroup) -> frozenset[str]:
+    """Return the members that are not found under their instance ids, because others have these."""
+    return frozenset(
+        member_id
+        for member_id, member in group.members.items()
+        if member.instance_id is not None and group.static_ids.get(member.instance_id) != member_id
+    )
+
+
+def check_instance_ids(group: AnyGroup, replaced: Set[str] = frozenset()) -> None:
+    """Check that each instance id has one member, the one that the group finds under it (S12).
+
+    `replaced` has members whose removal a damaged log has lost: the group has them until their sessions expire.
+    """
     holders: dict[str, str] = {}
     for member_id, member in group.members.items():
-        if member.instance_id is not None:
+        if member.instance_id is not None and member_id not in replaced:
             other = holders.setdefault(member.instance_id, member_id)
             if other != member_id:
                 raise Violation(
