@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from kohort.coordinator.classic import GroupState, reject_parked_requests, tombstone
+from kohort.coordinator.classic import ClassicGroup, GroupState, reject_parked_requests, tombstone
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
 from kohort.coordinator.consumer.migration import write_upgraded
 from kohort.coordinator.effects import Effects
+from kohort.coordinator.subscriptions import CONSUMER, assigned_partitions
 from kohort.coordinator.timers import InitialRebalanceDelay, PendingMemberTimeout, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.model import Millis
@@ -18,8 +19,9 @@ def replace_classic_group(
     """Register a new consumer group, in place of the classic group if there is one.
 
     `replaced` is the member whose instance ID the joining member took over. Returns whether the
-    group needs a new target: either this interrupted a rebalance of the classic group, or a
-    subscribed topic has partitions that the classic group did not assign yet.
+    group needs a new target: this interrupted a rebalance of the classic group, a subscribed topic
+    has partitions that the classic group did not assign yet, or a member must be told that it lost
+    some.
     """
     group_id = group.group_id
     if groups.get(group_id) is group:
@@ -46,8 +48,13 @@ def replace_classic_group(
     if group.members:
         groups.list_topics(group, group.topics.counts.keys())
         write_upgraded(group, now, out)
-    rebalances = classic is not None and classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
-    return rebalances or _has_unassigned_partitions(groups, group)
+    return _has_unassigned_partitions(groups, group) or (
+        classic is not None
+        and (
+            classic.is_in(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+            or _has_lost_partitions(group, classic, replaced)
+        )
+    )
 
 
 def _has_unassigned_partitions(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
@@ -59,3 +66,16 @@ def _has_unassigned_partitions(groups: ConsumerGroups, group: ConsumerGroup) -> 
     topics = [by_name[name] for name in group.topics.counts if name in by_name]
     shared = sum(len(numbers) for target in group.targets.values() for numbers in target.by_topic.values())
     return shared < sum(topic.shape.partitions for topic in topics)
+
+
+def _has_lost_partitions(group: ConsumerGroup, classic: ClassicGroup, replaced: str | None) -> bool:
+    """Return whether a classic member that stays was assigned more than the upgraded group counts as its own.
+
+    A topic was created again with fewer partitions, or an assignor gave a partition to two members.
+    The member asks for its assignment only after a new target. Kafka lets it keep the partitions.
+    """
+    return any(
+        member_id != replaced
+        and len(assigned_partitions(CONSUMER, member.assignment)) > len(group.target_of(member_id))
+        for member_id, member in classic.members.items()
+    )

@@ -53,7 +53,7 @@ class MemberUpdate:
     needs_target: bool = False
     """Whether the group was until now a classic group that needs a new target.
 
-    It was in a rebalance, or not all partitions had an owner.
+    It was in a rebalance, not all partitions had an owner, or a member had partitions that no longer exist.
     """
     changed_member: UpdatedMember | None = field(init=False)
     epoch: int = field(init=False)
