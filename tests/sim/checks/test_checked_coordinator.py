@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.coordinator import GroupConfig, GroupShard, GroupState, InitialRebalanceDelay, RequestContext
+from kohort.coordinator import (
+    GroupConfig,
+    GroupShard,
+    GroupState,
+    InitialRebalanceDelay,
+    RequestContext,
+    SessionTimeout,
+)
 from kohort.coordinator import replay as replaying
 from kohort.coordinator.classic import sync as syncing
 from kohort.coordinator.classic.group import ClassicGroup
@@ -261,6 +268,35 @@ def test_only_a_damaged_log_may_have_a_static_member_beside_the_one_that_replace
     machine.consumer_groups["g"].static_ids["i0"] = "old"
     with pytest.raises(Violation, match=r"^S12: g finds"):
         coordinator.replay_all(coordinator.expire_member("g", "old", 1_000).records)
+
+
+# Skipped time
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_only_a_member_whose_heartbeat_is_held_may_be_spared_without_a_connection(held: bool) -> None:
+    observations = Observations(GroupProgress(), 1, lambda text: None)
+    machine = GroupShard(GroupConfig(initial_rebalance_delay_ms=0, heartbeat_hold_ms=3_000), str)
+    coordinator = CheckedCoordinator(observations, machine, 0, lambda: True)
+    context = RequestContext(object(), 3, "c", "/h")
+    coordinator.replay_all(coordinator.handle(cooperative_join("", ()), context, 1_000).records)
+    coordinator.replay_all(coordinator.fire(InitialRebalanceDelay("g"), 1_000).records)
+    [member_id] = machine.groups["g"].members
+    syncs = sync(member_id, 1), RequestContext(object(), 3, "c", "/h")
+    coordinator.replay_all(coordinator.handle(*syncs, 1_000).records)
+    coordinator.heartbeat(HeartbeatRequest(group_id="g", member_id=member_id, generation_id=1), 2_000, object())
+    [heartbeat] = machine.held
+    if not held:
+        coordinator.disconnected(heartbeat.token, 2_000)
+    coordinator.skip_time(9_000, set(), set(), 2_000)
+    member = machine.groups["g"].members[member_id]
+    if held:
+        coordinator.fire(SessionTimeout("g", member_id), 11_000)
+        assert coordinator.timers[SessionTimeout("g", member_id)] == 21_000
+        return
+    member.session_deadline += 9_000
+    with pytest.raises(Violation, match=r"^L3: the session of c- in g ends at 21000, after its deadline 13000"):
+        coordinator.fire(SessionTimeout("g", member_id), 11_000)
 
 
 # Records that may be processed again

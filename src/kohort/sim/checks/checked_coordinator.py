@@ -421,9 +421,13 @@ class CheckedCoordinator:
     def skip_time(
         self, by: Millis, connected: Set[tuple[str, str]], dead: Set[tuple[str, str]], now: Millis
     ) -> Set[Timer]:
-        """Prepare for a jump of the clock: record whose deadlines move."""
+        """Prepare for a jump of the clock: record whose deadlines move.
+
+        A member whose heartbeat is held lives, although another client sent its member ID and closed its connection.
+        """
+        waiting = {(held.request.group_id, held.request.member_id) for held in self.machine.held}
         postponed = self.machine.skip_time(by, connected, dead, now)
-        self._seen.skip_time(by, connected, postponed)
+        self._seen.skip_time(by, connected | waiting, postponed)
         held = {held.token: held for held in self.machine.held}
         for token, first in self._holding.items():
             if first is not held.get(token):

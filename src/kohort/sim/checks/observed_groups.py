@@ -106,11 +106,11 @@ class ObservedGroups:
         """Record a contact of a member of a classic group."""
         self._heard[group_id][member_id] = now
 
-    def skip_time(self, by: Millis, connected: Set[tuple[str, str]], postponed: Set[Timer]) -> None:
-        """Record that the clock is about to jump: connected members and postponed timers get more time."""
+    def skip_time(self, by: Millis, living: Set[tuple[str, str]], postponed: Set[Timer]) -> None:
+        """Record that the clock is about to jump: members that may live, and postponed timers, get more time."""
         for group_id, heard in self._heard.items():
             for member_id in heard:
-                if (group_id, member_id) in connected:
+                if (group_id, member_id) in living:
                     heard[member_id] += by
         for timer in postponed & self.timers.keys():
             self.timers[timer] += by
