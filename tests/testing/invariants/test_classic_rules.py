@@ -23,7 +23,7 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from tests.testing.invariants.stream import SESSION_MS, Stream, assigned, tp
+from tests.testing.invariants.stream import SESSION_MS, Peer, Stream, assigned, tp
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 ILLEGAL = ErrorCode.ILLEGAL_GENERATION
@@ -475,6 +475,32 @@ def test_two_clients_with_one_instance_id_are_found_if_their_heartbeats_do_not_c
             stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, instance_id="i")
             peers[(number - 1) % 2].beats(f"m-{number - 1}", 1, UNKNOWN)
     assert stream.broken() == [(Invariant.ONE_INSTANCE, "client")]
+
+
+@pytest.mark.parametrize(
+    ("speaks_on", "found"), [("nothing", False), ("the same", True), ("an older one", True), ("a newer one", False)]
+)
+def test_a_member_whose_heartbeat_waited_when_it_was_replaced_counts_only_if_it_goes_on(
+    speaks_on: str, *, found: bool
+) -> None:
+    # A machine that loses its power leaves its connections open, and the next process has the same client ID.
+    stream = Stream()
+    last: dict[str, Peer] = {}
+    waits = 0
+    for number in range(4):
+        connections = {"an older one": stream.peer(), "the same": stream.peer()}
+        for peer in connections.values():
+            peer.fetches(0)
+        connections["the same"].joins(f"m-{number}", 1, instance_id="i")
+        if last:
+            stream.gone(f"m-{number - 1}", Cause.STATIC_MEMBER_RETURNED, instance_id="i")
+            last["the same"].gets(waits, HeartbeatResponse(error_code=UNKNOWN))
+            last["a newer one"] = connections["the same"]
+            if speaks_on in last:
+                last[speaks_on].fetches(0)
+        last = connections
+        waits = last["the same"].sends(HeartbeatRequest(group_id="g", generation_id=1, member_id=f"m-{number}"))
+    assert stream.broken() == ([(Invariant.ONE_INSTANCE, "client")] if found else [])
 
 
 def test_a_static_member_that_restarts_or_joins_again_after_a_lost_answer_is_honest() -> None:

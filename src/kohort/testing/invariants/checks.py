@@ -46,7 +46,7 @@ class Checks:
     ) -> None:
         """Create the checks. `allowed` has the groups that may break an invariant; "*" is any group."""
         scene = self._scene = Scene(limits or Limits(), allowed or {})
-        refusals = Refusals(scene)
+        self._refusals = refusals = Refusals(scene)
         fetches = FetchRules(scene)
         self._groups = GroupRules(scene)
         rules = (
@@ -114,7 +114,10 @@ class Checks:
         return found
 
     def _opened(self, event: ConnectionOpened) -> None:
-        self._scene.connections[event.connection] = Connection(event.connection, event.peer, is_whole=True)
+        scene = self._scene
+        scene.connections[event.connection] = Connection(
+            event.connection, event.peer, is_whole=True, since=scene.number
+        )
 
     def _received(self, event: RequestReceived) -> None:
         kind = type(event.request)
@@ -122,7 +125,10 @@ class Checks:
             return
         scene = self._scene
         asked = Asked(event, scene.number)
-        scene.connection(event).asked[event.request_id] = asked
+        connection = scene.connection(event)
+        connection.asked[event.request_id] = asked
+        if connection.replaced:
+            self._refusals.lives(connection, event)
         rule = self._requests.get(kind)
         if rule is not None:
             rule(asked)

@@ -7,7 +7,7 @@ from kohort.errors import ErrorCode
 from kohort.group_events import Cause, MemberGone
 from kohort.testing.events import AnswerSent, GroupChanged, RequestReceived
 from kohort.testing.invariants.scene import Scene
-from kohort.testing.invariants.state import Asked, Group, Recent
+from kohort.testing.invariants.state import Asked, Connection, Group, Recent, Replaced
 from kohort.testing.invariants.violation import Fault, Invariant
 
 _FINAL = {
@@ -45,6 +45,8 @@ class Refusals:
     ) -> None:
         """Count a request that repeats a refused one."""
         event = asked.event
+        found = self._scene.groups.get(group)
+        asked.is_of_member = found is not None and member_id in found.members
         key = group, event.client_id, member_id, generation, type(event.request).__name__
         refused = self._refused.get(key)
         if refused is None:
@@ -87,14 +89,14 @@ class Refusals:
         if found is not None:
             if member_id in found.members:
                 found.members[member_id].is_free = True
-            self._fenced(event, answer, found, member_id, code)
+            self._fenced(asked, answer, found, member_id, code)
         key = group, event.client_id, member_id, generation, type(event.request).__name__
         if key not in self._refused:
             self._refused[key] = _Refused(answer, event, ErrorCode(code))
 
-    def _fenced(self, event: RequestReceived, answer: AnswerSent, group: Group, member_id: str, code: int) -> None:
-        """Count the members of an instance ID that lived when another one replaced them."""
-        instance_id = None
+    def _fenced(self, asked: Asked, answer: AnswerSent, group: Group, member_id: str, code: int) -> None:
+        """Count a member of an instance ID that lived when another one replaced it."""
+        event, instance_id = asked.event, None
         if code == ErrorCode.FENCED_INSTANCE_ID:
             instance_id = getattr(event.request, "group_instance_id", None)
         elif code == ErrorCode.UNKNOWN_MEMBER_ID:  # in answers to requests without the instance ID
@@ -103,19 +105,45 @@ class Refusals:
                     instance_id = member.instance_id
         if instance_id is None:
             return
+        replaced = Replaced(group.group_id, member_id, instance_id, answer)
+        if not asked.is_of_member:
+            self._count_replaced(replaced, event)
+            return
+        # The request waited, for example a heartbeat that was held. Its client may have died since with its machine,
+        # whose connections stay open. What is sent on those that are older than the request shows that it lives; one
+        # that is newer may be that of the process that replaced it.
+        client = self._scene.clients.get(event.client_id)
+        for number in () if client is None else client.connections:
+            connection = self._scene.connections.get(number)
+            if connection is not None and connection.since < asked.number:
+                connection.replaced.append(replaced)
+
+    def lives(self, connection: Connection, event: RequestReceived) -> None:
+        """Count the members of a client that was not known to live when they were replaced: it sends a request."""
+        for replaced in connection.replaced:
+            self._count_replaced(replaced, event)
+        connection.replaced.clear()
+
+    def _count_replaced(self, replaced: Replaced, event: RequestReceived) -> None:
+        """Count a replaced member, which lived, as this request shows."""
+        group = self._scene.groups.get(replaced.group_id)
+        if group is None or replaced.is_counted:
+            return
+        replaced.is_counted = True
+        member_id, instance_id, at = replaced.member_id, replaced.instance_id, self._scene.now
         fenced = group.fenced.get(instance_id)
         if fenced is None:
             fenced = group.fenced[instance_id] = deque(maxlen=_FENCED)
         if not any(member_id == other for _, other, _ in fenced):
-            fenced.append((answer.at, member_id, answer))
-        if len(fenced) == _FENCED and answer.at - fenced[0][0] <= self._scene.limits.storm_ms:
+            fenced.append((at, member_id, replaced.answer))
+        if len(fenced) == _FENCED and at - fenced[0][0] <= self._scene.limits.storm_ms:
             self._scene.report(
                 Invariant.ONE_INSTANCE,
                 Fault.CLIENT,
                 group.group_id,
                 event.client_id,
                 f"{_FENCED} members of group {group.group_id} with the instance id {instance_id!r} were replaced "
-                f"within {answer.at - fenced[0][0]} ms while they lived.",
+                f"within {at - fenced[0][0]} ms while they lived.",
                 "Two clients use one instance id and fence each other.",
                 [each for *_, each in fenced],
                 key=instance_id,

@@ -53,7 +53,8 @@ class Scene:
         """Return the connection of a request, with its client."""
         connection = self.connections.get(event.connection)
         if connection is None:
-            connection = self.connections[event.connection] = Connection(event.connection, "", is_whole=False)
+            connection = Connection(event.connection, "", is_whole=False, since=self.number)
+            self.connections[event.connection] = connection
         client = connection.client
         if client is None or client.client_id != event.client_id:
             client = self.clients.get(event.client_id)

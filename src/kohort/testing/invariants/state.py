@@ -40,6 +40,8 @@ class Connection:
     peer: str
     is_whole: bool
     """Whether its beginning was observed."""
+    since: int
+    """Number of its first event in the stream."""
     client: Client | None = None
     asked: dict[int, Asked] = field(default_factory=dict)
     """Requests without an answer, by request id."""
@@ -51,6 +53,19 @@ class Connection:
     """Partitions that it fetched while a member of its client owned them."""
     is_free: bool = False
     """Whether it fetched a partition that no member of its client ever had: it may be that of another consumer."""
+    replaced: deque[Replaced] = field(default_factory=lambda: deque(maxlen=3))
+    """Members of its client that may have been dead when they were replaced, unless it sends another request."""
+
+
+@dataclass(slots=True, eq=False)
+class Replaced:
+    """A static member that another one replaced, and the answer that told it."""
+
+    group_id: str
+    member_id: str
+    instance_id: str
+    answer: AnswerSent
+    is_counted: bool = False
 
 
 @dataclass(slots=True)
@@ -69,6 +84,8 @@ class Asked:
     event: RequestReceived
     number: int
     """Number of the event in the stream."""
+    is_of_member: bool = False
+    """Whether the member that sent it was one when it arrived."""
     note: Any = None
 
 
