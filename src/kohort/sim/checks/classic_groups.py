@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 
 from kohort.assignor import Claim, decode_claim
-from kohort.coordinator import GroupState, InitialRebalanceDelay, RebalanceTimeout, SyncTimeout, Timer
+from kohort.coordinator import (
+    GroupState,
+    InitialRebalanceDelay,
+    RebalanceTimeout,
+    SyncTimeout,
+    Timer,
+    assigned_partitions,
+)
 from kohort.coordinator.classic import ClassicGroup
 from kohort.model import TopicPartition
 from kohort.sim.checks.balance import needlessly_taken
@@ -72,14 +79,12 @@ def check_generation(
     """Check that a stored generation assigns no partition twice, and only partitions that members subscribe to.
 
     `most` returns the maximum partition count that a topic of that name has had; it is set if all
-    members belong to the simulation. Then no partition is assigned that never existed, and sticky
-    assignors take none away needlessly.
+    members belong to the simulation. Then no partition is assigned that never existed.
 
     A generation is stored again when a static member returns. The member may have another
     subscription than before, and keeps its assignment, as in Kafka.
     """
     owner: dict[TopicPartition, str] = {}
-    claims = _claims(value.members)
     for member in value.members:
         if not member.assignment:
             continue
@@ -104,23 +109,34 @@ def check_generation(
                 )
             if most is not None and not 0 <= partition.partition < most(partition.topic):
                 raise Violation("S2", f"{member.member_id} is assigned {partition} in {group_id}, which never existed")
-            # Without a leader, the group was converted from a consumer group: no member joined it, so its
-            # claims are old.
-            if value.protocol == "cooperative-sticky" and value.leader is not None:
-                holder = claims.get(partition, member.member_id)
-                if holder != member.member_id:
-                    raise Violation(
-                        "S1",
-                        f"{partition} goes to {member.member_id} in generation {value.generation} of {group_id}, "
-                        f"while {holder} still has it",
-                    )
-
-    if most is not None and is_new and value.leader is not None and value.protocol in ("sticky", "cooperative-sticky"):
-        _takes_little(group_id, value)
 
 
-def _takes_little(group_id: str, value: GroupMetadataValue) -> None:
-    """Check that a sticky assignor takes as few partitions from members as an even share allows (S3)."""
+def check_claims(group_id: str, value: GroupMetadataValue) -> None:
+    """Check that cooperative-sticky assigns no partition that another member still has (S1).
+
+    The members must have joined this generation, with what they have.
+    """
+    if value.protocol != "cooperative-sticky":
+        return
+    claims = _claims(value.members)
+    for member in value.members:
+        for partition in sorted(assigned_partitions(value.protocol_type, member.assignment)):
+            holder = claims.get(partition, member.member_id)
+            if holder != member.member_id:
+                raise Violation(
+                    "S1",
+                    f"{partition} goes to {member.member_id} in generation {value.generation} of {group_id}, "
+                    f"while {holder} still has it",
+                )
+
+
+def check_takes_little(group_id: str, value: GroupMetadataValue) -> None:
+    """Check that a sticky assignor takes as few partitions from members as an even share allows (S3).
+
+    The leader, a member of the simulation, must have computed this generation.
+    """
+    if value.protocol not in ("sticky", "cooperative-sticky"):
+        return
     claims: dict[str, Claim] = {}
     shares: dict[str, frozenset[TopicPartition]] = {}
     asked: set[frozenset[str]] = set()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kohort.coordinator import GroupConfig, GroupRecord, GroupShard
 from kohort.member import OffsetAndMetadata
 from kohort.model import NO_TOPIC_ID, UUID, TopicPartition
-from kohort.sim.checks.classic_groups import check_generation
+from kohort.sim.checks.classic_groups import check_claims, check_generation, check_takes_little
 from kohort.sim.checks.durable_state import group_of
 from kohort.sim.checks.group_progress import GroupProgress, Place
 from kohort.sim.violation import Violation
@@ -33,11 +33,23 @@ class DurableGroups:
         """Create an empty state; `most` is that of `check_generation`."""
         self.shard = _empty()
         self.generations: dict[str, int] = {}
+        self._converted: dict[str, int] = {}
+        """Epoch of each consumer group that ended, until the next generation of a classic group.
+
+        If the group became a classic one, this is the classic group's generation, whose assignment the
+        consumer group's assignor made. The members joined earlier, so their claims are old.
+        """
         self._progress = progress
         self._most = most
         self._newest: dict[bytes, bytes | None] = {}
         self._pending: dict[int, list[tuple[bytes, bytes | None]]] = {}
         """Keys and values of open transactions by producer id."""
+
+    def emptied(self) -> DurableGroups:
+        """Return the state of the same partition without any records, to replay what remains of a damaged log."""
+        emptied = DurableGroups(self._progress, self._most)
+        emptied._converted = dict(self._converted)  # compaction removes the tombstones
+        return emptied
 
     def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[GroupRecord]:
         """Replay durable keys and values; return their records."""
@@ -106,13 +118,22 @@ class DurableGroups:
                 if value.generation < last:
                     raise Violation("S4", f"the generation of {group_id} decreased from {last} to {value.generation}")
                 self.generations[group_id] = value.generation
-                check_generation(group_id, value, is_new=value.generation > last, most=self._most)
+                is_new = value.generation > last
+                check_generation(group_id, value, is_new=is_new, most=self._most)
+                if self._converted.get(group_id) != value.generation:
+                    self._converted.pop(group_id, None)
+                    check_claims(group_id, value)
+                    if is_new and self._most is not None:
+                        check_takes_little(group_id, value)
             case ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue() as value:
                 last = self.generations.get(group_id, -1)
                 if value.epoch < last:
                     raise Violation("S4", f"the epoch of {group_id} decreased from {last} to {value.epoch}")
                 self.generations[group_id] = value.epoch
-            case ((GroupMetadataKey(group=group_id) | ConsumerGroupMetadataKey(group_id=group_id)), None):
+            case ConsumerGroupMetadataKey(group_id=group_id), None:
+                if group_id in self.generations:
+                    self._converted[group_id] = self.generations.pop(group_id)
+            case GroupMetadataKey(group=group_id), None:
                 self.generations.pop(group_id, None)
             case OffsetCommitKey() as key, value:
                 assert value is None or isinstance(value, OffsetCommitValue)

@@ -49,7 +49,7 @@ class Observations:
         self.most: Callable[[str], int] = lambda topic: 0
         """Function that returns the maximum partition count that a topic of that name has had."""
         self._progress = progress
-        self.durable_groups = [self.new_durable_groups() for _ in range(shards)]
+        self.durable_groups = [DurableGroups(self._progress, lambda topic: self.most(topic)) for _ in range(shards)]
         self.live: dict[int, CheckedCoordinator] = {}
         self.states: Counter[tuple[str, str]] = Counter()
         """Number of observed transitions by old and new state."""
@@ -86,10 +86,6 @@ class Observations:
         """Callback for each partition of a member that may not commit what it has processed."""
         self.names: Callable[[], dict[UUID, str]] = dict
         """Function that returns the existing topics."""
-
-    def new_durable_groups(self) -> DurableGroups:
-        """Return durable groups without any records."""
-        return DurableGroups(self._progress, lambda topic: self.most(topic))
 
     def observed(self, machine: GroupShard, partition: int, owns: Callable[[], bool]) -> GroupShard:
         """Return the coordinator under observation. `owns` returns whether its broker still owns the log."""
