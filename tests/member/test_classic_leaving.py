@@ -219,6 +219,66 @@ def test_a_member_that_leaves_after_it_was_put_out_has_lost_its_partitions() -> 
     assert (hand.last.lost, hand.last.revoke) == (tps("t", 0), None)
 
 
+def late_without_a_coordinator() -> ByHand:
+    hand = stable(T0)
+    hand.handle(PollEnded())
+    hand.wait(299_000)
+    hand.fail(HeartbeatRequest)
+    hand.wait(1_000, MemberTimer.POLL)
+    assert phase_of(hand) is Phase.STALE
+    assert LeaveGroupRequest not in hand.open
+    return hand
+
+
+def test_a_late_member_that_has_no_coordinator_leaves_when_it_has_one() -> None:
+    hand = late_without_a_coordinator()
+    assert hand.last.find_coordinator
+    hand.handle(CoordinatorFound())
+    assert [member.member_id for member in hand.request(LeaveGroupRequest).members] == ["m"]
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert not hand.last.send and not hand.last.find_coordinator
+
+
+def test_a_late_member_leaves_before_it_joins_again_so_that_the_group_need_not_wait_for_its_old_id() -> None:
+    hand = late_without_a_coordinator()
+    hand.handle(PollStarted())
+    hand.handle(CallbackDone())
+    assert JoinGroupRequest not in hand.open
+    sent = [send.message for send in hand.handle(CoordinatorFound()).send]
+    assert [type(message) for message in sent] == [LeaveGroupRequest, JoinGroupRequest]
+    assert hand.request(JoinGroupRequest).member_id == ""
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_the_leave_request_of_a_late_member_is_repeated_until_it_arrives(code: ErrorCode | None) -> None:
+    hand = stable(T0)
+    hand.handle(PollEnded())
+    hand.wait(300_000, MemberTimer.POLL)
+    hand.handle(PollStarted())
+    hand.handle(CallbackDone())
+    assert JoinGroupRequest in hand.open
+    if code is None:
+        hand.fail(LeaveGroupRequest)
+    else:
+        hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=code))
+    assert LeaveGroupRequest not in hand.open
+    hand.wait(100, MemberTimer.RETRY)
+    if hand.last.find_coordinator:
+        hand.handle(CoordinatorFound())
+    assert [member.member_id for member in hand.request(LeaveGroupRequest).members] == ["m"]
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    hand.wait(100, MemberTimer.RETRY)
+    assert LeaveGroupRequest not in hand.open
+
+
+def test_a_late_member_that_may_not_leave_is_not_in_the_group() -> None:
+    hand = stable(T0)
+    hand.handle(PollEnded())
+    hand.wait(300_000, MemberTimer.POLL)
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    assert (phase_of(hand), hand.last.error, hand.last.send) == (Phase.STALE, None, [])
+
+
 @pytest.mark.parametrize("has_coordinator", [True, False])
 def test_a_member_late_before_its_first_join_is_answered_sends_no_leave_request(has_coordinator: bool) -> None:
     hand = ByHand()

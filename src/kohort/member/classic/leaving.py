@@ -81,7 +81,7 @@ def id_received(member: ClassicState, response: JoinGroupResponse) -> None:
 
 def _left(member: ClassicState) -> None:
     member.forget_generation(ErrorCode.UNKNOWN_MEMBER_ID)
-    member.member_id = ""
+    member.member_id = member.overdue_id = ""
     member.last_assignment, member.last_generation = None, NO_GENERATION
     member.leave, member.polled_at = None, None
     member.enter(Phase.UNSUBSCRIBED)
@@ -95,12 +95,32 @@ def leave_if_overdue(member: ClassicState) -> None:
     if overdue is None or member.now < overdue:
         return
     member.warn_overdue()
-    if member.member_id and member.link.known and not member.config.is_static:
-        # The other members need not wait for this one. Nothing waits for the answer.
-        member.send(leave_request(member.config, member.member_id, "max.poll.interval.ms is over"))
+    if member.member_id and not member.config.is_static:
+        # The other members need not wait for this one.
+        member.overdue_id, member.overdue_request = member.member_id, None
     member.forget_generation(ErrorCode.UNKNOWN_MEMBER_ID)
     member.member_id = ""
     member.enter(Phase.STALE)
+
+
+def send_overdue_leave_if_possible(member: ClassicState) -> None:
+    """Send the LeaveGroup of a member whose application does not poll, until one arrives.
+
+    Nothing waits for the answer: the member may join again under another ID. The Java client sends one if it
+    knows the coordinator at that moment. If not, the group waits for the old ID until its session ends.
+    """
+    if member.overdue_id and member.overdue_request is None and member.link.ready(member.now):
+        request = leave_request(member.config, member.overdue_id, "max.poll.interval.ms is over")
+        member.overdue_request = member.send(request)
+
+
+def overdue_leave_ended(member: ClassicState, code: ErrorCode) -> None:
+    """Handle the answer to that LeaveGroup, or its failure."""
+    member.overdue_request = None
+    if code in COORDINATOR_GONE or code.retriable:
+        refused(member, code)
+    else:
+        member.overdue_id = ""
 
 
 def rejoin_if_stale(member: ClassicState) -> None:

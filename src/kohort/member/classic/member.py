@@ -14,7 +14,9 @@ from kohort.member.classic.leaving import (
     leave_if_possible,
     leave_rebalance_if_possible,
     must_send_leave,
+    overdue_leave_ended,
     rejoin_if_stale,
+    send_overdue_leave_if_possible,
 )
 from kohort.member.classic.phases import IN_REBALANCE
 from kohort.member.classic.refusals import refused
@@ -118,7 +120,9 @@ class ClassicMember(ClassicState):
             case OffsetCommitResponse():
                 commit_answered(self, request, sent, response)
             case LeaveGroupResponse():
-                if self._ends(request, Phase.LEAVING):
+                if request == self.overdue_request:
+                    overdue_leave_ended(self, error_code(response.error_code))
+                elif self._ends(request, Phase.LEAVING):
                     leave_answered(self, response)
             case _:
                 raise AssertionError(f"an answer to a question that no member asks: {response!r}")
@@ -129,6 +133,9 @@ class ClassicMember(ClassicState):
     def _request_failed(self, request: int, code: ErrorCode) -> None:
         sent = self.requests.pop(request, None)
         if sent is None:
+            return
+        if request == self.overdue_request:
+            overdue_leave_ended(self, code)
             return
         if request == self.heartbeat_request:
             self.heartbeat_request = None
@@ -154,6 +161,7 @@ class ClassicMember(ClassicState):
         start_next_callback(self)
         leave_rebalance_if_possible(self)
         self._find_coordinator_if_wanted()
+        send_overdue_leave_if_possible(self)
         send_commit_if_possible(self)
         match self.phase:
             case Phase.PREPARING:
@@ -165,7 +173,7 @@ class ClassicMember(ClassicState):
         send_heartbeat_if_due(self)
 
     def _wants_coordinator(self) -> bool:
-        if self.commits.is_waiting:
+        if self.commits.is_waiting or self.overdue_id:
             return True
         return must_send_leave(self) if self.phase is Phase.LEAVING else self.phase in _NEEDS_COORDINATOR
 

@@ -30,6 +30,10 @@ class ClassicState(AnyMember):
         """The JoinGroup, SyncGroup or LeaveGroup whose answer ends the phase."""
         self.id_request: int | None = None
         """While leaving: the JoinGroup whose answer contains a member ID, which must be returned."""
+        self.overdue_id = ""
+        """The ID under which the member left because the application did not poll, until the coordinator knows that."""
+        self.overdue_request: int | None = None
+        """The LeaveGroup with that ID that is in flight."""
         self.heartbeat_request: int | None = None
         self.heartbeat_sent_at: Millis = 0
         self.assigned_at: Millis = 0
@@ -114,7 +118,7 @@ class ClassicState(AnyMember):
         """Fail: stay out of the group until the application subscribes again."""
         self.actions.error = error
         self.forget_generation(error.code)
-        self.member_id = ""
+        self.member_id = self.overdue_id = ""
         if self.phase is Phase.UNSUBSCRIBED:
             return  # the coordinator of a simple consumer was not found: only its commits fail
         self.callbacks.add(CallbackKind.LOST, self.owned)
