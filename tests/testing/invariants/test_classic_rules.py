@@ -199,6 +199,33 @@ def test_a_refusal_whose_answer_was_lost_is_not_held_against_the_client() -> Non
     assert stream.broken() == []
 
 
+def test_a_refusal_after_which_the_connection_ends_may_not_have_arrived() -> None:
+    # The network was cut, and one answer after the other was lost in it: the broker knows only that it sent them.
+    stream = Stream()
+    for _ in range(4):
+        a = stream.peer()
+        a.beats("a-1", 1, UNKNOWN)
+        a.closes()
+        stream.passes(SESSION_MS)
+    a = stream.peer()
+    a.beats("a-1", 1, UNKNOWN)
+    a.beats("a-1", 1, UNKNOWN)  # now the client has received one
+    assert stream.broken() == []
+    stream.passes(SESSION_MS)
+    a.beats("a-1", 1, UNKNOWN)
+    assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
+    assert "for 10003 ms after" in stream.found[0].what
+
+
+def test_a_client_that_connects_again_after_each_refusal_and_goes_on_is_found() -> None:
+    stream = Stream()
+    for _ in range(11):
+        a = stream.peer()
+        a.beats("a-1", 1, UNKNOWN)
+        a.closes()
+    assert stream.broken() == [(Invariant.FENCED_MEMBERS_JOIN, "client")]
+
+
 def test_a_member_without_its_generation_is_found() -> None:
     # aiokafka issue 727: heartbeats and commits with generation -1 after the SyncGroup.
     stream = Stream()

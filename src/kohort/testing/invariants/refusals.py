@@ -30,7 +30,11 @@ class _Refused:
     answer: AnswerSent
     request: RequestReceived
     code: ErrorCode
+    last: AnswerSent
+    """The last refusal; `answer` is the first one."""
     times: int = 0
+    received: AnswerSent | None = None
+    """The first refusal that was followed by a request on its connection: the client has received it."""
 
 
 class Refusals:
@@ -53,13 +57,19 @@ class Refusals:
             return
         if len(self._scene.connections[event.connection].asked) > 1:
             return  # sent before the answer to another one: its client may not know of the refusal
-        limits, lasted = self._scene.limits, event.at - refused.answer.at
+        if refused.received is None and refused.last.connection == event.connection:
+            refused.received = refused.last
+        limits, lasted = self._scene.limits, event.at - (refused.received or refused.answer).at
         if is_commit and lasted < limits.in_flight_ms:
             return  # after a lost connection, librdkafka sends at once all commits that have no answer
         refused.times += 1
         most = limits.commit_repeats if is_commit else limits.repeats
-        if refused.times < most and (refused.times < limits.slow_repeats or lasted < self._patience(group, member_id)):
-            return
+        if refused.times < most:
+            # The network may lose an answer that was sent, and then the connection ends. It does not lose `most`.
+            if refused.times < limits.slow_repeats or refused.received is None:
+                return
+            if lasted < self._patience(group, member_id):
+                return
         name = key[-1].removesuffix("Request")
         whose = "its member id alone" if generation is None else f"generation or epoch {generation}"
         self._scene.report(
@@ -70,7 +80,7 @@ class Refusals:
             f"Client {event.client_id!r} sent {name} as member {member_id!r} of group {group} {refused.times + 1} times"
             f" with {whose}, for {lasted} ms after the answer {refused.code.name}, and did not join again.",
             "The answer says that this member or generation is over; only a new join can succeed.",
-            (refused.request, refused.answer, event),
+            (refused.request, refused.received or refused.answer, event),
             key=f"{member_id} {generation} {name}",
         )
 
@@ -92,7 +102,8 @@ class Refusals:
             self._fenced(asked, answer, found, member_id, code)
         key = group, event.client_id, member_id, generation, type(event.request).__name__
         if key not in self._refused:
-            self._refused[key] = _Refused(answer, event, ErrorCode(code))
+            self._refused[key] = _Refused(answer, event, ErrorCode(code), answer)
+        self._refused[key].last = answer
 
     def _fenced(self, asked: Asked, answer: AnswerSent, group: Group, member_id: str, code: int) -> None:
         """Count a member of an instance ID that lived when another one replaced it."""
