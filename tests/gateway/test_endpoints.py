@@ -91,6 +91,22 @@ def test_a_response_without_addresses_passes_as_it_is(piece: int, sent: FetchRes
     assert through(asked("gateway", 1, 17), frame, piece) == frame
 
 
+@pytest.mark.parametrize("leaders", [[2], [0, 2, 3]])
+def test_a_new_leader_without_an_address_is_not_named(leaders: list[int]) -> None:
+    def address_of(node_id: int) -> Address | None:
+        return None if node_id == 2 else Address("gate.example.com", 9000 + node_id)
+
+    traffic = Traffic(Addresses(address_of))
+    frame = request_header(ApiKey.FETCH, 18, 7, "client")
+    traffic.decide_request(memoryview(frame), len(frame))
+    sent = fetched(*[endpoint(leader, "broker1.example.com", 9092) for leader in leaders])
+    whole = response_header(ApiKey.FETCH, 18, 7) + encode(sent, 18)
+    got = decode(FetchResponse, 18, through(traffic, whole, 1 << 20)[5:])
+    # Node 0 is a broker as any other.
+    named = [(leader, "gate.example.com", 9000 + leader) for leader in leaders if leader != 2]
+    assert [(each.node_id, each.host, each.port) for each in got.node_endpoints] == named
+
+
 def test_a_fetch_before_version_16_is_not_read() -> None:
     traffic = asked("gateway", 1, 15)
     assert traffic.decide_response(memoryview(pack(">i", 7)), 100) is Fate.PASS

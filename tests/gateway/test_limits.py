@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import repeat
@@ -149,11 +150,39 @@ async def test_a_cluster_of_too_many_brokers_is_refused(cluster: Cluster, monkey
     monkeypatch.setattr(listening, "_MOST_NODES", 3)
     async with gateway_to(cluster) as gateway:
         await until(lambda: len(gateway.brokers.upstream) == 2)
-        addresses = gateway._doors[0].addresses
-        addresses.open_for(7)
+        doors = gateway._doors[0]
+        doors.open_for(7)
         with pytest.raises(KohortError, match="names more than 3 brokers"):
-            addresses.open_for(8)
-        addresses.open_for(7)
+            doors.open_for(8)
+        doors.open_for(7)
+
+
+async def test_a_broker_whose_port_is_taken_harms_no_other(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    port = consecutive_free_ports(4)
+    options = GatewayOptions(upstream(cluster), Address("127.0.0.1", port), refresh_s=600)
+    line = f"clients cannot use broker=2: Port {port + 3} of 127.0.0.1 for broker 2 is taken"
+    with socket.create_server(("127.0.0.1", port + 3)):
+        async with Gateway(options) as gateway:
+            await until(lambda: line in caplog.text)
+            peer = await connected(gateway.address)
+            for _ in range(3):
+                found = await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+                assert [(broker.node_id, broker.port) for broker in found.brokers] == [(1, port + 2)]
+            assert caplog.text.count(line) == 1
+            peer.writer.close()
+    # It is tried again for each client.
+    caplog.clear()
+    taken = socket.create_server(("127.0.0.1", port + 3))
+    async with Gateway(options) as gateway:
+        await until(lambda: line in caplog.text)
+        taken.close()
+        peer = await connected(gateway.address)
+        found = await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        assert [broker.port for broker in found.brokers] == [port + 2, port + 3]
+        again = await connected(Address("127.0.0.1", port + 3))
+        await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        peer.writer.close()
+        again.writer.close()
 
 
 async def test_connections_above_the_maximum_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,7 +245,7 @@ async def test_clients_find_all_brokers_again_after_a_restart(cluster: Cluster) 
     port = consecutive_free_ports(3)
     options = GatewayOptions(upstream(cluster), Address("127.0.0.1", port), node_ids=(1, 2), refresh_s=600)
     async with Gateway(options) as gateway:
-        first = {node_id: gateway._doors[0].addresses.open_for(node_id) for node_id in (1, 2)}
+        first = {node_id: gateway._doors[0].open_for(node_id) for node_id in (1, 2)}
     async with Gateway(options) as gateway:
         assert first == {1: Address("127.0.0.1", port + 1), 2: Address("127.0.0.1", port + 2)}
         for address in first.values():

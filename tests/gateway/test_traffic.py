@@ -16,7 +16,13 @@ from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, Ap
 from kohort.wire.messages.current_leader import NodeEndpoint
 from kohort.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from kohort.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 
 M = TypeVar("M", bound=Message)
@@ -64,6 +70,57 @@ def test_metadata_names_the_gateway(traffic: Traffic, version: int) -> None:
         (0, "gateway", 9000),
         (2, "gateway", 9002),
     ]
+
+
+def without_address(node_id: int) -> Address | None:
+    """Addresses of a gateway on which the port of broker 2 is taken."""
+    return None if node_id == 2 else gateway_address(node_id)
+
+
+def test_a_broker_without_an_address_leads_no_partition() -> None:
+    traffic = Traffic(Addresses(without_address))
+    asked(traffic, MetadataRequest(topics=None), 12)
+    places = [MetadataResponseBroker(node_id=node_id, host="a", port=9092) for node_id in (1, 2, 3)]
+    partitions = [MetadataResponsePartition(partition_index=leader, leader_id=leader) for leader in (1, 2, 3)]
+    partitions += [
+        MetadataResponsePartition(partition_index=4, leader_id=-1, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+    ]
+    upstream = MetadataResponse(brokers=places, topics=[MetadataResponseTopic(name="t", partitions=partitions)])
+    got = read(MetadataResponse, 12, answered(traffic, upstream, 12))
+    assert [(broker.node_id, broker.port) for broker in got.brokers] == [(1, 9001), (3, 9003)]
+    assert [(one.leader_id, one.error_code) for one in got.topics[0].partitions] == [
+        (1, 0),
+        (-1, ErrorCode.LEADER_NOT_AVAILABLE),
+        (3, 0),
+        (-1, ErrorCode.LEADER_NOT_AVAILABLE),
+    ]
+
+
+def test_a_broker_without_an_address_is_no_coordinator() -> None:
+    traffic = Traffic(Addresses(without_address))
+    asked(traffic, FindCoordinatorRequest(key="g"), 3)
+    one = read(FindCoordinatorResponse, 3, answered(traffic, FindCoordinatorResponse(node_id=2, host="b", port=9), 3))
+    assert (one.error_code, one.node_id, one.host, one.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+    asked(traffic, FindCoordinatorRequest(coordinator_keys=["g", "h"]), 4)
+    both = [Coordinator(key="g", node_id=2, host="b", port=9), Coordinator(key="h", node_id=1, host="a", port=9)]
+    got = read(FindCoordinatorResponse, 4, answered(traffic, FindCoordinatorResponse(coordinators=both), 4))
+    assert [(each.error_code, each.node_id, each.host, each.port) for each in got.coordinators] == [
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1),
+        (ErrorCode.NONE, 1, "gateway", 9001),
+    ]
+
+
+def test_a_broker_without_an_address_is_not_described_and_no_new_leader() -> None:
+    traffic = Traffic(Addresses(without_address))
+    asked(traffic, DescribeClusterRequest(), 1)
+    brokers = [DescribeClusterBroker(broker_id=node_id, host="a", port=9092) for node_id in (1, 2)]
+    described = DescribeClusterResponse(endpoint_type=1, brokers=brokers)
+    got = read(DescribeClusterResponse, 1, answered(traffic, described, 1))
+    assert [broker.broker_id for broker in got.brokers] == [1]
+    asked(traffic, ProduceRequest(acks=-1), 10)
+    leaders = [NodeEndpoint(node_id=node_id, host="a", port=9092) for node_id in (2, 3)]
+    produced = read(ProduceResponse, 10, answered(traffic, ProduceResponse(node_endpoints=leaders), 10))
+    assert [(leader.node_id, leader.port) for leader in produced.node_endpoints] == [(3, 9003)]
 
 
 @pytest.mark.parametrize("version", [0, 3])

@@ -23,6 +23,9 @@ WALKED: Mapping[int, tuple[int, int]] = {FETCH: (16, 18), SHARE_FETCH: (1, 2), S
 Steps = Generator[int, bytes, None]
 """Yields the number of bytes that it needs, and receives them; a negative number of bytes is skipped."""
 
+Learn = Callable[[int, str, int], tuple[str, int] | None]
+"""Returns host and port in place of a broker's node ID, host and port; None if this broker is not to be named."""
+
 _INT32 = Struct(">i")
 _TAGS_OF_PADDING = (100, 200)
 """Numbers of a tagged field that nobody knows. The second one needs two bytes."""
@@ -68,11 +71,8 @@ class Walk:
                 return position
             self._wanted, self._skip = (0, -step) if step < 0 else (step, 0)
 
-    def rewritten(self, tail: bytes, learn: Callable[[int, str, int], tuple[str, int]]) -> bytes:
-        """Return as many bytes with other addresses.
-
-        `learn` returns host and port in place of a broker's node ID, host and port. Raises BadStream.
-        """
+    def rewritten(self, tail: bytes, learn: Learn) -> bytes:
+        """Return as many bytes with other addresses. Raises BadStream."""
         if tail in (b"\0", b"\1\0"):
             return tail  # none, and by far the most frequent
         try:
@@ -196,7 +196,7 @@ class _Endpoint:
     """Rack and tagged fields, as they are."""
 
 
-def _fetch_tail(tail: bytes, learn: Callable[[int, str, int], tuple[str, int]]) -> bytes:
+def _fetch_tail(tail: bytes, learn: Learn) -> bytes:
     tags = _read_tags(tail, 0)
     if _NODE_ENDPOINTS not in tags:
         return tail
@@ -206,7 +206,7 @@ def _fetch_tail(tail: bytes, learn: Callable[[int, str, int], tuple[str, int]]) 
     return _padded(b"", ours, len(tail)) or _without(b"", others, len(tail))
 
 
-def _share_tail(tail: bytes, learn: Callable[[int, str, int], tuple[str, int]]) -> bytes:
+def _share_tail(tail: bytes, learn: Learn) -> bytes:
     found, position = _read_endpoints(tail, 0)
     tags = _read_tags(tail, position)
     ours = _write_endpoints(found, learn)
@@ -251,10 +251,10 @@ def _read_endpoints(data: bytes, position: int) -> tuple[list[_Endpoint], int]:
     return found, position
 
 
-def _write_endpoints(found: list[_Endpoint], learn: Callable[[int, str, int], tuple[str, int]]) -> bytes:
-    out = bytearray(_write_varint(len(found) + 1))
-    for each in found:
-        host, port = learn(each.node_id, each.host, each.port)
+def _write_endpoints(found: list[_Endpoint], learn: Learn) -> bytes:
+    named = [(each, place) for each in found if (place := learn(each.node_id, each.host, each.port)) is not None]
+    out = bytearray(_write_varint(len(named) + 1))
+    for each, (host, port) in named:
         encoded = host.encode()
         out += _INT32.pack(each.node_id) + _write_varint(len(encoded) + 1) + encoded + _INT32.pack(port) + each.rest
     return bytes(out)

@@ -59,7 +59,7 @@ class Doors:
         bind: Callable[[str | None, int], socket.socket] = bind,
     ) -> None:
         """Read the key store. Raises ConfigError. `bind` returns a socket that listens, or raises OSError."""
-        self.addresses = Addresses(self._open_for, brokers)
+        self.addresses = Addresses(self._place_of, brokers)
         self.name = listener.name
         self._listener = listener
         self._admission = admission
@@ -73,6 +73,8 @@ class Doors:
         self._tls = ListenerTls(listener, asyncio.get_running_loop().time) if listener.protocol.tls else None
         self._places: dict[int, Address] = {}
         """The gateway's address in place of each broker."""
+        self._without_place: set[int] = set()
+        """Brokers for which there is none to be had."""
         self._servers: list[asyncio.Server | TlsServer] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._port = 0
@@ -111,7 +113,19 @@ class Doors:
         found = self._named.fullmatch(asked_name(transport) or "")
         return None if found is None else int(found[1])
 
-    def _open_for(self, node_id: int) -> Address:
+    def _place_of(self, node_id: int) -> Address | None:
+        try:
+            place = self.open_for(node_id)
+        except KohortError as problem:
+            if node_id not in self._without_place and len(self._without_place) < _MOST_NODES:
+                self._without_place.add(node_id)
+                log.error("listener=%s clients cannot use broker=%d: %s", self._listener.name, node_id, problem)
+            return None
+        self._without_place.discard(node_id)
+        return place
+
+    def open_for(self, node_id: int) -> Address:
+        """Return the gateway's address for a broker, and listen there. Raises KohortError."""
         place = self._places.get(node_id)
         if place is None:
             if len(self._places) >= _MOST_NODES:

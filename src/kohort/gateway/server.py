@@ -13,7 +13,7 @@ from kohort.broker.config import Listener
 from kohort.broker.net import Newcomers
 from kohort.broker.security import ListenerSecurity
 from kohort.client import Admin
-from kohort.errors import ConfigError, KohortError
+from kohort.errors import ConfigError
 from kohort.gateway.addresses import Address, Brokers
 from kohort.gateway.deadlines import Deadlines
 from kohort.gateway.figures import Figures
@@ -165,7 +165,7 @@ class Gateway:
                 await doors.open()
             for node_id in options.node_ids:
                 for doors in self._doors:
-                    doors.addresses.open_for(node_id)
+                    doors.open_for(node_id)
         except BaseException:
             await self._close_doors()
             raise
@@ -269,10 +269,7 @@ class Gateway:
 
     def _found(self, node_id: int) -> None:
         for doors in self._doors:
-            try:
-                doors.addresses.open_for(node_id)
-            except KohortError as problem:
-                log.error("%s", problem)
+            doors.addresses.open_for(node_id)
 
     def _learned(self, node_id: int, old: Address | None, new: Address) -> None:
         if old is not None:
