@@ -86,6 +86,22 @@ async def test_a_broker_at_an_impossible_address_is_reported(
     assert f"upstream broker {host}:{port} cannot be reached: {why}" in caplog.text
 
 
+async def test_a_broker_without_tls_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    # It closes the connection when it gets the first bytes of TLS, which are no request.
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        broker = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+        tls = {"security_protocol": "SSL"}
+        async with Gateway(GatewayOptions([broker], Address("127.0.0.1", 0), upstream_options=tls)) as gateway:
+            client = await connected(gateway.address)
+            assert await client.closed()
+            client.writer.close()
+    assert f"cannot be reached: {broker} closed the connection during the TLS handshake" in caplog.text
+
+
 async def test_a_client_and_a_broker_that_are_newer_than_the_gateway_use_what_it_knows() -> None:
     def newer(header: RequestHeader) -> bytes:
         """A broker whose ApiVersions has a version that the gateway cannot read."""

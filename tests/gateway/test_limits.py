@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -183,6 +185,72 @@ async def test_a_broker_whose_port_is_taken_harms_no_other(cluster: Cluster, cap
         await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
         peer.writer.close()
         again.writer.close()
+
+
+async def test_a_gateway_that_leads_to_itself_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    port = consecutive_free_ports(1)
+    options = GatewayOptions([Address("127.0.0.1", port)], Address("127.0.0.1", port), refresh_s=600)
+    async with Gateway(options) as gateway:
+        for _ in range(5):
+            await ended(await connected(gateway.address))
+        await until(lambda: not gateway.links)
+        assert gateway.figures.opened < 30
+        assert gateway.unreachable_brokers == 1
+        assert not gateway._reached
+        assert not gateway._clients
+    assert caplog.text.count(f"upstream broker 127.0.0.1:{port} is the gateway itself") == 1
+    assert "can be reached again" not in caplog.text
+
+
+@pytest.mark.parametrize("reached_first", [True, False])
+async def test_both_ends_of_a_connection_to_itself_may_be_seen_first(cluster: Cluster, reached_first: bool) -> None:
+    async with gateway_to(cluster) as gateway:
+        peer = await connected(gateway.address)
+        await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        (link,) = gateway.links
+        end: tuple[str, int] = link.upstream.transport.get_extra_info("sockname")
+        if reached_first:  # as if the gateway had this connection accepted, too
+            assert gateway._reached[end] in upstream(cluster)
+            other = Link(gateway, gateway._doors[0], None)
+            other.client.end = lambda name: end  # type: ignore[method-assign]
+            aborted: list[str] = []
+            other.abort = lambda: aborted.append("aborted")  # type: ignore[method-assign]
+            assert not gateway.opened(other)
+            assert aborted
+            gateway.closed(other)
+        else:
+            gateway._clients.add(end)
+            with pytest.raises(OSError, match="reached itself"):
+                await _reach(gateway, link)
+        assert gateway.unreachable_brokers == 1
+        peer.writer.close()
+
+
+async def _reach(gateway: Gateway, link: Link) -> None:
+    async def connect(node_id: int | None, protocol: asyncio.Protocol) -> Address:
+        return gateway._options.upstream[0]
+
+    gateway._upstream.connect = connect  # type: ignore[method-assign]
+    await gateway.connect(link, link.upstream)
+
+
+async def test_too_many_open_files_are_not_blamed_on_a_broker(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway_to(cluster) as gateway:
+        await until(lambda: gateway.known_brokers == 2)
+
+        async def no_connection(*_: object, **__: object) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(gateway._upstream, "_connect", no_connection)
+            for _ in range(3):
+                await ended(await connected(gateway.address))
+        assert gateway.unreachable_brokers == 0
+        await is_served(gateway)
+    assert caplog.text.count("Too many open files; raise the limit of open files (ulimit -n)") == 1
+    assert "reached" not in caplog.text
 
 
 async def test_connections_above_the_maximum_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

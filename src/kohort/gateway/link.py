@@ -20,7 +20,7 @@ from kohort.gateway.login import SASL_REQUESTS, ClientLogin, UpstreamLogin
 from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.own_requests import OwnRequests, RequestStops
 from kohort.gateway.past_gateway import PastGateway
-from kohort.gateway.side import SLOW, Side
+from kohort.gateway.side import SLOW, End, Side
 from kohort.gateway.traffic import (
     Traffic,
     client_id_of,
@@ -280,6 +280,16 @@ class Link:
     def who(self) -> tuple[str, str]:
         """Host and client ID, which all connections of one client have in common. The ID is empty if not known yet."""
         return self._members.who
+
+    @property
+    def client_end(self) -> End | None:
+        """Where the client's connection comes from; None if unknown."""
+        return self.client.end("peername")
+
+    @property
+    def upstream_end(self) -> End | None:
+        """Where the gateway's connection to the broker comes from; None if unknown, or if there is none."""
+        return self.upstream.end("sockname")
 
     # Requests
 

@@ -24,6 +24,7 @@ from kohort.gateway.listening import Doors, bind
 from kohort.gateway.login import ClientLogin, UpstreamLogin
 from kohort.gateway.options import GatewayOptions, grace_ms, read_config
 from kohort.gateway.past_gateway import PastGateway
+from kohort.gateway.side import End
 from kohort.gateway.upstream import Upstream
 from kohort.gateway.users import ScramUsers, read_users
 
@@ -70,6 +71,10 @@ class Gateway:
         """When each connection may have been idle for too long."""
         self._incomplete: dict[Link, None] = {}
         """Connections with a request that has arrived in part."""
+        self._clients: set[End | None] = set()
+        """Where each connection of a client comes from."""
+        self._reached: dict[End | None, Address] = {}
+        """Brokers to which the gateway is connected, by its own end of each connection."""
         self._is_full = False
         self._stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
@@ -315,6 +320,12 @@ class Gateway:
                 return False
             self.newcomers.add(link, host, lambda reason: self._drop(link, reason))
         self.figures.opened += 1
+        if link.client_end is not None:
+            self._clients.add(link.client_end)
+            if link.client_end in self._reached:
+                self._upstream.is_itself(self._reached[link.client_end])
+                link.abort()
+                return False
         if not self._stopping and len(self._links) <= self._max_connections:
             return True
         if not self._stopping:
@@ -339,6 +350,8 @@ class Gateway:
             self._incomplete.pop(link, None)
             self.figures.client_bytes += link.client.received
             self.figures.upstream_bytes += link.upstream.received
+            self._clients.discard(link.client_end)
+            self._reached.pop(link.upstream_end, None)
         self._is_full = self._is_full and len(self._links) >= self._max_connections
 
     def began_request(self, link: Link) -> None:
@@ -352,7 +365,13 @@ class Gateway:
 
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection of a client, and return its address. Raises OSError."""
-        return await self._upstream.connect(link.node_id, upstream)
+        address = await self._upstream.connect(link.node_id, upstream)
+        if link.upstream_end is not None and link in self._links:
+            self._reached[link.upstream_end] = address
+            if link.upstream_end in self._clients:
+                self._upstream.is_itself(address)
+                raise OSError("the gateway has reached itself")
+        return address
 
     def client_login(self, link: Link) -> ClientLogin | None:
         """Return the login of a client; None if it does not end at the gateway."""

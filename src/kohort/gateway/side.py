@@ -7,6 +7,9 @@ SLOW = "slow reader"
 _LINGER_S = 30.0
 """Time within which the peer of a closed connection must take what is left."""
 
+End = tuple[str, int]
+"""Host and port of one end of a connection."""
+
 
 class Both(Protocol):
     """Both connections; see `Link`."""
@@ -65,6 +68,11 @@ class Side(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._link.other(self).resume(SLOW)
+
+    def end(self, name: str) -> End | None:
+        """Return the end of the connection that the transport has by this name, such as "peername"; None if unknown."""
+        found = self.transport.get_extra_info(name) if hasattr(self, "transport") else None
+        return (found[0].removeprefix("::ffff:"), found[1]) if found else None
 
     @property
     def is_paused(self) -> bool:

@@ -1,6 +1,7 @@
 """Connections to the upstream brokers, and the gateway's own requests for the brokers' addresses."""
 
 import asyncio
+import errno
 import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,11 @@ _REFUSED_S = 5.0
 _LOGIN_S = 10.0
 _AGAIN_S = 2.0
 """Shortest time between two lookups."""
+_ITSELF_S = 1.0
+"""Time without connections to an address that has led to the gateway itself."""
+_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_FILES_AGAIN_S = 60.0
+"""Shortest time between two lines that say that there are too many open files."""
 
 
 class Upstream:
@@ -64,6 +70,10 @@ class Upstream:
         self._login_fails = False
         self._refresh_s = refresh_s
         self._unreachable: set[Address] = set()
+        self._itself: dict[Address, float] = {}
+        """Addresses that led to the gateway itself, with the last time."""
+        self._no_files_at = -_NO_FILES_AGAIN_S
+        """Time at which a connection last failed because there were too many open files."""
         self._stale = asyncio.Event()
         self._refreshing: asyncio.Task[None] | None = None
         self._visiting: asyncio.Task[None] | None = None
@@ -129,6 +139,18 @@ class Upstream:
         """Note that a broker has another address now. Nobody tries this one again, unless it is a bootstrap server."""
         if address not in self._bootstrap:
             self._unreachable.discard(address)
+            self._itself.pop(address, None)
+
+    def is_itself(self, address: Address) -> None:
+        """Note that a connection to this address has arrived at the gateway itself."""
+        if address not in self._itself:
+            log.error(
+                "upstream broker %s is the gateway itself, so its clients are disconnected: give the brokers' own"
+                " addresses with --upstream, and in their advertised.listeners",
+                address,
+            )
+        self._itself[address] = asyncio.get_running_loop().time()
+        self._unreachable.add(address)
 
     @property
     def client_options(self) -> Mapping[str, Any]:
@@ -157,7 +179,8 @@ class Upstream:
                 failed = problem
                 self._failed(address, problem)
             else:
-                self._succeeded(address)
+                if address not in self._itself:
+                    self._succeeded(address)
                 return address
         assert failed is not None
         raise failed
@@ -175,29 +198,51 @@ class Upstream:
         if not 0 < address.port < 1 << 16:
             raise OSError(f"{address.port} is not a port")
         loop = asyncio.get_running_loop()
+        if address in self._itself and loop.time() < self._itself[address] + _ITSELF_S:
+            raise OSError("it is the gateway itself")
         try:
             await loop.create_connection(lambda: protocol, address.host, address.port, ssl=self._tls)
         except ValueError as problem:  # such as UnicodeError
             raise OSError(f"the host has no valid name: {problem}") from problem
 
     def _succeeded(self, address: Address) -> None:
+        self._itself.pop(address, None)
         if address in self._unreachable:
             self._unreachable.discard(address)
             log.warning("upstream broker %s can be reached again", address)
             self._reached(address)
 
     def _failed(self, address: Address, problem: OSError) -> None:
+        if problem.errno in _NO_FILES:
+            self._no_files(problem)
+            return
         self._stale.set()
         if address in self._unreachable:
             return
         self._unreachable.add(address)
-        if isinstance(problem, ssl.SSLError):
-            why = tls_error(str(address), problem).sentence
-        else:
-            why = str(problem) or f"no connection within {_CONNECT_S:g} s"
         log.warning(
-            "upstream broker %s cannot be reached: %s; its clients are disconnected and try again", address, why
+            "upstream broker %s cannot be reached: %s; its clients are disconnected and try again",
+            address,
+            self._reason(address, problem),
         )
+
+    def _no_files(self, problem: OSError) -> None:
+        """Say that this process, not a broker, is the reason why clients are disconnected."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._no_files_at + _NO_FILES_AGAIN_S:
+            log.error(
+                "no connection to a broker can be opened, so clients are disconnected: %s; raise the limit of open"
+                " files (ulimit -n) to more than twice max.connections, or lower max.connections",
+                problem.strerror,
+            )
+        self._no_files_at = now
+
+    def _reason(self, address: Address, problem: OSError) -> str:
+        if self._tls is not None and isinstance(problem, ssl.SSLError | ConnectionResetError | ConnectionAbortedError):
+            return tls_error(str(address), problem).sentence
+        if isinstance(problem, TimeoutError) and problem.errno is None:
+            return f"no connection within {_CONNECT_S:g} s"
+        return str(problem) or type(problem).__name__
 
     # The gateway's own requests
 
