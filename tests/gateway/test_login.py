@@ -14,8 +14,11 @@ import pytest
 from kohort.client import Admin, Consumer, NewTopic, Producer
 from kohort.errors import ConfigError, KafkaError
 from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.gateway import upstream as gateway_upstream
+from kohort.gateway.login import UpstreamLogin
 from kohort.gateway.users import read_users
 from kohort.security import Secret
+from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -284,12 +287,61 @@ async def test_a_repeated_login_is_answered_after_the_requests_before_it(secured
         peer.writer.close()
 
 
-async def test_a_login_that_the_cluster_refuses_is_logged_and_not_repeated_at_once(
+async def test_a_client_cannot_try_a_second_password_on_its_connection(secured: SecuredKafka, users: Path) -> None:
+    async with Gateway(options(secured, users, connection_failed_authentication_delay_ms="60000")) as gateway:
+        peer = await connected(gateway)
+        assert not (await peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)).error_code
+        for password in ("wrong", OWN_PASSWORD):
+            peer.send(SaslAuthenticateRequest(auth_bytes=f"\0{OWN_USER}\0{password}".encode()), 2)
+        assert await disconnected(peer)
+
+
+@pytest.mark.parametrize("request_", [MetadataRequest(topics=[]), SaslAuthenticateRequest(auth_bytes=b"token")])
+async def test_a_client_that_changes_its_mechanism_gets_no_more_answers(
+    secured: SecuredKafka, users: Path, request_: Message
+) -> None:
+    limits = {"connection_failed_authentication_delay_ms": "500", "connections_max_reauth_ms": "60000"}
+    async with Gateway(options(secured, users, **limits)) as gateway:
+        peer = await connected(gateway)
+        await logged_in(peer)
+        changed = await peer.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, SaslHandshakeResponse)
+        assert not changed.error_code  # as in Kafka
+        peer.send(request_, 2)
+        assert await disconnected(peer)
+
+
+async def test_the_gateway_does_not_log_in_again_for_a_client_that_has_gone(
     secured: SecuredKafka, users: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    async with Gateway(options(secured, users, upstream="SHORT")) as gateway:
+        peer = await connected(gateway)
+        await logged_in(peer)
+        (link,) = gateway.links
+        peer.writer.close()
+        await asyncio.sleep(1.5 * SESSION_MS / 1000)
+        assert link not in gateway.links
+    assert "cannot log in again" not in caplog.text
+
+
+async def test_a_login_that_the_cluster_refuses_is_logged_and_not_repeated_at_once(
+    secured: SecuredKafka, users: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logins = 0
+
+    class Counted(UpstreamLogin):
+        async def log_in(self) -> None:
+            nonlocal logins
+            logins += 1
+            await super().log_in()
+
+    monkeypatch.setattr(gateway_upstream, "UpstreamLogin", Counted)
+    monkeypatch.setattr(gateway_upstream, "_REFUSED_S", 60.0)
     async with Gateway(options(secured, users, password="wrong")) as gateway:
         for _ in range(5):
             assert await disconnected(await connected(gateway))
+            await asyncio.sleep(0.1)
+        assert logins == 1
+        assert not gateway.figures.ended["login"]  # none waited until the time to log in was over
     assert caplog.text.count("the gateway cannot log in, so its clients are disconnected") == 1
     assert "rejects user 'alice'" in caplog.text
     assert "wrong" not in caplog.text

@@ -338,9 +338,13 @@ class Link:
         self.ask(ApiVersionsRequest(), 0).add_done_callback(answered)
 
     def _request(self, frame: bytes) -> None:
-        if self._client_login is not None and _KEY.unpack_from(frame)[0] in SASL_REQUESTS:
-            self._log_in_client(self._client_login, frame)
-            return
+        login = self._client_login
+        if login is not None:
+            if login.is_refused:
+                return
+            if _KEY.unpack_from(frame)[0] in SASL_REQUESTS:
+                self._log_in_client(login, frame)
+                return
         header, request = read_request(frame)
         if isinstance(request, ApiVersionsRequest):
             kind = self._members.software = ClientKind.of(request.client_software_name, request.client_software_version)

@@ -50,7 +50,8 @@ class ClientLogin:
         self._side = side
         self._ended = ended
         self._authentication = security.authentication(self, self._accept)
-        self._refused = False
+        self.is_refused = False
+        """Whether the authentication has failed: no request is handled any more, and the connection is closed soon."""
         self.is_authenticated = False
         self.principal = ANONYMOUS
 
@@ -61,15 +62,13 @@ class ClientLogin:
     def admits(self, head: memoryview) -> bool:
         """Return whether the request that begins with these bytes may be handled. Raises BadStream if it ends here."""
         try:
-            self._refused = self._authentication.intercept(bytes(head[: _API_KEY.size]))
+            self.is_refused = self._authentication.intercept(bytes(head[: _API_KEY.size]))
         except BadFrame as problem:
             raise BadStream(str(problem)) from None
-        return not self._refused
+        return not self.is_refused
 
     def request(self, frame: bytes) -> None:
         """Handle a request of SASL. Raises BadStream."""
-        if self._refused:
-            return  # the authentication has failed: the connection is closed soon
         header, request = read_request(frame)
         call = _Call(self._side, header.api_key, header.api_version, header.correlation_id)
         if isinstance(request, SaslHandshakeRequest):
