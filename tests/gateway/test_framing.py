@@ -36,6 +36,13 @@ def run(pieces: list[bytes]) -> tuple[bytes, list[bytes]]:
     return bytes(out), collected
 
 
+def test_a_frame_may_have_the_maximum_size() -> None:
+    whole = pack(">i", 1_000) + PASSED * 1_000
+    assert run([whole])[0] == whole
+    with pytest.raises(BadStream, match="1001 bytes is outside 0 to 1000"):
+        run([pack(">i", 1_001)])
+
+
 frames = st.lists(
     st.tuples(st.sampled_from([PASSED, COLLECTED, LATE]), st.binary(max_size=30)).map(b"".join) | st.just(b""),
     max_size=12,

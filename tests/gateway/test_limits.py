@@ -14,7 +14,7 @@ from struct import pack
 import pytest
 
 from kohort.broker import Broker, BrokerOptions
-from kohort.client import Admin, Consumer, NewTopic, Producer
+from kohort.client import Admin, ClusterMetadata, Consumer, NewTopic, Producer
 from kohort.errors import KafkaError, KohortError
 from kohort.gateway import Address, Gateway, GatewayOptions, listening, side
 from kohort.gateway import upstream as gateway_upstream
@@ -127,6 +127,49 @@ async def test_a_connection_ends_when_it_has_been_idle_and_not_before(cluster: C
         assert gateway.figures.ended["idle"] == 1
 
 
+async def test_requests_may_always_be_incomplete_if_one_follows_the_other(cluster: Cluster) -> None:
+    async with gateway_to(cluster, frame_read_timeout_ms="1000") as gateway:
+        peer = await connected(gateway.address)
+        request = pack(">ihhih", 14, ApiKey.API_VERSIONS, 0, 7, 4) + b"peer"
+        peer.writer.write(request[:5])
+        for _ in range(12):
+            await asyncio.sleep(0.3)
+            peer.writer.write(request[5:] + request[:5])
+            await peer.receive_frame()
+        assert not gateway.figures.ended
+        peer.writer.close()
+
+
+async def test_a_client_that_goes_away_in_the_middle_of_a_request_is_forgotten(cluster: Cluster) -> None:
+    async with gateway_to(cluster, frame_read_timeout_ms="1000") as gateway:
+        peer = await connected(gateway.address)
+        peer.writer.write(pack(">ihhi", 1_000_000, 3, 12, 7))
+        await until(lambda: bool(gateway._incomplete))
+        peer.writer.close()
+        await until(lambda: not gateway.links)
+        assert not gateway._incomplete
+
+
+async def test_a_client_that_waits_for_a_long_response_is_not_idle() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.read(1_000)
+        if head[4:6] == pack(">h", ApiKey.OFFSET_FETCH):
+            writer.write(pack(">ii", 4 + 12, 7))
+            for _ in range(12):
+                await asyncio.sleep(0.3)
+                writer.write(b"x")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        broker = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+        settings = {"connections.max.idle.ms": "1500"}
+        async with Gateway(GatewayOptions([broker], Address("127.0.0.1", 0), settings, refresh_s=600)) as gateway:
+            peer = await connected(gateway.address)
+            peer.send_frame(pack(">hhih", ApiKey.OFFSET_FETCH, 1, 7, -1))
+            assert await peer.receive_frame() == pack(">i", 7) + b"x" * 12
+            peer.writer.close()
+
+
 async def test_a_request_may_take_longer_if_the_broker_does_not_read_it(cluster: Cluster) -> None:
     async with Relay() as relay:
         relay.target = (upstream(cluster)[0].host, upstream(cluster)[0].port)
@@ -185,6 +228,12 @@ async def test_a_broker_whose_port_is_taken_harms_no_other(cluster: Cluster, cap
         await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
         peer.writer.close()
         again.writer.close()
+
+
+async def test_a_broker_whose_port_would_be_too_high_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(KohortError, match="Broker 2 has no port"):
+        async with Gateway(GatewayOptions(upstream(cluster), Address("127.0.0.1", 65_534), node_ids=(1, 2))):
+            pytest.fail("it started")
 
 
 async def test_a_gateway_that_leads_to_itself_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -263,8 +312,16 @@ async def test_connections_above_the_maximum_are_refused(cluster: Cluster, caplo
         peers[0].writer.write_eof()
         await ended(peers[0])
         await is_served(gateway)
+        assert caplog.text.count("refusing connections: there are max.connections=2 already") == 1
+        await until(lambda: len(gateway.links) == 1)
+        again = await connected(gateway.address)
+        await again.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        for _ in range(3):
+            await ended(await connected(gateway.address))
         peers[1].writer.close()
-    assert caplog.text.count("refusing connections: there are max.connections=2 already") == 1
+        again.writer.close()
+    # Once each time that there are too many.
+    assert caplog.text.count("refusing connections: there are max.connections=2 already") == 2
 
 
 async def test_a_client_that_reads_nothing_stops_its_broker_from_sending(
@@ -449,6 +506,48 @@ async def test_bootstrap_servers_are_asked_when_no_known_broker_can_be_reached()
     assert to._to_try(1) == [first]  # its clients wait for it
     to._unreachable.add(second)
     assert to._to_try(1) == [first, bootstrap, second]
+    to.left(second)
+    assert to.unreachable == 1
+    to._unreachable.add(bootstrap)
+    to.left(bootstrap)  # clients that do not know a broker still go there
+    assert to.unreachable == 2
+
+
+async def test_a_broker_that_nobody_uses_is_found_to_be_back(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_upstream, "_AGAIN_S", 0.05)
+    options = GatewayOptions(upstream(cluster), Address("127.0.0.1", 0), refresh_s=0.1)
+    async with Gateway(options) as gateway:
+        await until(lambda: gateway.known_brokers == 2)
+        address = gateway.brokers.upstream[2]
+        gateway._upstream._failed(address, OSError("unplugged"))
+        assert gateway.unreachable_brokers == 1
+        await until(lambda: not gateway.unreachable_brokers)
+    assert f"upstream broker {address} can be reached again" in caplog.text
+
+
+async def test_a_broker_that_cannot_be_reached_is_looked_up_once_more(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_upstream, "_AGAIN_S", 0.01)
+    lookups = 0
+
+    class Counted(Admin):
+        async def describe_cluster(self) -> ClusterMetadata:
+            nonlocal lookups
+            found = await super().describe_cluster()
+            lookups += "," in str(self._options.bootstrap_servers)  # not a visit to one broker
+            return found
+
+    gateway = Gateway(GatewayOptions(upstream(cluster), Address("127.0.0.1", 0), refresh_s=600))
+    gateway.admin = Counted
+    async with gateway:
+        await until(lambda: lookups == 1)
+        gateway._upstream._failed(Address("127.0.0.1", 1), OSError("unplugged"))
+        await until(lambda: lookups == 2)
+        await asyncio.sleep(0.3)
+        assert lookups == 2
 
 
 async def _send(producer: Producer) -> None:

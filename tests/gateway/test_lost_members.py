@@ -10,7 +10,8 @@ import pytest
 
 from kohort.broker import Broker, BrokerOptions
 from kohort.errors import ErrorCode
-from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.gateway import Address, Gateway, GatewayOptions, lost_members
+from kohort.gateway.side import SLOW
 from kohort.recorder import RebalanceRecord
 from kohort.wire.api import request_header
 from kohort.wire.codec import encode
@@ -99,6 +100,19 @@ async def test_a_member_that_dies_while_its_heartbeat_is_held_leaves(
     await until(lambda: gateway.groups.held == 1)
     peer.writer.close()
     await until(lambda: members(broker, "g") == set())
+
+
+async def test_the_answer_is_read_in_place_of_a_member_that_read_nothing(
+    broker: Broker, gateway: Gateway, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_members, "_ANSWER_S", 3_600)
+    peer = await connect()
+    await classic_member(peer, "g")
+    (link,) = gateway.links
+    link.upstream.pause(SLOW)
+    peer.writer.close()
+    await until(lambda: members(broker, "g") == set())
+    await until(lambda: not gateway.groups.lost_members)
 
 
 async def test_a_member_that_uses_another_connection_stays(broker: Broker, connect: Connect) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.errors import ConfigError
 from kohort.gateway import Address, Gateway, GatewayOptions
+from kohort.gateway.options import grace_ms, read_config
 
 UPSTREAM = (Address("127.0.0.1", 9092),)
 
@@ -26,3 +29,22 @@ def test_the_advertised_address_is_given_once() -> None:
     settings = {"advertised.listeners": "PLAINTEXT://gateway.example.com:9192"}
     with pytest.raises(ConfigError, match=r"--advertised-host and advertised\.listeners contradict each other"):
         Gateway(GatewayOptions(UPSTREAM, settings=settings, advertised_host="gateway"))
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "grace"),
+    [
+        ({}, {}, -1),
+        ({}, {"group.disconnect.grace.ms": "0"}, 0),
+        ({"advertised_host": "gateway"}, {}, 0),
+        ({"advertised_host": "gateway"}, {"group.disconnect.grace.ms": "2000"}, 2_000),
+        ({}, {"advertised.listeners": "PLAINTEXT://gateway:9192"}, 0),
+        ({}, {"advertised.listeners": "PLAINTEXT://gateway:9192", "group.disconnect.grace.ms": "2000"}, 2_000),
+        ({"groups_only": True}, {}, 0),
+    ],
+)
+def test_members_behind_another_address_are_removed_only_if_the_setting_says_so(
+    given: dict[str, Any], settings: dict[str, str], grace: int
+) -> None:
+    options = GatewayOptions(UPSTREAM, settings=settings, **given)
+    assert grace_ms(options, read_config(options)[0]) == grace
