@@ -15,7 +15,7 @@ WORKERS ?= 3
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all slow long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all slow-long slow long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -32,7 +32,11 @@ lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kaf
 test: $(VENV)/.develop ## the tests for every day, some minutes on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
-test-all: slow long long-kafka ## the tests that `make test` leaves out because they are slow or long, then the conversation with Apache Kafka, an hour
+test-all: slow-long long-kafka ## the tests that `make test` leaves out because they are slow or long, then the conversation with Apache Kafka, an hour
+
+# Together, so that a process that has nothing more to do is not idle until the next run begins.
+slow-long: $(VENV)/.develop
+	$(PYTEST) -n $(LONG_WORKERS) -m "(slow or long) and not kafka"
 
 slow: $(VENV)/.develop
 	$(PYTEST) -n $(WORKERS) -m "slow and not long and not kafka"
@@ -65,7 +69,7 @@ interop-gateway: $(VENV)/.develop ## the scenarios of all clients through a gate
 	$(PYTEST) -n $(LONG_WORKERS) --broker kafka+gateway -m interop tests/interop --deselect tests/interop/test_conversation.py
 	$(PYTEST) -n 0 --broker kafka -m kafka tests/interop/test_conversation.py -k through_a_gateway
 
-conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, the answers compared field by field, twice; 6 minutes
+conversation: $(VENV)/.develop ## 3,700 requests to Apache Kafka and to Kohort, the answers compared field by field, with held heartbeats and without; then through a gateway; 10 minutes
 	$(PYTEST) -n 0 --broker both -m kafka tests/interop/test_conversation.py
 
 interop-long: $(VENV)/.develop ## librdkafka's, kafka-python's and node-rdkafka's own tests against our broker, about an hour; BROKER=kafka asks Apache Kafka

@@ -17,23 +17,46 @@ ROOT = Path(__file__).parents[1]
 SPARK = "spark"
 PAGE = "page"
 LONGEST_FIRST: tuple[str, ...] = (
+    "tests/spark/test_guarantees.py",
     SPARK,
+    "tests/spark/test_transactional_copies.py",
+    "tests/cluster/test_clients.py",
     PAGE,
-    "tests/cluster/test_transactions.py",
-    "tests/sim/worlds/test_plants.py",
+    "tests/sim/worlds/test_late_requests.py",
     "tests/sim/worlds/test_worlds.py",
+    "tests/spark/test_killed_at_random.py",
+    "tests/cluster/test_transactions.py",
+    "tests/chaos/test_copies.py",
+    "tests/install/test_install.py",
+    "tests/testing/invariants/test_honest_clients.py",
+    "tests/cli/test_interruption.py",
+    "tests/interop/test_held_clients.py",
+    "tests/chaos/test_storm.py",
+    "tests/sim/worlds/test_secured_copies.py",
+    "tests/sim/worlds/test_plants.py",
+    "tests/sim/worlds/test_level_changes.py",
+    "tests/sim/worlds/test_small_transactions.py",
+    "tests/interop/test_mixed_scenarios.py",
+    "tests/spark/test_shipped.py",
+    "tests/demo/test_secured_demo.py",
+    "tests/interop/test_mixed_seven.py",
+    "tests/interop/test_mixed_secured.py",
+    "tests/lab/test_warmup.py",
+    "tests/interop/test_streams.py",
+    "tests/gateway/test_outages.py",
+    "tests/interop/test_mixed_migration.py",
+    "tests/interop/test_mixed_consumer_groups.py",
+    "tests/hostile/test_strangers.py",
     "tests/assignor/test_properties.py",
     "tests/interop/test_transactions.py",
     "tests/testing/test_plugin.py",
     "tests/test_extras.py",
     "tests/examples/test_only_the_import.py",
-    "tests/gateway/test_outages.py",
     "tests/gateway/test_consumer_worlds.py",
     "tests/test_source.py",
     "tests/gateway/test_security.py",
     "tests/cluster/test_failover.py",
     "tests/analytics/test_command.py",
-    "tests/cli/test_interruption.py",
     "tests/cli/test_metrics.py",
     "tests/test_security_document.py",
     "tests/cli/test_acl_commands.py",
@@ -55,9 +78,6 @@ LONGEST_FIRST: tuple[str, ...] = (
     "tests/lab/test_clients.py",
     "tests/hostile/test_secured_listeners.py",
     "tests/wire/batches/test_records.py",
-    "tests/interop/test_mixed_secured.py",
-    "tests/interop/test_mixed_seven.py",
-    "tests/interop/test_held_clients.py",
     "tests/sim/runs/test_report.py",
     "tests/cluster/test_acls.py",
     "tests/cli/test_watch_page.py",
@@ -69,7 +89,10 @@ LONGEST_FIRST: tuple[str, ...] = (
     "tests/cli/test_consume.py",
     "tests/wire/batches/test_records_java.py",
 )
-"""Those that take twenty seconds or more on two busy cores, in order: begun last, one would keep the others waiting."""
+"""Those that take twenty seconds or more on two busy cores, with their slow and long tests, in order.
+
+Begun last, one would keep the others waiting.
+"""
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

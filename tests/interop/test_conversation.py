@@ -6,6 +6,7 @@ The scenes stand in conversation/scenes, what differs on purpose in conversation
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,36 +26,40 @@ from tests.interop.kohort import running_kohort
 assert scenes.__all__, "imported for what it registers"
 
 
-async def differences_in(part: str, kohorts_own: Mapping[str, str]) -> list[Difference]:
-    """Play one part to both brokers at once."""
-    settings = PARTS[part]
-    ours = {name.replace(".", "_"): value for name, value in {**settings, **kohorts_own}.items()}
-    with kafka_of(part) as kafka, running_kohort(**ours) as kohort:
-        admin = ADMINS.get(part, "")
-        told = await asyncio.gather(*(play(one.bootstrap, SCENES[part], admin) for one in (kafka, kohort)))
-    return list(differences(*told))
+WAYS: Mapping[str, tuple[Mapping[str, str], tuple[Expected, ...]]] = {
+    "at Kohort's defaults": ({}, EXPECTED + AT_DEFAULTS),
+    "heartbeats not held": (PROMPT_OFF, EXPECTED),
+}
+"""Settings of Kohort alone, and what differs on purpose with them."""
 
 
-@pytest.mark.long("nine pairs of brokers, two times, alone on the machine")
+async def differences_in(part: str) -> dict[str, list[Difference]]:
+    """Play one part to Kafka, and to a Kohort of each way, at once."""
+    admin = ADMINS.get(part, "")
+    with kafka_of(part) as kafka, contextlib.ExitStack() as brokers:
+        where = [kafka.bootstrap]
+        for kohorts_own, _ in WAYS.values():
+            settings = {name.replace(".", "_"): value for name, value in {**PARTS[part], **kohorts_own}.items()}
+            where.append(brokers.enter_context(running_kohort(**settings)).bootstrap)
+        kafkas, *ours = await asyncio.gather(*(play(bootstrap, SCENES[part], admin) for bootstrap in where))
+    return {way: list(differences(kafkas, kohorts)) for way, kohorts in zip(WAYS, ours, strict=True)}
+
+
+@pytest.mark.long("a dozen Apache Kafkas, alone on the machine")
 @pytest.mark.kafka
 @pytest.mark.interop
-@pytest.mark.timeout(600)  # nine pairs of brokers, each for half a minute at most where the machine is quiet
-@pytest.mark.parametrize(
-    ("kohorts_own", "expected"),
-    [
-        pytest.param({}, EXPECTED + AT_DEFAULTS, id="at Kohort's defaults"),
-        pytest.param(PROMPT_OFF, EXPECTED, id="heartbeats not held"),
-    ],
-)
-async def test_kafka_and_kohort_answer_alike(
-    kohorts_own: Mapping[str, str], expected: tuple[Expected, ...], request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.timeout(600)  # each part takes half a minute at most where the machine is quiet
+async def test_kafka_and_kohort_answer_alike(request: pytest.FixtureRequest) -> None:
     need_jars(request.config)
-    found = [difference for part in PARTS for difference in await differences_in(part, kohorts_own)]
-    unexplained = [difference for difference in found if not any(row.covers(difference) for row in expected)]
-    assert not unexplained, "\n".join(map(str, unexplained))
-    unused = [row for row in expected if not any(row.covers(difference) for difference in found)]
-    assert not unused, f"no longer different: {unused}"
+    found: dict[str, list[Difference]] = {way: [] for way in WAYS}
+    for part in PARTS:
+        for way, of_part in (await differences_in(part)).items():
+            found[way] += of_part
+    for way, (_, expected) in WAYS.items():
+        unexplained = [one for one in found[way] if not any(row.covers(one) for row in expected)]
+        assert not unexplained, "\n".join((way, *map(str, unexplained)))
+        unused = [row for row in expected if not any(row.covers(one) for one in found[way])]
+        assert not unused, f"{way}: no longer different: {unused}"
 
 
 async def differences_through_a_gateway(part: str) -> list[Difference]:

@@ -19,7 +19,7 @@ from tests.interop.mixed.checks import commits_going_back, owned_twice, read_aga
 from tests.interop.mixed.consumer_churn import ConsumerGroupChurn
 from tests.interop.mixed.events import Committed
 from tests.interop.mixed.kinds import CONSUMER_KINDS, KINDS, Kind
-from tests.interop.mixed.lengths import for_a_minute, patient
+from tests.interop.mixed.lengths import for_half_a_minute, patient
 from tests.interop.mixed.needs import kinds_here, need
 from tests.interop.mixed.offsets_log import GroupLog, read_group_log
 from tests.interop.mixed.producer import NumberedProducer
@@ -54,7 +54,7 @@ def test_a_client_of_each_kind_reads_and_commits_alone(
     assert violations(group, producer, read_group_log(any_broker.bootstrap, fresh)) == []
 
 
-@for_a_minute
+@for_half_a_minute
 def test_members_of_four_clients_share_a_consumer_group(
     any_broker: Broker,
     fresh: str,

@@ -18,7 +18,7 @@ from tests.interop.kohort import KohortBroker
 from tests.interop.mixed.checks import commits_going_back, owned_twice, unread, wrong_records
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.kinds import KINDS, Choices, Kind
-from tests.interop.mixed.lengths import for_a_minute, patient
+from tests.interop.mixed.lengths import for_half_a_minute, patient
 from tests.interop.mixed.offsets_log import read_group_log
 from tests.interop.mixed.producer import NumberedProducer
 from tests.interop.process import until
@@ -56,7 +56,7 @@ class MigratingGroup(MixedGroup):
         self._wait_for_leavers()
 
 
-@for_a_minute
+@for_half_a_minute
 def test_eager_cooperative_and_consumer_members_share_a_group_that_migrates(
     kohort_broker: KohortBroker, fresh: str, tmp_path: Path, kafka_tools: None, seconds: float
 ) -> None:

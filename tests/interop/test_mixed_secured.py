@@ -26,7 +26,7 @@ from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.consumer_churn import ConsumerGroupChurn
 from tests.interop.mixed.events import Committed
 from tests.interop.mixed.kinds import CONSUMER_KINDS, Kind
-from tests.interop.mixed.lengths import for_a_minute, for_some_seconds, patient
+from tests.interop.mixed.lengths import for_half_a_minute, for_some_seconds, patient
 from tests.interop.mixed.login import Login
 from tests.interop.mixed.member import Member
 from tests.interop.mixed.needs import kinds_here
@@ -96,7 +96,7 @@ def test_members_of_seven_clients_share_a_group_over_tls(
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
 
 
-@for_a_minute
+@for_half_a_minute
 def test_members_of_four_clients_share_a_consumer_group_over_tls(
     secured: SecuredBroker, fresh: str, tmp_path: Path, remark: Callable[[str], None], seconds: float
 ) -> None:

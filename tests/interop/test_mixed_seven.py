@@ -31,7 +31,7 @@ from tests.interop.mixed.checks import (
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.events import Committed
 from tests.interop.mixed.kinds import COOPERATIVE_KINDS, KINDS, Kind
-from tests.interop.mixed.lengths import for_a_minute, for_some_seconds, patient
+from tests.interop.mixed.lengths import for_half_a_minute, for_some_seconds, patient
 from tests.interop.mixed.needs import kinds_here, need
 from tests.interop.mixed.offsets_log import GroupLog, read_group_log
 from tests.interop.mixed.producer import NumberedProducer
@@ -109,7 +109,7 @@ def test_members_of_seven_clients_share_a_group(
     assert {generation.protocol for generation in log.generations if generation.owners} == {"range", "roundrobin"}
 
 
-@for_a_minute
+@for_half_a_minute
 def test_members_of_five_clients_share_a_cooperative_group(
     any_broker: Broker,
     fresh: str,

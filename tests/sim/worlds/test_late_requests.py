@@ -14,8 +14,8 @@ from tests.sim.late_request_plants import late_partitions, late_requests, moving
 from tests.sim.worlds.tens import in_fives
 
 REQUESTS = ("EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn")
-DAILY, SEEDS = 2, 40
-FIVES = in_fives(1, SEEDS, "runs forty worlds of each kind")
+DAILY, SEEDS = 2, 15
+FIVES = in_fives(1, SEEDS, "runs fifteen worlds of each kind")
 
 
 @pytest.mark.parametrize(

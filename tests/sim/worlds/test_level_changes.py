@@ -10,7 +10,7 @@ from tests.sim.feature_plants import level_changes
 from tests.sim.worlds.tens import in_tens
 
 
-@pytest.mark.parametrize("seeds", in_tens(1, 40, "runs forty worlds"))
+@pytest.mark.parametrize("seeds", in_tens(1, 20, "runs twenty worlds"))
 def test_a_change_of_the_level_breaks_no_transaction(seeds: range) -> None:
     for seed in seeds:
         world = World(level_changes(seed))

@@ -10,7 +10,7 @@ from tests.sim.transaction_plants import secured_cluster_copies, secured_copies
 from tests.sim.worlds.tens import in_fives
 
 
-@pytest.mark.parametrize("seeds", in_fives(1, 20, "runs twenty worlds"))
+@pytest.mark.parametrize("seeds", in_fives(1, 10, "runs ten worlds"))
 def test_copiers_with_the_least_rights_copy_each_record_once(seeds: range) -> None:
     for seed in seeds:
         world = World(secured_copies(seed))
@@ -21,7 +21,7 @@ def test_copiers_with_the_least_rights_copy_each_record_once(seeds: range) -> No
         assert codes["SaslAuthenticate", ErrorCode.NONE] > 100, "they hardly authenticated again"
 
 
-@pytest.mark.parametrize("seeds", in_fives(1, 10, "runs ten worlds of clusters"))
+@pytest.mark.parametrize("seeds", in_fives(1, 5, "runs five worlds of clusters"))
 def test_brokers_that_log_in_to_each_other_end_transactions_of_a_cluster(seeds: range) -> None:
     for seed in seeds:
         world = World(secured_cluster_copies(seed))

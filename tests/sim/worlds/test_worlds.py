@@ -17,7 +17,7 @@ from tests.log.logs import open_below
 
 SHORT = 60.0
 """Seconds of steps in the suite's worlds; `make sim` runs longer ones."""
-DAILY, SEEDS = 10, 300
+DAILY, SEEDS = 10, 120
 """Each kind of log and of group is in some of the daily worlds; a world takes half a second."""
 TOGETHER = 10
 _MORE = pytest.mark.long("more worlds of each kind")

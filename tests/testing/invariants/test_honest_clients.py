@@ -13,9 +13,10 @@ from kohort.testing import Broker, Checks, Event, Violation
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.consumer_churn import ConsumerGroupChurn
 from tests.interop.mixed.kinds import KINDS
+from tests.interop.mixed.lengths import MINUTES
 from tests.interop.mixed.producer import NumberedProducer
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(600 + 120 * MINUTES)
 
 _SEED = 848
 _PARTITIONS = 12
@@ -45,7 +46,9 @@ class Watched:
     [
         pytest.param("range", 5.0, id="classic eager"),
         *(
-            pytest.param(assignor, 200.0, id=f"{kind}, for long", marks=pytest.mark.long("minutes of churn"))
+            pytest.param(
+                assignor, 60 * (MINUTES or 1), id=f"{kind}, for long", marks=pytest.mark.long("a minute of churn")
+            )
             for assignor, kind in (
                 ("range", "classic eager"),
                 ("cooperative-sticky", "classic cooperative"),
