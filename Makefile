@@ -9,10 +9,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --use-pep517 --constraint constr
 PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-# Tests spend some of their time waiting for other programs, so a worker more than two cores pays; with two more, tests wait
-# for the cores. The long tests start more programs each.
-WORKERS ?= 3
-LONG_WORKERS ?= 2
+# Tests wait for other programs most of the time: three workers keep one of two cores busy in `make test`. The long tests
+# start more programs each.
+WORKERS ?= 4
+LONG_WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab lab-table test test-all slow-long slow long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
