@@ -9,10 +9,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --use-pep517 --constraint constr
 PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-# Tests wait for other programs most of the time: three workers keep one of two cores busy in `make test`. The long tests
-# start more programs each.
+# Tests wait for other programs most of the time: four workers keep two cores busy. Groups of other clients start more
+# programs each.
 WORKERS ?= 4
-LONG_WORKERS ?= 3
+LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab lab-table test test-all slow-long slow long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
@@ -36,7 +36,7 @@ test-all: slow-long long-kafka ## the tests that `make test` leaves out because 
 
 # Together, so that a process that has nothing more to do is not idle until the next run begins.
 slow-long: $(VENV)/.develop
-	$(PYTEST) -n $(LONG_WORKERS) -m "(slow or long) and not kafka"
+	$(PYTEST) -n $(WORKERS) -m "(slow or long) and not kafka"
 
 slow: $(VENV)/.develop
 	$(PYTEST) -n $(WORKERS) -m "slow and not long and not kafka"

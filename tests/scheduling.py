@@ -1,7 +1,8 @@
 """Which tests run in one process when pytest-xdist runs several, and in which order.
 
-Those of a file run in one process, and so do all that use a Spark session, and all of the web page. Fixtures of a
-module or a session would else be made once per process: a broker, a JVM, a browser. xdist's own groups (`--dist
+Those of a file run in one process, and so do all that use Spark, and all of the web page. Fixtures of a module or a
+session would else be made once per process: a broker, a JVM, a browser. And Spark keeps two cores busy: three tests
+that each start a cluster of it take longer at the same time than one after the other. xdist's own groups (`--dist
 loadgroup`) do not work: pytest 9.2 ignores the names that xdist 3.8 gives to their tests.
 """
 
@@ -16,15 +17,22 @@ from xdist.scheduler import LoadScopeScheduling
 ROOT = Path(__file__).parents[1]
 SPARK = "spark"
 PAGE = "page"
-LONGEST_FIRST: tuple[str, ...] = (
+STARTS_SPARK = {
+    "tests/analytics/test_command.py",
+    "tests/demo/test_secured_demo.py",
     "tests/spark/test_guarantees.py",
-    SPARK,
+    "tests/spark/test_killed_at_random.py",
+    "tests/spark/test_shipped.py",
     "tests/spark/test_transactional_copies.py",
+}
+"""Files whose tests start Spark in processes of their own, besides those that use the shared session."""
+
+LONGEST_FIRST: tuple[str, ...] = (
+    SPARK,
     "tests/cluster/test_clients.py",
     PAGE,
     "tests/sim/worlds/test_late_requests.py",
     "tests/sim/worlds/test_worlds.py",
-    "tests/spark/test_killed_at_random.py",
     "tests/cluster/test_transactions.py",
     "tests/chaos/test_copies.py",
     "tests/install/test_install.py",
@@ -37,8 +45,6 @@ LONGEST_FIRST: tuple[str, ...] = (
     "tests/sim/worlds/test_level_changes.py",
     "tests/sim/worlds/test_small_transactions.py",
     "tests/interop/test_mixed_scenarios.py",
-    "tests/spark/test_shipped.py",
-    "tests/demo/test_secured_demo.py",
     "tests/interop/test_mixed_seven.py",
     "tests/interop/test_mixed_secured.py",
     "tests/lab/test_warmup.py",
@@ -56,7 +62,6 @@ LONGEST_FIRST: tuple[str, ...] = (
     "tests/test_source.py",
     "tests/gateway/test_security.py",
     "tests/cluster/test_failover.py",
-    "tests/analytics/test_command.py",
     "tests/cli/test_metrics.py",
     "tests/test_security_document.py",
     "tests/cli/test_acl_commands.py",
@@ -126,5 +131,5 @@ def next_of(waiting: dict[str, dict[str, bool]]) -> str:
 
 @cache
 def _uses_spark(path: str) -> bool:
-    """Whether a test of this file takes the shared session, whose type it then names."""
-    return "SparkSession" in (ROOT / path).read_text()
+    """Whether a test of this file takes the shared session, whose type it then names, or starts Spark itself."""
+    return path in STARTS_SPARK or "SparkSession" in (ROOT / path).read_text()

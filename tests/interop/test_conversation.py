@@ -15,6 +15,7 @@ import pytest
 
 from kohort.lab.brokers import running_gateway
 from tests.conftest import need_jars
+from tests.interop.broker import Broker
 from tests.interop.conversation import scenes
 from tests.interop.conversation.expected import AT_DEFAULTS, EXPECTED, SEEN_IN_OTHER_TESTS, Expected
 from tests.interop.conversation.gateway import INTENDED, TWO_CLUSTERS
@@ -33,15 +34,26 @@ WAYS: Mapping[str, tuple[Mapping[str, str], tuple[Expected, ...]]] = {
 """Settings of Kohort alone, and what differs on purpose with them."""
 
 
+async def started(running: contextlib.ExitStack, *brokers: contextlib.AbstractContextManager[Broker]) -> list[Broker]:
+    """Start brokers at the same time; `running` ends those that have started, also if another one cannot."""
+    starts = (asyncio.to_thread(running.enter_context, broker) for broker in brokers)
+    results = await asyncio.gather(*starts, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
 async def differences_in(part: str) -> dict[str, list[Difference]]:
     """Play one part to Kafka, and to a Kohort of each way, at once."""
     admin = ADMINS.get(part, "")
-    with kafka_of(part) as kafka, contextlib.ExitStack() as brokers:
-        where = [kafka.bootstrap]
+    with contextlib.ExitStack() as running:
+        starts: list[contextlib.AbstractContextManager[Broker]] = [kafka_of(part)]
         for kohorts_own, _ in WAYS.values():
             settings = {name.replace(".", "_"): value for name, value in {**PARTS[part], **kohorts_own}.items()}
-            where.append(brokers.enter_context(running_kohort(**settings)).bootstrap)
-        kafkas, *ours = await asyncio.gather(*(play(bootstrap, SCENES[part], admin) for bootstrap in where))
+            starts.append(running_kohort(**settings))
+        brokers = await started(running, *starts)
+        kafkas, *ours = await asyncio.gather(*(play(broker.bootstrap, SCENES[part], admin) for broker in brokers))
     return {way: list(differences(kafkas, kohorts)) for way, kohorts in zip(WAYS, ours, strict=True)}
 
 
@@ -64,7 +76,9 @@ async def test_kafka_and_kohort_answer_alike(request: pytest.FixtureRequest) -> 
 
 async def differences_through_a_gateway(part: str) -> list[Difference]:
     """Play one part to Apache Kafka, and to another one behind a gateway, at once."""
-    with kafka_of(part) as kafka, kafka_of(part) as other, running_gateway(other.bootstrap) as (address, _):
+    with contextlib.ExitStack() as running:
+        kafka, other = await started(running, kafka_of(part), kafka_of(part))
+        address, _ = running.enter_context(running_gateway(other.bootstrap))
         admin = ADMINS.get(part, "")
         told = await asyncio.gather(*(play(where, SCENES[part], admin) for where in (kafka.bootstrap, address)))
     return list(differences(*told))
