@@ -79,6 +79,21 @@ def test_lines_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch, caplog: py
     assert "rebalances that are not in --journal /dev/full: 5" in caplog.text
 
 
+def test_lines_that_were_left_out_are_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal_outputs, "_MOST_WAITING_BYTES", 2 * len(record(1).to_json()) + 10)
+    file, disk = JournalFile(tmp_path / "journal"), Disk(room=0)
+    file._file.close()
+    file._file = disk  # type: ignore[assignment]
+    for left_out in (2, 0):
+        disk.room = 0
+        file.add([record(number) for number in range(2 + left_out)])
+        disk.room = 1 << 20
+        file.write()
+        assert caplog.messages[-1].endswith(f"rebalances left out meanwhile: {left_out}")
+
+
 def test_a_line_that_a_killed_gateway_wrote_in_part_does_not_spoil_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(record(1).to_json() + b"\n" + record(2).to_json()[:10])
@@ -140,9 +155,23 @@ async def test_a_topic_that_stays_refused_does_not_delay_the_end(
         topic.start()
         topic.add([record(1), record(2)])
         await until_logged(caplog, "the journal's topic cannot be written")
-        async with asyncio.timeout(journal_outputs._CLOSING_S - 1):
-            await topic.close()
+        await topic.close()
     assert "rebalances that are not in the journal's topic: 2" in caplog.text
+
+
+async def test_a_cluster_that_does_not_answer_does_not_delay_the_end(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = JournalTopic({"bootstrap_servers": broker.bootstrap_servers})
+    topic.start()
+    topic.add([record(1)])
+    assert await written(broker, 1) == [1]
+    with broker.fault(keys="Produce", topic=TOPIC, count=-1, hold=True):
+        topic.add([record(2)])
+        before = asyncio.get_running_loop().time()
+        await topic.close()
+        assert asyncio.get_running_loop().time() < before + 4
+    assert "rebalances that are not in the journal's topic: 1" in caplog.text
 
 
 async def test_a_record_that_is_too_large_does_not_stop_the_others(

@@ -22,7 +22,8 @@ _MOST_WAITING = 1_000
 """Records that wait for the topic. The oldest ones are left out beyond it."""
 _AGAIN_S = 10.0
 """Time between two attempts to write the topic."""
-_CLOSING_S = 5.0
+_CLOSING_S = 0.5
+"""Time that records have when the gateway stops. Ctrl-C must not wait for a cluster that does not answer."""
 
 
 class JournalFile:
