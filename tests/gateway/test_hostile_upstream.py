@@ -16,7 +16,7 @@ from kohort.wire.codec import decode, encode
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from tests.broker.peer import Peer
+from tests.broker.peer import Peer, until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -100,6 +100,36 @@ async def test_a_broker_without_tls_is_reported(caplog: pytest.LogCaptureFixture
             assert await client.closed()
             client.writer.close()
     assert f"cannot be reached: {broker} closed the connection during the TLS handshake" in caplog.text
+
+
+async def test_a_broker_that_closes_connections_without_a_response_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers = False
+
+    def closing(header: RequestHeader) -> bytes:
+        return framed(head_of(header)) if answers else b""
+
+    async def ask(gateway: Gateway) -> None:
+        client = await connected(gateway.address)
+        client.send_frame(request_header(ApiKey.OFFSET_FETCH, 1, 1, "client"))
+        if answers:
+            await client.receive_frame()
+        else:
+            assert await client.closed()
+        client.writer.close()
+
+    async with gateway_to(closing) as gateway:
+        without_request = await connected(gateway.address)
+        without_request.writer.close()
+        for expected in (1, 2):
+            answers = False
+            for _ in range(3):
+                await ask(gateway)
+            assert caplog.text.count("closes connections before its first response") == expected
+            answers = True
+            await ask(gateway)
+            await until(lambda: not gateway._reached)
 
 
 async def test_a_client_and_a_broker_that_are_newer_than_the_gateway_use_what_it_knows() -> None:

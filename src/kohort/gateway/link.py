@@ -76,6 +76,9 @@ class Dependencies(Protocol):
 
     def closed(self, link: "Link") -> None: ...
 
+    def upstream_closed(self, link: "Link", *, is_unanswered: bool) -> None:
+        """Note that the upstream connection is closed; `is_unanswered` if the broker did so without any response."""
+
     def is_reachable(self, address: Address) -> bool:
         """Return whether a broker can be reached at that address, as far as known."""
 
@@ -250,6 +253,9 @@ class Link:
 
     def lost(self, side: Side) -> None:
         """Close the other connection, when it has sent what it has."""
+        if side is self.upstream:
+            is_unanswered = self.client.is_open and self._members.count > 0 and not side.received
+            self._gateway.upstream_closed(self, is_unanswered=is_unanswered)
         # After a part of a request, no other one can follow.
         is_needed = side is self.client and self._gateway.groups.lost(self._members) and not self._requests.is_passing
         if is_needed:

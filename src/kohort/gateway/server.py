@@ -351,8 +351,13 @@ class Gateway:
             self.figures.client_bytes += link.client.received
             self.figures.upstream_bytes += link.upstream.received
             self._clients.discard(link.client_end)
-            self._reached.pop(link.upstream_end, None)
         self._is_full = self._is_full and len(self._links) >= self._max_connections
+
+    def upstream_closed(self, link: Link, *, is_unanswered: bool) -> None:
+        """Note that an upstream connection is closed; `is_unanswered` if the broker did so without any response."""
+        address = self._reached.pop(link.upstream_end, None)
+        if address is not None:
+            self._upstream.ended(address, is_unanswered=is_unanswered, has_answered=link.upstream.received > 0)
 
     def began_request(self, link: Link) -> None:
         """Note that a request has arrived in part."""
@@ -366,7 +371,7 @@ class Gateway:
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection of a client, and return its address. Raises OSError."""
         address = await self._upstream.connect(link.node_id, upstream)
-        if link.upstream_end is not None and link in self._links:
+        if link.upstream_end is not None and link.upstream.is_open:
             self._reached[link.upstream_end] = address
             if link.upstream_end in self._clients:
                 self._upstream.is_itself(address)

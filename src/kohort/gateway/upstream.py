@@ -70,6 +70,8 @@ class Upstream:
         self._login_fails = False
         self._refresh_s = refresh_s
         self._unreachable: set[Address] = set()
+        self._silent: set[Address] = set()
+        """Addresses whose last connection was closed by the broker without any response to a client."""
         self._itself: dict[Address, float] = {}
         """Addresses that led to the gateway itself, with the last time."""
         self._no_files_at = -_NO_FILES_AGAIN_S
@@ -140,6 +142,20 @@ class Upstream:
         if address not in self._bootstrap:
             self._unreachable.discard(address)
             self._itself.pop(address, None)
+            self._silent.discard(address)
+
+    def ended(self, address: Address, *, is_unanswered: bool, has_answered: bool) -> None:
+        """Note that a connection is closed: by the broker without any response, or after one."""
+        if has_answered:
+            self._silent.discard(address)
+        elif is_unanswered and address not in self._silent and address not in self._itself:
+            self._silent.add(address)
+            log.warning(
+                "upstream broker %s closes connections before its first response, so clients are disconnected: is it"
+                " stopping, does it expect TLS (-X security.protocol), or is its limit of connections reached"
+                " (max.connections.per.ip counts all clients of the gateway as one)?",
+                address,
+            )
 
     def is_itself(self, address: Address) -> None:
         """Note that a connection to this address has arrived at the gateway itself."""
