@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from kohort.gateway.addresses import Address, Addresses
-from kohort.gateway.endpoints import SHARE_ACKNOWLEDGE, SHARE_FETCH
+from kohort.gateway.endpoints import SHARE_ACKNOWLEDGE, SHARE_FETCH, Walk
 from kohort.gateway.framing import BadStream, Fate, FrameStream
 from kohort.gateway.traffic import Traffic
 from kohort.wire.api import request_header, response_header
@@ -105,6 +105,17 @@ def test_a_new_leader_without_an_address_is_not_named(leaders: list[int]) -> Non
     # Node 0 is a broker as any other.
     named = [(leader, "gate.example.com", 9000 + leader) for leader in leaders if leader != 2]
     assert [(each.node_id, each.host, each.port) for each in got.node_endpoints] == named
+
+
+def test_records_may_be_larger_than_what_four_bytes_of_a_length_can_tell() -> None:
+    head = response_header(ApiKey.FETCH, 16, 7) + bytes(10)
+    partition = bytes(30) + b"\0" + bytes(4)
+    walk = Walk(ApiKey.FETCH, 16)
+    begin = head + b"\2" + bytes(16) + b"\2" + partition + b"\x81\x80\x80\x80\x01"
+    assert walk.feed(memoryview(begin)) == len(begin)
+    assert walk._skip == 1 << 28
+    with pytest.raises(BadStream, match="a number that is too long"):
+        Walk(ApiKey.FETCH, 16).feed(memoryview(head + b"\2" + bytes(16) + b"\2" + partition + b"\x80" * 6))
 
 
 def test_a_fetch_before_version_16_is_not_read() -> None:

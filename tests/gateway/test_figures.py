@@ -72,6 +72,9 @@ async def test_connections_and_bytes_are_counted(broker: Broker) -> None:
             await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
             sizes.append((await shown(metrics))['kohort_gateway_received_bytes_total{peer="client"}'])
         assert sizes[1] == 2 * sizes[0] > 0
+        (first, second) = gateway.links
+        answered = (await shown(metrics))['kohort_gateway_received_bytes_total{peer="broker"}']
+        assert answered == first.upstream.received + second.upstream.received != sizes[1]
         await ended(await connected(gateway))
         found = await until(metrics, lambda found: found["kohort_gateway_connections"] == 2)
         assert found["kohort_gateway_connections_opened_total"] == 3

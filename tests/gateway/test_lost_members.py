@@ -15,10 +15,12 @@ from kohort.gateway.side import SLOW
 from kohort.recorder import RebalanceRecord
 from kohort.wire.api import request_header
 from kohort.wire.codec import encode
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.groups.test_disconnect_grace import classic_member, consumer_member, members
 from tests.broker.peer import Peer, until
 
@@ -141,6 +143,65 @@ async def test_a_member_that_came_back_while_the_gateway_stood_still_stays(
         time.sleep(GRACE_MS / 1000 + 0.6)  # noqa: ASYNC251  # nothing else runs
         await asyncio.sleep(1.0)
         assert members(broker, "g") == {member_id}
+
+
+async def test_a_member_whose_heartbeat_is_not_answered_yet_stays(
+    broker: Broker, gateway: Gateway, connect: Connect
+) -> None:
+    first, second = await connect(), await connect()
+    epoch = await consumer_member(first, "g", "m")
+    await second.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    (_, link) = gateway.links
+    link.upstream.pause("the coordinator does not answer")
+    first.writer.close()
+    await until(lambda: gateway.groups.lost_members == 1)
+    second.send(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch), 1)
+    await until(lambda: not gateway.groups.lost_members)
+    await asyncio.sleep(LONGER_S)
+    assert members(broker, "g") == {"m"}
+
+
+async def test_a_member_leaves_although_another_one_of_its_connection_comes_back(
+    broker: Broker, gateway: Gateway, connect: Connect
+) -> None:
+    first, second = await connect(), await connect()
+    epoch = await consumer_member(first, "g", "back")
+    await consumer_member(first, "h", "gone")
+    first.writer.close()
+    await until(lambda: gateway.groups.lost_members == 2)
+    second.send(ConsumerGroupHeartbeatRequest(group_id="g", member_id="back", member_epoch=epoch), 1)
+    await until(lambda: members(broker, "h") == set())
+    assert members(broker, "g") == {"back"}
+
+
+async def test_a_coordinator_that_does_not_answer_is_not_awaited(
+    broker: Broker, gateway: Gateway, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_members, "_ANSWER_S", 0.2)
+    peer = await connect()
+    await classic_member(peer, "g")
+    (link,) = gateway.links
+    monkeypatch.setattr(link.upstream, "resume", lambda reason: None)
+    link.upstream.pause("the coordinator does not answer")
+    peer.writer.close()
+    await until(lambda: gateway.groups.lost_members == 1)
+    await until(lambda: not gateway.groups.lost_members)
+    assert not link.upstream.is_open
+
+
+async def test_a_heartbeat_with_a_request_behind_it_is_not_held(gateway: Gateway, connect: Connect) -> None:
+    peer = await connect()
+    member_id, generation = await classic_member(peer, "g")
+    (link,) = gateway.links
+    link.upstream.pause("the answer is on its way")
+    before = link._members.count
+    peer.send(HeartbeatRequest(group_id="g", member_id=member_id, generation_id=generation), 3)
+    peer.send(MetadataRequest(topics=[]), 12)  # it arrives before the answer to the heartbeat
+    await until(lambda: link._members.count == before + 2)
+    link.upstream.resume("the answer is on its way")
+    async with asyncio.timeout(10):  # a hold takes 15 s
+        assert not (await peer.answer(HeartbeatResponse)).error_code
+        await peer.answer(MetadataResponse)
 
 
 async def test_a_static_member_keeps_its_session(broker: Broker, connect: Connect) -> None:

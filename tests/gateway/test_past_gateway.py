@@ -113,6 +113,7 @@ async def test_a_member_that_has_gone_is_reported_once(
         for group in groups:
             gone.connection_lost(group, "m", 0)
         await asyncio.sleep(0.01)
+    assert len(caplog.messages) == 2
     gone.connection_lost("g", "m", 0)
     gone.close()
     assert [message.partition(" did not")[0] for message in caplog.messages] == [

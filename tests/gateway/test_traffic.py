@@ -177,6 +177,15 @@ def test_a_produce_response_without_addresses_stays_as_it_is(traffic: Traffic) -
     assert answered(traffic, upstream, 12) == response_header(0, 12, 7) + encode(upstream, 12)
 
 
+def test_a_produce_request_is_forgotten_when_it_is_answered(traffic: Traffic) -> None:
+    # The gateway remembers 10,000 requests of a connection.
+    for response in (ProduceResponse(), ProduceResponse(throttle_time_ms=1)):
+        asked(traffic, ProduceRequest(acks=1), 10)
+        assert traffic.awaits(7)
+        answered(traffic, response, 10)
+        assert not traffic.awaits(7)
+
+
 def test_a_produce_request_without_a_response_is_not_remembered(traffic: Traffic) -> None:
     for correlation in range(20_000):
         assert asked(traffic, ProduceRequest(acks=0), 12, correlation) is Fate.PASS
