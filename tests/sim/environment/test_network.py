@@ -27,7 +27,8 @@ async def listen() -> None:
     await asyncio.get_running_loop().create_server(Peer, "127.0.0.1", 9092)
 
 
-def test_a_machine_resets_connections_from_before_it_lost_its_power_when_it_is_back() -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_machine_resets_connections_from_before_it_lost_its_power_when_it_is_back(*, is_killed: bool) -> None:
     agenda = Agenda(0.0)
     network = Network(agenda, Random(1), lambda end, data: None)
     broker, client = (Process(name, agenda, network, lambda _, problem: None) for name in ("broker", "client"))
@@ -53,6 +54,8 @@ def test_a_machine_resets_connections_from_before_it_lost_its_power_when_it_is_b
     send()
     assert peer.lost_by is None  # it gets nothing
     network.heal_all()
+    if is_killed:
+        broker.kill()  # its machine runs
     send()
     assert isinstance(peer.lost_by, ConnectionResetError)
 

@@ -80,6 +80,8 @@ class Network:
         self._last_number = 0
         self._unaware: set[int] = set()
         """Ends of connections whose peers lost their power."""
+        self._servers: set[str] = set()
+        """Processes that have accepted connections since their machines had power. They may be dead."""
 
     # Interface for the loops
 
@@ -88,6 +90,7 @@ class Network:
         if port in self._listening and self._listening[port][0].halted != Halted.DEAD:
             raise OSError(errno.EADDRINUSE, "Address already in use")
         self._listening[port] = loop, factory
+        self._servers.add(loop.name)
         return Listener(self, host, port)
 
     def unlisten(self, port: int) -> None:
@@ -187,6 +190,8 @@ class Network:
 
         If the machine is gone, too (`silently`), its peers are not notified.
         """
+        if silently:
+            self._servers.discard(loop.name)
         for end in [end for end in self.ends.values() if end.loop is loop]:
             self._no_longer_waits(end)
             del self.ends[end.number]
@@ -212,9 +217,11 @@ class Network:
             self._deliver(end, _reset())
 
     def _is_back(self, sender: str, name: str) -> bool:
-        """Return whether a process of that name listens again, so that its machine gets what the sender sends."""
-        runs = any(loop.name == name and loop.halted is not Halted.DEAD for loop, _ in self._listening.values())
-        return runs and (sender, name) not in self._blocked
+        """Return whether the machine of that server gets what the sender sends, since the server was started again.
+
+        It may have been killed since: it is the machine that resets connections.
+        """
+        return name in self._servers and (sender, name) not in self._blocked
 
     def _strikes(self, end: Transport, data: bytes) -> bool:
         """Delay a message that a fault is aimed at; return whether that is all that happens to it."""
