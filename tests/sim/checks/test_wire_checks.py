@@ -1,6 +1,6 @@
 """The test kit's checks in a world: which violations fail it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -10,8 +10,9 @@ from kohort.group_events import Cause
 from kohort.model import TopicPartition
 from kohort.sim import World, draw
 from kohort.sim.checks import WireChecks
+from kohort.sim.environment import Blocked, isolated
 from kohort.sim.plans import ApplicationSettings, Plan
-from kohort.sim.steps import MemberKill, MemberSwitchProtocol, Step, TopicDelete
+from kohort.sim.steps import Effect, MemberKill, MemberSwitchProtocol, Step, TopicDelete
 from kohort.sim.violation import Violation
 from kohort.testing import AnswerSent, ConnectionOpened, Event, Observer, RecordsAppended, RequestReceived
 from kohort.testing.invariants import Invariant
@@ -110,6 +111,52 @@ def test_only_behind_a_gateway_may_a_member_be_left_behind_by_its_client(*, thro
     assert (found is None) == through_gateways
 
 
+@pytest.mark.parametrize("could_act", [True, False])
+def test_only_a_member_that_could_send_sync_group_since_it_joined_must_have_sent_it(*, could_act: bool) -> None:
+    asked: list[tuple[str, float]] = []
+
+    def acts(client_id: str, since: float) -> bool:
+        asked.append((client_id, since))
+        return could_act
+
+    stream = _OfWorld(could_act=acts)
+    member = stream.peer("member-1.0")
+    member.joins("m-1", 1)
+    joined_at = stream.at
+    stream.passes(SESSION_MS)
+    stream.gone("m-1", Cause.SYNC_MISSED)
+    assert stream.broken() == [(Invariant.SYNC_AFTER_JOIN, "undecided")]
+    [(client_id, since)] = asked
+    assert client_id == "member-1.0" and 0 <= joined_at / 1000 - since < 0.01
+    found = stream.of_world.violation
+    assert (found is not None and found.invariant == "L4") == could_act
+
+
+@pytest.mark.parametrize("fault", ["none", "suspended", "powered off", "blocked", "late answer"])
+def test_a_member_could_act_if_its_process_ran_and_the_network_held_nothing(fault: str) -> None:
+    world = World(Plan(1, 10.0, 1, {}, {"orders": 1}, [ApplicationSettings("g", ("orders",))], [1.0]))
+    with isolated(1, world._failed):
+        world.brokers.begin()
+        world.start_member(0)
+        world.pass_time(2.0)
+        application, process = world.applications[0], world.processes[0]
+        assert application is not None and application.membership is not None
+        match fault:
+            case "suspended":
+                process.stop()
+                process.resume()
+            case "powered off":
+                world.end_member(0, silently=True)
+            case "blocked":
+                world.block(process.name, Blocked.BOTH, 0.5)
+            case "late answer":
+                world.network.message_faults.add(Effect.RESPONSE_LATE, "Heartbeat", 60.0)
+        world.pass_time(15.0)
+        assert world._could_act("member-0.0", 1.0) == (fault == "none")
+        assert world._could_act("member-0.0", 16.0) == (fault in ("none", "suspended", "blocked"))
+        world._tear_down()
+
+
 @pytest.mark.parametrize(
     ("member", "step", "fails"),
     [
@@ -152,6 +199,7 @@ class _OfWorld(Stream):
         *,
         groups_of_replaced_topics: Collection[str] = (),
         through_gateways: bool = False,
+        could_act: Callable[[str, float], bool] = lambda client_id, since: True,
     ) -> None:
         super().__init__()
         self.of_world = WireChecks(
@@ -161,6 +209,7 @@ class _OfWorld(Stream):
             shared_instances=shared_instances,
             groups_of_replaced_topics=groups_of_replaced_topics,
             through_gateways=through_gateways,
+            could_act=could_act,
         )
         self._observe = self.of_world.observer("broker-1", lambda: True)
 

@@ -76,6 +76,8 @@ class Network:
         """When one of `_LOOKUPS` was sent that is not answered, by the connecting end."""
         self._fast_since = -inf
         """Time at which messages stopped to take long."""
+        self._late_until: dict[str, float] = {}
+        """Time at which the last delayed message from or to each connecting process arrives."""
         self._held: list[tuple[Transport, bytes | Exception | None]] = []
         self._last_number = 0
         self._unaware: set[int] = set()
@@ -149,6 +151,10 @@ class Network:
         if any(self._waits_long(number) for number in self._asked_at if self.ends[number].loop.name == name):
             return self._agenda.now
         return max(self._healed_at.get(name, -inf), self._fast_since)
+
+    def held_up_at(self, name: str) -> float:
+        """Return when the network last held what that process sends or gets: it was hindered, or a message was late."""
+        return max(self.hindered_at(name), self._late_until.get(name, -inf))
 
     def _waits_long(self, number: int) -> bool:
         return self._agenda.now - self._asked_at[number] > _SLOW
@@ -234,6 +240,8 @@ class Network:
             return True
         if late:
             end.other.arrives = max(self._agenda.now + late, end.other.arrives)
+            client = end.other if end.number % 2 else end
+            self._late_until[client.loop.name] = max(end.other.arrives, self._late_until.get(client.loop.name, -inf))
         if is_outdated and end.number in self.ends:
             self._no_longer_waits(end)
             del self.ends[end.number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Any
 
 from kohort.sim.environment.loop import Agenda, VirtualLoop
@@ -20,6 +21,8 @@ class Process:
         self.loop: VirtualLoop | None = None
         """Loop of the current run; None if the process does not run."""
         self.starts = 0
+        self.resumed_at = -inf
+        """Time of the agenda at which it was last resumed."""
         self.past: list[VirtualLoop] = []
         """Loops of earlier runs, whose tasks are still in memory."""
         self._agenda = agenda
@@ -63,4 +66,6 @@ class Process:
     def resume(self) -> None:
         """Send SIGCONT."""
         if self.loop is not None:
+            if self.loop.halted is not None:
+                self.resumed_at = self._agenda.now
             self.loop.resume()

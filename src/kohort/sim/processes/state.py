@@ -77,6 +77,7 @@ class WorldState:
             shared_instances=plan.shared_instances,
             groups_of_replaced_topics=plan.groups_of_replaced_topics,
             through_gateways=bool(plan.gateway_rates),
+            could_act=self._could_act,
         )
         self.brokers.observer = self.wire_checks.observer
         self.observations.names = lambda: {topic.topic_id: topic.name for topic in self.brokers.disk.topics.values()}
@@ -194,6 +195,18 @@ class WorldState:
             and application.stays(member_id)
             for process, application in zip(self.processes, self.applications, strict=True)
         )
+
+    def _could_act(self, client_id: str, since: float) -> bool:
+        """Return whether a member's process has run since that time, and what it sends and gets was not held."""
+        for number, application in enumerate(self.applications):
+            if application is not None and application.name == client_id:
+                way = self.plan.ways[number] if self.plan.ways else -1
+                passed = [self.processes[number], *([self.gateways.processes[way]] if way >= 0 else [])]
+                return all(
+                    process.runs and max(process.resumed_at, self.network.held_up_at(process.name)) - START < since
+                    for process in passed
+                )
+        return False
 
     def _id_of(self, name: str) -> UUID | None:
         return next((topic.topic_id for topic in self.brokers.disk.topics.values() if topic.name == name), None)
