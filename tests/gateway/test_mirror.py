@@ -285,6 +285,16 @@ def test_a_group_without_members_is_forgotten(driven: Driven) -> None:
     assert driven.mirror.fire(ProbeDue("g"), 1_000) == Outcome(Effects())
 
 
+def test_a_member_that_is_gone_gives_nothing_up(driven: Driven) -> None:
+    settle(driven, "a", "b")
+    driven.beat("gives up", request("a", 2), response("a", 2, []), 100)
+    group = driven.mirror.consumer("g")
+    assert group is not None
+    assert group.revoking == {"a"}
+    driven.beat("gone", request("a", 2), response("a", 0, error=ErrorCode.UNKNOWN_MEMBER_ID), 200)
+    assert group.revoking == set()
+
+
 def test_an_answer_of_the_coordinator_is_not_changed_but_for_its_interval(driven: Driven) -> None:
     told = response("a", 1, partitions(0))
     told.throttle_time_ms, told.error_message = 7, "because"
