@@ -9,9 +9,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --use-pep517 --constraint constr
 PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11 python3; do \
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-# Tests wait for other programs most of the time: four workers keep two cores busy. Groups of other clients start more
-# programs each.
-WORKERS ?= 4
+# Tests spend some of their time waiting for other programs, so a worker more than two cores pays; with two more, tests wait
+# for the cores. Groups of other clients start more programs each.
+WORKERS ?= 3
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
