@@ -214,8 +214,34 @@ def test_a_commit_waits_for_the_probe_whose_news_the_heartbeat_before_it_gets(dr
     assert driven.answers["held a"].assignment == Assignment(topic_partitions=partitions(0, 1))
 
 
+@pytest.fixture
+def covered() -> tuple[Driven, Probe]:
+    """A heartbeat that the coordinator must answer because its hold has ended, and the probe for it."""
+    driven = heartbeat_that_ends()
+    (probe,) = driven.probes
+    assert probe == Probe("covered", request("a", 2))
+    return driven, probe
+
+
 @pytest.mark.parametrize("news", [False, True])
-def test_a_commit_behind_a_heartbeat_that_was_not_passed_on_lets_the_coordinator_answer_it(news: bool) -> None:
+def test_a_commit_behind_a_heartbeat_that_was_not_passed_on_lets_the_coordinator_answer_it(
+    news: bool, covered: tuple[Driven, Probe]
+) -> None:
+    driven, probe = covered
+    driven.take(driven.mirror.probed(probe, response("a", 2, [] if news else None), 80_510))
+    assert (driven.answers["covered"].assignment is not None) is news
+
+
+def test_a_heartbeat_whose_probe_is_lost_is_answered_without_it(covered: tuple[Driven, Probe]) -> None:
+    # The gateway cannot send it while it logs in at the broker. The member would wait for its answer for ever.
+    driven, probe = covered
+    driven.take(driven.mirror.probe_lost(probe))
+    answer = driven.answers["covered"]
+    assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, 2, None)
+    assert not driven.mirror.covers(request("a", 2), 80_520)
+
+
+def heartbeat_that_ends() -> Driven:
     # The member's next heartbeat comes an interval later, when the last answer of the coordinator is older than that.
     driven = Driven(ClientKind.JAVA)
     settle(driven, "a", "b", now=100)
@@ -233,10 +259,7 @@ def test_a_commit_behind_a_heartbeat_that_was_not_passed_on_lets_the_coordinator
     assert driven.upstream == []
     driven.take(driven.mirror.release("covered", request("a", 2), WaitingRequest.REQUEST, 80_500))
     assert "covered" not in driven.answers
-    (probe,) = driven.probes
-    assert probe == Probe("covered", request("a", 2))
-    driven.take(driven.mirror.probed(probe, response("a", 2, [] if news else None), 80_510))
-    assert (driven.answers["covered"].assignment is not None) is news
+    return driven
 
 
 def test_a_lost_probe_can_be_repeated(driven: Driven) -> None:
@@ -283,6 +306,14 @@ def test_a_group_without_members_is_forgotten(driven: Driven) -> None:
     assert driven.mirror.consumer("g") is None
     assert driven.timers[ProbeDue("g")] is None
     assert driven.mirror.fire(ProbeDue("g"), 1_000) == Outcome(Effects())
+
+
+def test_another_subscription_may_be_news_for_the_others(driven: Driven) -> None:
+    settle(driven, "a", "b")
+    asked = request("a", 2)
+    asked.subscribed_topic_regex = "orders.*"  # the coordinator looks for its topics later
+    driven.beat("another regex", asked, response("a", 2), 100)
+    assert driven.asked() == ["b"]
 
 
 def test_a_member_that_is_gone_gives_nothing_up(driven: Driven) -> None:

@@ -230,7 +230,7 @@ class GroupRequests:
 
     def probe_lost(self, probe: Probe) -> None:
         """Forget a probe whose connection is closed."""
-        self._mirror.probe_lost(probe)
+        self._apply(self._mirror.probe_lost(probe))
 
     def _apply(self, outcome: Outcome) -> None:
         for timer, at in (*outcome.effects.timers.items(), *outcome.timers.items()):
@@ -241,7 +241,7 @@ class GroupRequests:
         for probe in outcome.probes:
             waiting = _waiting(probe.token)
             if not waiting.connection.send_probe(probe, waiting.probe_version):
-                self._mirror.probe_lost(probe)
+                self._apply(self._mirror.probe_lost(probe))
 
     def _set(self, timer: Timer | ProbeDue, at: Millis | None) -> None:
         before = self._timers.get(timer)

@@ -281,10 +281,16 @@ class ConsumerMirror:
         if is_removed:
             del group.members[member.member_id]
 
-    def probe_lost(self, probe: Probe) -> None:
-        """Forget a probe that was not sent, or whose connection was closed before its answer."""
+    def probe_lost(self, probe: Probe) -> Outcome:
+        """Forget a probe that was not sent, or whose connection was closed before its answer.
+
+        The answer to a heartbeat whose hold has ended leaves without it. Otherwise the member would wait for ever.
+        """
         self.probes.lost(probe)
-        self._late.pop(probe.token, None)
+        out, late = Outcome(), self._late.pop(probe.token, None)
+        if late is not None:
+            out.effects.replies[probe.token] = late
+        return out
 
     def is_asked(self, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Return whether a probe for the member is under way. Its next heartbeat must wait for the answer.

@@ -186,12 +186,12 @@ class GroupMirror:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return self._with_holds(self._consumer.probed(probe, response, now))
 
-    def probe_lost(self, probe: Probe) -> None:
-        """Forget a probe whose connection was closed before its answer."""
+    def probe_lost(self, probe: Probe) -> Outcome:
+        """Forget a probe that was not sent, or whose connection was closed before its answer."""
         if isinstance(probe.request, HeartbeatRequest):
             self._classic.probes.lost(probe.request)
-        else:
-            self._consumer.probe_lost(probe)
+            return Outcome()
+        return self._with_holds(self._consumer.probe_lost(probe))
 
     # Members whose connections closed
 
