@@ -256,6 +256,7 @@ async def test_members_keep_their_sessions_when_the_cluster_closes_the_connectio
 async def test_a_member_that_leaves_and_closes_its_connection_at_once_leaves_once(
     broker: Broker, gateway: Gateway, connect: Connect, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", logger="kohort.gateway")
     peer = await connect()
     if protocol == "consumer":
         await consumer_member(peer, "g", "m")
@@ -267,6 +268,29 @@ async def test_a_member_that_leaves_and_closes_its_connection_at_once_leaves_onc
     await until(lambda: members(broker, "g") == set())
     await asyncio.sleep(LONGER_S)
     await until(lambda: len(gateway.links) == 0 and not gateway.groups.lost_members)
+    assert "its connection closed" not in caplog.text
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_a_member_whose_leave_is_answered_when_its_connection_is_closed_leaves_once(
+    gateway: Gateway, connect: Connect, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="kohort.gateway")
+    peer = await connect()
+    (link,) = gateway.links
+    if protocol == "consumer":
+        await consumer_member(peer, "g", "m")
+        link.upstream.pause("the answer is on its way")
+        peer.send(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1), 1)
+    else:
+        member_id, _ = await classic_member(peer, "g")
+        link.upstream.pause("the answer is on its way")
+        peer.send(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)]), 3)
+    peer.writer.close()
+    await until(lambda: gateway.groups.lost_members == 1)
+    link.upstream.resume("the answer is on its way")
+    await asyncio.sleep(LONGER_S)
+    await until(lambda: not gateway.groups.lost_members)
     assert "its connection closed" not in caplog.text
 
 
