@@ -33,30 +33,6 @@ def test_a_static_member_commits_under_its_instance_id() -> None:
     assert (request.group_instance_id, request.member_id, request.generation_id_or_member_epoch) == ("i", "m", 1)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID])
-def test_a_static_member_that_is_unknown_to_a_commit_asks_by_a_heartbeat_whether_it_is_fenced(code: ErrorCode) -> None:
-    # In a consumer group, a coordinator does not compare the instance ID of a commit.
-    hand = stable(T0, instance_id="i")
-    hand.answer(HeartbeatRequest, HeartbeatResponse())
-    number = hand.commit(T0)
-    assert not hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID}).lost
-    assert hand.settled == {number: {T0: ErrorCode.UNKNOWN_MEMBER_ID}}
-    assert hand.request(HeartbeatRequest).member_id == "m"
-    assert hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=code)).lost == tps("t", 0)
-    hand.handle(CallbackDone())
-    is_fenced = code is ErrorCode.FENCED_INSTANCE_ID
-    assert (phase_of(hand) is Phase.FATAL, JoinGroupRequest in hand.open) == (is_fenced, not is_fenced)
-
-
-def test_a_dynamic_member_that_is_unknown_to_a_commit_joins_again_at_once() -> None:
-    hand = stable(T0)
-    hand.answer(HeartbeatRequest, HeartbeatResponse())
-    hand.commit(T0)
-    assert hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID}).lost == tps("t", 0)
-    hand.handle(CallbackDone())
-    assert JoinGroupRequest in hand.open
-
-
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
 def test_a_commit_that_may_succeed_later_is_sent_again_after_a_while(code: ErrorCode) -> None:
     hand = stable(T0)

@@ -170,22 +170,6 @@ def test_an_error_of_a_commit_of_the_current_epoch_fences_the_member(code: Error
     assert phase_of(hand) is Phase.FENCED
 
 
-@pytest.mark.parametrize(
-    ("code", "phase"), [(ErrorCode.FENCED_INSTANCE_ID, Phase.FATAL), (ErrorCode.UNKNOWN_MEMBER_ID, Phase.FENCED)]
-)
-def test_a_static_member_that_is_unknown_to_a_commit_asks_by_a_heartbeat_whether_it_is_fenced(
-    code: ErrorCode, phase: Phase
-) -> None:
-    # A coordinator does not compare the instance ID of a commit.
-    hand = stable(T0, instance_id="i")
-    hand.commit(T0)
-    assert not hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID}).lost
-    assert hand.settled == {1: {T0: ErrorCode.UNKNOWN_MEMBER_ID}}
-    assert (hand.heartbeat.member_epoch, hand.heartbeat.instance_id) == (5, "i")
-    assert hand.refuse(code).lost == frozenset({T0})
-    assert phase_of(hand) is phase
-
-
 def test_a_stale_commit_of_an_older_epoch_is_sent_again_at_once_with_the_present_one() -> None:
     hand = stable(T0)
     hand.commit(T0)

@@ -6,7 +6,7 @@ The member and the coordinator are the real ones; the world between them checks 
 from __future__ import annotations
 
 from hypothesis import Phase as Phases
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kohort.member import PollStarted, Subscribe
@@ -52,7 +52,16 @@ def test_a_consumer_group_survives_whatever_happens(script: list[tuple[str, int,
         assert world.consumer_group.epoch == epoch, "the group does not come to rest"
 
 
+_UNKNOWN_TO_A_COMMIT = [
+    *(("commit", 0, 168), ("join static", 6, 186), ("lose", 0, 155), ("wait long", 6, 269), ("join slow", 5, 14)),
+    *(("commit", 0, 168), ("join classic", 6, 46), ("join slow", 7, 324), ("wait long", 2, 273)),
+    *(("join static", 7, 113), ("join slow", 7, 324), ("wait", 1, 400), ("join classic", 4, 2)),
+]
+"""A static member was removed, and a commit tells it so while its heartbeat waits for an answer that was lost."""
+
+
 @_EXAMPLES
+@example(script=_UNKNOWN_TO_A_COMMIT, assignor="range")
 @given(script=_MIXED_SCRIPTS, assignor=st.sampled_from(["cooperative-sticky", "range"]))
 def test_a_group_of_both_protocols_survives_whatever_happens(script: list[tuple[str, int, int]], assignor: str) -> None:
     _played(script, assignor)

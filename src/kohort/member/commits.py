@@ -1,10 +1,6 @@
 """The commits of one member: one at a time, in the order in which they were requested.
 
 With two in flight, a retried older commit could overwrite a newer one and set the group back.
-
-A static member that commits may be told UNKNOWN_MEMBER_ID because another one has taken over its instance ID: in a
-consumer group, coordinators do not compare the instance ID of a commit. It then asks by a heartbeat whether it is
-fenced. If it joined again at once, as Java's classic consumer does, two of them could replace each other forever.
 """
 
 from collections import deque

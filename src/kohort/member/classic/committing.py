@@ -81,10 +81,7 @@ def commit_answered(member: ClassicState, request: int, sent: Sent, response: Of
         if code in _RETRY and code not in COORDINATOR_GONE:
             member.link.back_off(member.now)
         elif code in COORDINATOR_GONE or (sent.generation is not None and member.is_current(sent)):
-            if code is ErrorCode.UNKNOWN_MEMBER_ID and member.config.instance_id is not None:
-                member.heartbeat_at = member.now  # see `commits`
-            else:
-                refused(member, code)
+            refused(member, code)
 
 
 def _may_commit_again(member: ClassicState, sent: Sent, code: ErrorCode, attempts: int) -> bool:

@@ -65,10 +65,7 @@ def commit_answered(member: ConsumerState, request: int, sent: Sent, response: O
                 member.heartbeat_at = member.now
                 commit.waits_for_rebalance = True
         elif code in COORDINATOR_GONE or (code in _MEMBER_ERRORS and _is_current(member, sent)):
-            if code is ErrorCode.UNKNOWN_MEMBER_ID and member.config.instance_id is not None:
-                member.heartbeat_at = member.now  # see `commits`
-            else:
-                refused(member, code)
+            refused(member, code)
         elif code.retriable:
             member.link.back_off(member.now)
 
