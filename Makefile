@@ -32,7 +32,7 @@ lab-table: $(VENV)/.lab ## every figure that rebalances are to reach, Apache Kaf
 test: $(VENV)/.develop ## the tests for every day, some minutes on two cores; the last lines name those that this machine cannot run
 	$(PYTEST) -n $(WORKERS)
 
-test-all: slow-long long-kafka ## the tests that `make test` leaves out because they are slow or long, then the conversation with Apache Kafka, an hour
+test-all: slow-long long-kafka ## the tests that `make test` leaves out because they are slow or long, then the conversation with Apache Kafka, 50 minutes
 
 # Together, so that a process that has nothing more to do is not idle until the next run begins.
 slow-long: $(VENV)/.develop
