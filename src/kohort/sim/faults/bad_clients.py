@@ -17,6 +17,7 @@ from kohort.broker.groups import group_partition
 from kohort.client import Cluster, KafkaError
 from kohort.client.net import BrokerConnection
 from kohort.coordinator.classic import ClassicGroup
+from kohort.coordinator.consumer import ConsumerGroup
 from kohort.sim.bad_request_names import BadRequest
 from kohort.sim.environment import Process
 from kohort.sim.faults.bad_requests import HARMLESS, REQUESTS, TargetGroup, commit_without_member
@@ -89,9 +90,14 @@ def _victim(world: WorldState, group: str) -> TargetGroup:
 
 
 def _generation(world: WorldState, group: str) -> int | None:
-    """Return a classic group's generation from its coordinator: members do not know yet of a new one."""
+    """Return a classic group's generation from its coordinator: members do not know yet of a new one.
+
+    0 also if a consumer group has a classic member from generation 0; else None for a consumer group.
+    """
     live = world.observations.live.get(_shard(group))
     found = None if live is None else live.group(group)
+    if isinstance(found, ConsumerGroup) and any(member.epoch == 0 for member in found.members.values()):
+        return 0
     return found.generation if isinstance(found, ClassicGroup) else None
 
 
