@@ -13,10 +13,10 @@ from kohort.testing import Broker, Checks, Event, Violation
 from tests.interop.mixed.churn import MixedGroup
 from tests.interop.mixed.consumer_churn import ConsumerGroupChurn
 from tests.interop.mixed.kinds import KINDS
-from tests.interop.mixed.lengths import MINUTES
+from tests.interop.mixed.lengths import MINUTES, patient
 from tests.interop.mixed.producer import NumberedProducer
 
-pytestmark = pytest.mark.timeout(600 + 120 * MINUTES)
+pytestmark = patient
 
 _SEED = 848
 _PARTITIONS = 12
