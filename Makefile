@@ -15,7 +15,7 @@ WORKERS ?= 3
 LONG_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-table test test-all slow-long slow long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
+.PHONY: help demo lab lab-table test test-all slow-long long-kafka check lint types layers source interop interop-gateway conversation interop-long chaos copies fuzz mutants bench constraints clean sim sim-long
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -37,12 +37,6 @@ test-all: slow-long long-kafka ## the tests that `make test` leaves out because 
 # Together, so that a process that has nothing more to do is not idle until the next run begins.
 slow-long: $(VENV)/.develop
 	$(PYTEST) -n $(WORKERS) -m "(slow or long) and not kafka"
-
-slow: $(VENV)/.develop
-	$(PYTEST) -n $(WORKERS) -m "slow and not long and not kafka"
-
-long: $(VENV)/.develop
-	$(PYTEST) -n $(LONG_WORKERS) -m "long and not kafka"
 
 long-kafka: $(VENV)/.develop
 	$(PYTEST) -n 0 -m "long and kafka"
