@@ -15,7 +15,7 @@ from kohort.member import (
     Subscribe,
 )
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupRequest
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,6 +31,32 @@ def test_a_static_member_commits_under_its_instance_id() -> None:
     hand.commit(T0)
     request = hand.request(OffsetCommitRequest)
     assert (request.group_instance_id, request.member_id, request.generation_id_or_member_epoch) == ("i", "m", 1)
+
+
+@pytest.mark.parametrize("is_fenced", [True, False])
+def test_a_static_member_that_is_unknown_to_a_commit_joins_again_as_itself(is_fenced: bool) -> None:
+    # In a consumer group, a coordinator does not compare the instance ID of a commit.
+    hand = stable(T0, instance_id="i")
+    hand.answer(HeartbeatRequest, HeartbeatResponse())
+    number = hand.commit(T0)
+    assert hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID}).lost == tps("t", 0)
+    assert hand.settled == {number: {T0: ErrorCode.UNKNOWN_MEMBER_ID}}
+    hand.handle(CallbackDone())
+    assert hand.request(JoinGroupRequest).member_id == "m"
+    code = ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID
+    hand.answer(JoinGroupRequest, JoinGroupResponse(error_code=code))
+    assert (phase_of(hand) is Phase.FATAL) == is_fenced
+    if not is_fenced:
+        assert hand.request(JoinGroupRequest).member_id == ""
+
+
+def test_a_dynamic_member_that_is_unknown_to_a_commit_joins_again_as_a_new_one() -> None:
+    hand = stable(T0)
+    hand.answer(HeartbeatRequest, HeartbeatResponse())
+    hand.commit(T0)
+    assert hand.answer_commit({T0: ErrorCode.UNKNOWN_MEMBER_ID}).lost == tps("t", 0)
+    hand.handle(CallbackDone())
+    assert hand.request(JoinGroupRequest).member_id == ""
 
 
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])

@@ -81,7 +81,20 @@ def commit_answered(member: ClassicState, request: int, sent: Sent, response: Of
         if code in _RETRY and code not in COORDINATOR_GONE:
             member.link.back_off(member.now)
         elif code in COORDINATOR_GONE or (sent.generation is not None and member.is_current(sent)):
-            refused(member, code)
+            if code is ErrorCode.UNKNOWN_MEMBER_ID and member.config.instance_id is not None:
+                _join_again_as_itself(member)
+            else:
+                refused(member, code)
+
+
+def _join_again_as_itself(member: ClassicState) -> None:
+    """Lose the generation, but not the member ID, so that the answer to JoinGroup says whether the member is fenced.
+
+    In a consumer group, a coordinator does not compare the instance ID of a commit: a member that another one has
+    replaced gets UNKNOWN_MEMBER_ID. If it joined as a new one, as Java's does, the two would replace each other
+    forever.
+    """
+    member.lose_generation("the coordinator does not know the member")
 
 
 def _may_commit_again(member: ClassicState, sent: Sent, code: ErrorCode, attempts: int) -> bool:
