@@ -17,10 +17,13 @@ SHORT_S, FULL_S = 1.5, 5.5
 """Seconds after which a member is removed with default settings."""
 
 
-async def joined(peer: Peer, member_id: str, group: str = "g", client_id: str = "app") -> int:
+async def joined(
+    peer: Peer, member_id: str, group: str = "g", client_id: str = "app", instance_id: str | None = None
+) -> int:
     joining = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member_id,
+        instance_id=instance_id,
         rebalance_timeout_ms=60_000,
         topic_partitions=[],
         subscribed_topic_names=["orders"],
@@ -172,6 +175,27 @@ async def with_another_member_of_its_host(world: VirtualBroker, watcher: Peer, a
     return await away(world)
 
 
+async def with_a_static_member_of_its_host(world: VirtualBroker, watcher: Peer, at: str) -> float:
+    """A static member keeps its session, and shows that a proxy restarted."""
+    await named(watcher, "watcher")
+    async with connected(at) as peer, connected(at) as other:
+        await joined(other, "b", "h", "other", "instance")
+        await waiting(peer, "a")
+    return await away(world)
+
+
+async def after_a_member_of_its_host_that_left(world: VirtualBroker, watcher: Peer, at: str) -> float:
+    """Its connection closes because it ends."""
+    await named(watcher, "watcher")
+    async with connected(at) as peer:
+        await waiting(peer, "a")
+        async with connected(at) as other:
+            await joined(other, "b", "h", "other")
+            beat(other, "b", -1, "h", "other")
+            assert (await other.answer(ConsumerGroupHeartbeatResponse)).member_epoch == -1
+    return await away(world)
+
+
 async def with_another_member_on_its_connection(world: VirtualBroker, watcher: Peer, at: str) -> float:
     await named(watcher, "watcher")
     async with connected(at) as peer:
@@ -242,6 +266,8 @@ SCENES: Sequence[tuple[Scene, float]] = [
     (with_another_connection, FULL_S),
     (with_a_connection_of_nobody, FULL_S),
     (with_another_member_of_its_host, FULL_S),
+    (with_a_static_member_of_its_host, FULL_S),
+    (after_a_member_of_its_host_that_left, SHORT_S),
     (with_another_member_on_its_connection, FULL_S),
     (after_another_member_of_its_host, SHORT_S),
     (with_another_thread_of_its_process, SHORT_S),

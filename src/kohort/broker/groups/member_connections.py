@@ -151,7 +151,7 @@ class _Loss:
     connection: MembersConnection
     process: _Process
     grace: Millis
-    """Time that the member has unless its process is very likely gone."""
+    """Time that the member has unless its process is very likely gone; 0 if only its session counts."""
     is_refused: bool = False
     """Whether the broker refused clients when the member's time was over. Another begins when it can connect."""
 
@@ -205,11 +205,13 @@ class MemberConnections:
             member = group_id, member_id
             self._connections.pop(member, None)
             shard = self._broker.groups.shard(group_id)
+            if not shard.has_member(group_id, member_id):
+                continue
             grace = shard.grace_ms(group_id, member_id)
+            loss = _Loss(now, member, connection, _Process(_streams_process(client_id)), grace or 0)
+            self._add(loss)  # one that keeps its session, such as a static member, shows that a proxy failed, too
             if grace is not None:
                 short = shard.short_grace_ms(group_id, member_id, connection.who)
-                loss = _Loss(now, member, connection, _Process(_streams_process(client_id)), grace)
-                self._add(loss)
                 self._wait(loss, grace if short is None else short, None if short is None else grace)
         if len(self._lost) >= _MANY_MEMBERS and len({loss.member[0] for loss in self._lost}) >= _MANY_GROUPS:
             self._keep_sessions()
@@ -239,6 +241,8 @@ class MemberConnections:
                 self._connections.pop((group_id, member_id), None)
 
     def _keep_sessions(self) -> None:
+        if not any(loss.grace for loss in self._lost):
+            return
         log.info("many connections closed at once: %d members keep their sessions", len(self._lost))
         for loss in self._lost:
             self._cancel(loss.member)
