@@ -59,6 +59,13 @@ def test_a_process_that_is_very_likely_gone_has_less_time(mirror: GroupMirror, j
         assert mirror.short_grace_ms("g", "a", INFERRED_GRACE, stranger) is None
 
 
+def test_a_member_of_a_consumer_group_has_until_the_heartbeat_that_it_was_told_to_send(mirror: GroupMirror) -> None:
+    answer = response("a", 1, [])
+    answer.heartbeat_interval_ms = 15_000
+    mirror.response(request("a", 0, []), answer, context(1), NOW)
+    assert mirror.grace_ms("g", "a", INFERRED_GRACE) == 15_500
+
+
 @pytest.mark.parametrize("join", MEMBERS)
 def test_a_static_member_and_one_with_an_operators_time_have_no_shorter_one(mirror: GroupMirror, join: Join) -> None:
     join(mirror)

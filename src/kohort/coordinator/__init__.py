@@ -9,7 +9,13 @@ from kohort.coordinator.classic import ClassicGroup, GroupState
 from kohort.coordinator.client_kind import ClientKind
 from kohort.coordinator.config import GroupConfig, GroupSettings, MigrationPolicy, Weights
 from kohort.coordinator.consumer import ConsumerGroup, PartitionExtent
-from kohort.coordinator.disconnects import INFERRED_GRACE, SHORT_GRACE, inferred_grace_ms, shortened_grace_ms
+from kohort.coordinator.disconnects import (
+    INFERRED_GRACE,
+    SHORT_GRACE,
+    inferred_grace_ms,
+    shortened_grace_ms,
+    told_grace_ms,
+)
 from kohort.coordinator.effects import Effects, RequestContext, Token, Viewer
 from kohort.coordinator.groups import Group
 from kohort.coordinator.heartbeat_contents import has_no_news, reports_nothing
@@ -80,4 +86,5 @@ __all__ = [
     "reports_nothing",
     "shortened_grace_ms",
     "subscription_change",
+    "told_grace_ms",
 ]

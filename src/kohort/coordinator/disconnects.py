@@ -18,6 +18,8 @@ SHORT_GRACE: Millis = 1_500
 (reconnect.backoff.max.ms of Java), after 0.05 to 0.1 s at first."""
 _INTERVAL_MIN: Millis = 1_000
 _MARGIN: Millis = 1_000
+_LATENESS: Millis = 500
+"""Time by which a heartbeat may arrive late whose interval the coordinator told the client."""
 
 
 def grace_ms(groups: Groups, group_id: str, member_id: str) -> Millis | None:
@@ -34,7 +36,8 @@ def grace_ms(groups: Groups, group_id: str, member_id: str) -> Millis | None:
     if isinstance(group, ClassicGroup):
         classic = group.members[member_id]
         return inferred_grace_ms(classic.heartbeats.interval_ms or USUAL_HEARTBEAT_INTERVAL, classic.session_timeout_ms)
-    return inferred_grace_ms(USUAL_HEARTBEAT_INTERVAL)
+    told = 0 if groups.prompt is None else groups.prompt.told_interval_ms(group_id, member_id)
+    return told_grace_ms(max(groups.settings(group_id).heartbeat_interval_ms, told))
 
 
 def inferred_grace_ms(heartbeat_interval_ms: Millis, session_timeout_ms: Millis | None = None) -> Millis:
@@ -43,6 +46,11 @@ def inferred_grace_ms(heartbeat_interval_ms: Millis, session_timeout_ms: Millis 
     if session_timeout_ms is not None:
         interval = min(interval, session_timeout_ms // 3)
     return interval * 3 // 2 + _MARGIN
+
+
+def told_grace_ms(heartbeat_interval_ms: Millis) -> Millis:
+    """Return the grace period of a consumer group's member that was told to send heartbeats at an interval."""
+    return max(inferred_grace_ms(USUAL_HEARTBEAT_INTERVAL), heartbeat_interval_ms + _LATENESS)
 
 
 def short_grace_ms(groups: Groups, group_id: str, member_id: str, who: tuple[str, str]) -> Millis | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.coordinator import GroupConfig
+from kohort.coordinator import GroupConfig, GroupSettings
 from kohort.group_events import Cause, MemberGone
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -75,6 +75,16 @@ def test_a_classic_member_has_as_long_as_its_own_rhythm_suggests(shell: Shell, r
     assert shell.shard.grace_ms("g", member_id) == grace_ms
     [event] = gone(shell, member_id)
     assert (event.cause, event.silent_since) == (Cause.CONNECTION_LOST, shell.now - 500)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_member_of_a_consumer_group_has_until_the_heartbeat_that_it_was_told_to_send(*, holds: bool) -> None:
+    # With nothing else to send, its client needs no connection before.
+    config = LEARNED if holds else replace(LEARNED, heartbeat_hold_ms=0)
+    shell = Shell(config, settings=GroupSettings(heartbeat_interval_ms=15_000))
+    consumer_member(shell, "a")
+    assert shell.shard.grace_ms("g", "a") == 15_500
+    assert shell.shard.short_grace_ms("g", "a", ("/", "")) == 1_500
 
 
 def test_a_process_that_is_very_likely_gone_has_less_time(shell: Shell) -> None:

@@ -1,8 +1,11 @@
 """Held heartbeats in the pure coordinator: whose session waits, and which of them are told what."""
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.coordinator import (
+    INFERRED_GRACE,
     ClientKind,
     Effects,
     GroupConfig,
@@ -384,6 +387,20 @@ def test_a_java_member_that_has_nothing_yet_waits_in_the_acknowledgement_of_that
     acknowledge(shell, "a", told, ClientKind.JAVA)
     won = tell(shell)["b"].assignment
     assert won is not None and len(won.topic_partitions[0].partitions) == 32
+
+
+def test_a_member_that_commits_rarely_may_be_without_a_connection_until_the_heartbeat_behind_its_commit() -> None:
+    shell = Shell(replace(HOLDS, disconnect_grace_ms=INFERRED_GRACE))
+    shell.set_topics({"orders": 64})
+    epoch = join(shell, "a")
+    shell.now += 120_000
+    assert release(shell, held_heartbeat(shell, epoch)) == 5_000
+    assert shell.shard.grace_ms("g", "a") == 5_500
+    shell.now += 5_000
+    held = held_heartbeat(shell, epoch)
+    shell.now += 2_000
+    assert release(shell, held) == 7_050, "the time between its commits, and a little"
+    assert shell.shard.grace_ms("g", "a") == 7_550
 
 
 def test_a_hold_is_limited_by_the_brokers_setting() -> None:

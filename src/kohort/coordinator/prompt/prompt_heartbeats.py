@@ -75,6 +75,11 @@ class PromptHeartbeats:
         """Return the held heartbeat of the member, if any."""
         return self._held.of_member(group_id, member_id)
 
+    def told_interval_ms(self, group_id: str, member_id: str) -> Millis:
+        """Return the heartbeat interval in the last answer to a consumer group's member; 0 for the group's own."""
+        state = self._held.states.get((group_id, member_id))
+        return 0 if state is None else state.interval_ms
+
     def session_started(self, member: ClassicMemberFacts, now: Millis) -> None:
         """Record that a classic member's session starts with an answer other than to a heartbeat."""
         classic_heartbeats.session_started(member.heartbeats, now)

@@ -21,8 +21,9 @@ from kohort.coordinator import (
     WaitingRequest,
     inferred_grace_ms,
     shortened_grace_ms,
+    told_grace_ms,
 )
-from kohort.coordinator.prompt import USUAL_HEARTBEAT_INTERVAL, PromptHeartbeats
+from kohort.coordinator.prompt import PromptHeartbeats
 from kohort.errors import ErrorCode
 from kohort.gateway.groups.classic_group import MirroredClassicGroup, MirroredClassicMember
 from kohort.gateway.groups.classic_mirror import ClassicMirror
@@ -211,7 +212,8 @@ class GroupMirror:
             inferred = inferred_grace_ms(member.interval_ms, member.session_timeout_ms)
             is_static = member.instance_id is not None
         else:
-            inferred = inferred_grace_ms(USUAL_HEARTBEAT_INTERVAL)
+            usual = self._consumer.settings(group_id).heartbeat_interval_ms
+            inferred = told_grace_ms(max(usual, member.told_interval_ms))
             is_static = member.facts.instance_id is not None
         if is_static:
             return None
