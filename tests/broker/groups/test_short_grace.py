@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -20,6 +21,30 @@ def test_a_member_is_removed_the_sooner_the_surer_it_is_that_its_process_is_gone
         return await scene(world, watcher, AT)
 
     assert in_virtual_time(steps, SETTINGS) == pytest.approx(seconds, abs=0.1)
+
+
+def test_the_removal_of_a_member_is_logged_with_the_setting_that_governs_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        return await only_process(world, watcher, AT)
+
+    with caplog.at_level(logging.INFO, "kohort.broker"):
+        in_virtual_time(steps, SETTINGS)
+    removed = "removing group=g member=a: its connection was closed 1500 ms ago, and it has not come back"
+    assert f"{removed} (group.disconnect.grace.ms)" in caplog.messages
+
+
+def test_a_member_that_left_before_its_time_was_over_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps(world: VirtualBroker, watcher: Peer) -> None:
+        await named(watcher, "watcher")
+        async with connected(AT) as peer:
+            await waiting(peer, "a")
+        await asyncio.sleep(1)
+        world.broker.groups.shard("g").expire_member("g", "a")
+        await asyncio.sleep(10)
+
+    with caplog.at_level(logging.INFO, "kohort.broker"):
+        in_virtual_time(steps, SETTINGS)
+    assert not [message for message in caplog.messages if message.startswith("removing ")]
 
 
 def test_a_grace_period_of_the_operator_counts() -> None:

@@ -40,6 +40,7 @@ from kohort.group_events import OffsetsHeldUp, TargetRefused
 from kohort.log import CoordinatorFenced, Fenced, PartitionStopped, Producer
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import Millis
+from kohort.printable import printable
 from kohort.wire.batches import Marker, encode_batch, encode_marker
 from kohort.wire.batches import Record as BatchRecord
 from kohort.wire.codec import Message
@@ -178,6 +179,14 @@ class Shard(LogShard):
         """Remove a member whose connection was closed and whose grace period has ended."""
         if self.ready:
             now = self._broker.now()
+            if self._machine.grace_ms(group_id, member_id) is not None:
+                log.info(
+                    "removing group=%s member=%s: its connection was closed %d ms ago, and it has not come back"
+                    " (group.disconnect.grace.ms)",
+                    printable(group_id),
+                    printable(member_id),
+                    now - closed_at,
+                )
             self._apply(self._machine.connection_lost(group_id, member_id, closed_at, now), now)
 
     @property
