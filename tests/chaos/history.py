@@ -27,7 +27,10 @@ class Entry(TypedDict, total=False):
     stuck     group, what                           it does not come to the end of the log
     ended     member, what                          by itself
     unsure    group, what                           whether a commit was taken
+    going     member                               it is about to be killed, or to leave
     killed    member                               it could not give up what it had
+    removed   group, member, since                 at the end, from the journal: by then a broker had removed a member
+                                                   whose connection was closed at `since`
     fault     what, node
     ready     what                                  a gateway that clients use has started
     log       partition, values, batches           at the end: every value, by offset from 0; of each batch its first

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 import confluent_kafka
 
-from kohort.wire.batches import batches
+from kohort.group_events import Cause
+from kohort.model import Millis
+from kohort.recorder.record import JOURNAL_TOPIC, RebalanceRecord
+from kohort.wire.batches import batches, decode_records
 from tests.chaos.history import History
 from tests.chaos.raw import read_batches, topic_ids
 from tests.interop.mixed.offsets_log import OFFSETS_TOPIC, read_group_log
@@ -17,6 +20,7 @@ from tests.interop.mixed.view import GroupWatch
 def note_holdings(bootstrap: str, topic: str, groups: Iterable[str], history: History) -> None:
     """The records of the topic, as another library reads them; what the coordinators wrote and say of the groups."""
     _note_records(bootstrap, history)
+    _note_removals(bootstrap, history)
     _note_logs(bootstrap, topic, history)
     for group in groups:
         _note_group(bootstrap, group, history)
@@ -80,6 +84,37 @@ def _note_records(bootstrap: str, history: History) -> None:
     for partition, pieces in read_batches(bootstrap, OFFSETS_TOPIC).items():
         for piece in pieces:
             history.note("records", partition=partition, data=base64.b64encode(piece).decode())
+
+
+def _note_removals(bootstrap: str, history: History) -> None:
+    for pieces in read_batches(bootstrap, JOURNAL_TOPIC).values():
+        for piece in pieces:
+            for position, _ in batches(piece):
+                for record in decode_records(piece, position):
+                    rebalance = RebalanceRecord.from_json(bytes(record.value or b""))
+                    for member_id, client_id, closed_at in removals(rebalance):
+                        history.note(
+                            "removed",
+                            at=rebalance.ended_at,
+                            group=rebalance.group_id,
+                            member=client_id or member_id,
+                            since=closed_at,
+                        )
+
+
+def removals(rebalance: RebalanceRecord) -> Iterable[tuple[str, str, Millis]]:
+    """Yield the ID and client ID of each member removed as its connection closed, and the latest time of that."""
+    client_ids = {member.member_id: member.client_id for member in rebalance.members()}
+    closed = {change.previous_owner: change.revoked_at for change in rebalance.partitions}
+    for gone in rebalance.gone:
+        if gone.cause == Cause.CONNECTION_LOST.value:
+            assert gone.member_id is not None
+            closed_at = closed.get(gone.member_id)
+            yield (
+                gone.member_id,
+                client_ids.get(gone.member_id, ""),
+                rebalance.ended_at if closed_at is None else closed_at,
+            )
 
 
 def _judge(bootstrap: str) -> confluent_kafka.Consumer:

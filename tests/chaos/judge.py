@@ -22,6 +22,9 @@ from tests.chaos.rewrites import rewrites
 History = Sequence[Entry]
 _BEGINS_AGAIN = "kafkajs-"
 _BEGINS_TWICE = "librdkafka-"
+_NOTICED_MS = 5_000
+_CLOCKS_MS = 50
+"""By so much the clocks of the processes may differ."""
 _COURSE = 6
 """Number of entries that a sentence on a member's way through a partition lists."""
 _RECORD = re.compile(r"partition (\d+) has '\d+:(\d+)' at offset (\d+)")
@@ -41,7 +44,9 @@ def remarks(history: History) -> list[str]:
         for rewrite in rewrites(history)
     ]
     jumped = [f"{jump.what}: its client does so by itself" for jump in _jumps(history) if jump.is_its_own]
-    return [*rewritten, *jumped, *_uptime(history)]
+    removed = Counter(entry["group"] for entry in _of(history, "removed"))
+    told = [f"{group} lost {count} members whose connections had closed" for group, count in sorted(removed.items())]
+    return [*rewritten, *jumped, *told, *_uptime(history)]
 
 
 def _uptime(history: History) -> Iterator[str]:
@@ -262,6 +267,21 @@ def owned_twice(history: History) -> Iterable[str]:
                 yield f"{group}: {after} had partition {partition} before {before} gave it up"
 
 
+def false_removals(history: History) -> Iterable[str]:
+    """A broker that removes a member because its connection closed is right: the member was killed, or left.
+
+    Of one that ended by itself the storm learns later.
+    """
+    going: dict[str, int] = {}
+    for entry in history:
+        if entry["kind"] in ("going", "killed", "ended"):
+            noticed = _NOTICED_MS if entry["kind"] == "ended" else _CLOCKS_MS
+            going.setdefault(entry["member"], entry["at"] - noticed)
+    for entry in _of(history, "removed"):
+        if going.get(entry["member"], 1 << 62) > entry["since"]:
+            yield f"{entry['group']} lost {entry['member']}, whose connection closed at {entry['since']}, and it lived"
+
+
 def stuck(history: History) -> Iterable[str]:
     """After all faults, everything sent is acknowledged and every group reaches the end of the log."""
     for entry in history:
@@ -280,6 +300,7 @@ CHECKS: Sequence[Callable[[History], Iterable[str]]] = (
     commits_going_back,
     two_owners,
     owned_twice,
+    false_removals,
     stuck,
     violations,
 )

@@ -141,6 +141,7 @@ class Storm:
         self._replace_ended()
         if self.chance.random() < 0.1 and self.members:
             member = self.chance.choice(self.members)
+            self.history.note("going", member=member.name)
             if self.chance.random() < 0.5:
                 member.kill()
                 self._gone(member)
@@ -159,6 +160,7 @@ class Storm:
         for group in self._groups:
             self._drain(group.name)
         for member in self.members:
+            self.history.note("going", member=member.name)
             member.leave()
         for member in (*self.members, *self._leaving):
             member.gone(60.0)

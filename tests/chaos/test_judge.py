@@ -74,6 +74,18 @@ def test_partitions_of_killed_members_and_lost_ones_are_not_owned_twice() -> Non
     assert judge(and_(*killed, *late, *after)) == []
 
 
+def test_a_member_may_be_removed_that_was_killed_or_left_before_its_connection_closed() -> None:
+    dead = [entry("going", member="k"), entry("removed", group="g", member="k", since=next(_clock))]
+    # The storm learns late of one that ended by itself.
+    early = entry("removed", group="g", member="e", since=next(_clock))
+    assert judge(and_(*dead, entry("ended", member="e", what=""), early)) == []
+    assert "g lost 2 members whose connections had closed" in remarks(and_(*dead, early))
+    alive = entry("removed", group="g", member="k", since=next(_clock))
+    later = {**entry("going", member="k"), "at": next(_clock) + 1_000}
+    [problem] = judge(and_(alive, later))  # type: ignore[arg-type]
+    assert problem == f"g lost k, whose connection closed at {alive['since']}, and it lived"
+
+
 def test_kafkajs_may_begin_again_where_its_group_committed_and_skips_nothing() -> None:
     def reading(*spans: list[int]) -> list[Entry]:
         return [
@@ -126,6 +138,7 @@ def test_librdkafka_may_begin_once_more_at_the_start_or_a_commit_after_each_assi
         (with_("generation", owners={"a": [], "b": [0]}), "generation 1 of g is two different assignments"),
         (with_("generation", number=3), "generation 1 of g follows 3"),
         (with_("epochs", problems=["record 4: a and b both have 0"]), "n: record 4"),
+        (and_(entry("removed", group="g", member="a", since=7)), "g lost a, whose connection closed at 7, and it"),
         (with_("revoked", at=10**9), "b had partition 0 before a gave it up"),
         (and_(entry("stuck", group="g", what="it stands at 2")), "g: it stands at 2"),
         (and_(entry("failed", producer="p", what="timed out")), "p: timed out"),
