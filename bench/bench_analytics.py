@@ -40,10 +40,10 @@ class Measured:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Time the analysis of made-up histories.")
-    parser.add_argument("--rows", "--commits", type=int, nargs="+", default=[1_000_000])
-    parser.add_argument("--skew", type=float, nargs="+", default=[0.0])
-    parser.add_argument("--groups", type=int, default=200)
-    parser.add_argument("--days", type=float, default=14)
+    parser.add_argument("--rows", "--commits", type=int, nargs="+", default=[1_000_000], help="records of each history")
+    parser.add_argument("--skew", type=float, nargs="+", default=[0.0], help="how unevenly groups commit; 0 is evenly")
+    parser.add_argument("--groups", type=int, default=200, help="number of groups (default 200)")
+    parser.add_argument("--days", type=float, default=14, help="length of each history in days (default 14)")
     parser.add_argument("--home", type=Path, help="where histories are made; 100 M records take 15 GB")
     given = parser.parse_args()
     for rows in given.rows:

@@ -4,6 +4,7 @@ The best of several short rounds, ours and kio's in turn, so that a noisy machin
 Rust and encodes in Python.
 """
 
+import argparse
 import io
 import sys
 import timeit
@@ -166,6 +167,7 @@ def report(name: str, message: Message, version: int) -> None:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"{'':42} {'encode':>12} {'vs kio':>8} {'decode':>12} {'vs kio':>8}")
     for name, message, version in MESSAGES:
         report(name, message, version)

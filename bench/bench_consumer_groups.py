@@ -8,6 +8,7 @@ shard does for them: requests, records encoded for the log, their replay, answer
 
 from __future__ import annotations
 
+import argparse
 import gc
 import sys
 import time
@@ -220,6 +221,7 @@ def reconciling(partitions: int) -> None:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     heartbeats()
     joining(1_000)
     one_of_many(10_000, 1, 100_000)

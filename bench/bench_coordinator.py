@@ -8,6 +8,7 @@ the smaller one. A rebalance is all joins and syncs of a group that knows its me
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -172,6 +173,7 @@ def rebalances(size: int) -> None:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     heartbeats()
     commits()
     rebalances(1_000)

@@ -393,8 +393,8 @@ async def bytes_and_latency(upstream: Process, options: argparse.Namespace) -> N
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what a gateway costs.")
     parser.add_argument("--mb", type=int, default=400, help="megabytes in each round (default 400)")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=5, help="rounds in turns (default 5)")
+    parser.add_argument("--members", type=int, default=1_000, help="idle members (default 1,000)")
     parser.add_argument(
         "--settle",
         type=float,

@@ -9,6 +9,7 @@ on another.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import statistics
@@ -27,6 +28,7 @@ TIMES = 10
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with contextlib.ExitStack() as running:
         with pinned({min(os.sched_getaffinity(0))}):
             # Long enough for everybody to come before the first generation.

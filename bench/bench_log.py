@@ -4,6 +4,7 @@ The plain side appends the same bytes to one file and calls fdatasync as often; 
 counts.
 """
 
+import argparse
 import os
 import shutil
 import tempfile
@@ -21,6 +22,7 @@ MEGABYTE = 1 << 20
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     root = Path(tempfile.mkdtemp(prefix="kohort-bench-", dir="/var/tmp"))
     try:
         touch_memory(root)

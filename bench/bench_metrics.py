@@ -3,6 +3,7 @@
 Beside it, the same partitions by prometheus_client, which has no rebalances to tell, and blocks all the time.
 """
 
+import argparse
 import time
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ LIMIT_S = 0.5
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     live = groups()
     metrics = GroupMetrics(live, MetricsOptions(cluster="main"), 0)
     joined = (Trigger("member joined"),)

@@ -226,7 +226,7 @@ async def goes_on(coordinator: RemoteShard, member_id: str, generation: int, off
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--commits", type=int, default=200)
+    parser.add_argument("--commits", type=int, default=200, help="number of commits (default 200)")
     given = parser.parse_args()
     with running_kafka() as kafka:
         asyncio.run(run(kafka.bootstrap, given.commits))

@@ -27,8 +27,8 @@ SHAPES = ((10, False), (100, False), (1000, False), (100, True))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--members", type=int, default=10_000)
-    parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--members", type=int, default=10_000, help="of the group (default 10,000)")
+    parser.add_argument("--partitions", type=int, default=100_000, help="of its topics (default 100,000)")
     parser.add_argument("--changes", type=int, default=200, help="how many members leave and join")
     parser.add_argument("--peer", action="store_true", help="measure Apache Kafka's assignors too")
     options = parser.parse_args()

@@ -130,7 +130,7 @@ def stream_rate(spark: SparkSession, options: dict[str, str], rows: int, home: P
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="records that are read and written")
     parser.add_argument("--bootstrap", help="a cluster to read from (default: a broker of ours, in memory)")
     parser.add_argument("--peer", action="store_true", help="the JVM connector and ours in turns, on Apache Kafka")
     parser.add_argument("--rounds", type=int, default=3, help="of the comparison with the JVM connector")

@@ -4,6 +4,7 @@ As they come from 100 groups: ten partitions to a commit, and eight commits to a
 load; then one to a batch; then a million keys. CPU seconds of this process.
 """
 
+import argparse
 import asyncio
 import gc
 import tempfile
@@ -25,6 +26,7 @@ MAP_BYTES = 128 << 20
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     gc.set_threshold(200_000, 20, 50)  # as a broker's process has it
     for keys, commits in ((1_000, 8), (1_000, 1), (RECORDS, 8)):
         with tempfile.TemporaryDirectory(prefix="kohort-bench-", dir="/var/tmp") as directory:

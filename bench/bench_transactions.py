@@ -231,8 +231,22 @@ def main() -> int:
     parser.add_argument("--peer", action="store_true", help="measure Apache Kafka, too")
     parser.add_argument("--seconds", type=float, default=4.0, metavar="N", help="for each client, broker and round")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="after the one for warming up")
-    parser.add_argument("--cases", type=case, nargs="+", default=[(10, 100), (1_000, 1_000)], metavar="RECORDSxBYTES")
-    parser.add_argument("--clients", nargs="+", default=list(CLIENTS), choices=list(CLIENTS), metavar="NAME")
+    parser.add_argument(
+        "--cases",
+        type=case,
+        nargs="+",
+        default=[(10, 100), (1_000, 1_000)],
+        metavar="RECORDSxBYTES",
+        help="size of each transaction",
+    )
+    parser.add_argument(
+        "--clients",
+        nargs="+",
+        default=list(CLIENTS),
+        choices=list(CLIENTS),
+        metavar="NAME",
+        help=f"of {', '.join(CLIENTS)}",
+    )
     parser.add_argument("--producers", type=int, default=1, metavar="N", help="at once, in each client's process")
     options = parser.parse_args()
 

@@ -55,7 +55,9 @@ def main() -> None:
             peer = measure(lambda: running_kafka(jvm=PRODUCTION), every_core, options.mb, warm=options.mb)
     show(ours, peer)
     memory = Path("/dev/shm")
-    if memory.is_dir() and shutil.disk_usage(memory).free > 2 * options.mb * 10**6:
+    if not memory.is_dir() or shutil.disk_usage(memory).free <= 2 * options.mb * 10**6:
+        print(f"not on a tmpfs: /dev/shm has no {2 * options.mb} MB free")
+    else:
         with tempfile.TemporaryDirectory(prefix="kohort-bench-", dir=memory) as unsynced:
             print("on a tmpfs, where a sync costs nothing:")
             show(measure(lambda: running_kohort("--data", f"{unsynced}/data"), server_core(), options.mb, warm=0), [])
@@ -77,8 +79,8 @@ def measure(
                 connect = partial(Connection, broker.bootstrap)
                 figures = [
                     drive(broker, "produced", partial(produce, connect, topic, batch, times)),
-                    drive(broker, "fetched", partial(fetch, connect, topic)),
-                    drive(broker, "fetched again", partial(fetch, connect, topic)),
+                    drive(broker, "fetched", partial(fetch, connect, topic, times * len(batch))),
+                    drive(broker, "fetched again", partial(fetch, connect, topic, times * len(batch))),
                 ]
     return figures
 
@@ -122,19 +124,20 @@ def produce(connect: Callable[[], Connection], topic: str, batch: bytes, times: 
     return times * len(batch)
 
 
-def fetch(connect: Callable[[], Connection], topic: str, partition: int) -> int:
+def fetch(connect: Callable[[], Connection], topic: str, whole: int, partition: int) -> int:
+    """Read a partition of `whole` bytes from its beginning."""
     offset = size = 0
     with connect() as connection:
-        while True:
+        while size < whole:
             wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
             topics = [FetchTopic(topic=topic, partitions=[wanted])]
             answer = connection.ask(FetchRequest(min_bytes=1, max_bytes=FETCH_BYTES, topics=topics), 11, FetchResponse)
-            records = answer.responses[0].partitions[0].records
-            if not records:
-                return size
-            assert isinstance(records, bytes | bytearray | memoryview)
-            size += len(records)
-            offset = max(header.next_offset for _, header in batches(records))
+            found = answer.responses[0].partitions[0]
+            assert found.error_code == 0 and found.records, f"{size} of {whole} bytes, then {answer}"
+            assert isinstance(found.records, bytes | bytearray | memoryview)
+            size += len(found.records)
+            offset = max(header.next_offset for _, header in batches(found.records))
+    return size
 
 
 if __name__ == "__main__":

@@ -484,12 +484,12 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", default=",".join(CLIENTS))
-    parser.add_argument("--protocols", default=",".join(PROTOCOLS))
-    parser.add_argument("--scenarios", default=",".join(SMALL))
-    parser.add_argument("--members", type=int, default=3)
-    parser.add_argument("--partitions", type=int, default=6)
-    parser.add_argument("--commit-ms", type=int, default=2_000)
+    parser.add_argument("--clients", default=",".join(CLIENTS), help="names, separated by commas")
+    parser.add_argument("--protocols", default=",".join(PROTOCOLS), help="names, separated by commas")
+    parser.add_argument("--scenarios", default=",".join(SMALL), help="names, separated by commas")
+    parser.add_argument("--members", type=int, default=3, help="of each group (default 3)")
+    parser.add_argument("--partitions", type=int, default=6, help="of each topic (default 6)")
+    parser.add_argument("--commit-ms", type=int, default=2_000, help="milliseconds between commits (default 2,000)")
     parser.add_argument("--dump", action="store_true", help="print what the broker logged and what was found")
     given = parser.parse_args()
     options = Options(given.members, given.partitions, given.commit_ms, dump=given.dump)
