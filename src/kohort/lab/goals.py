@@ -124,9 +124,9 @@ ROWS = (
         "bounce", "10 restarted one by one, 50 partitions", _JAVA, 6,
         (
             Goal("consumer", "first_p50", 150), Goal("consumer", "first_max", 300),
-            Goal("consumer", "dark_p50", 120), Goal("consumer", "dark_sum", 10_000, 1 / 5),
+            Goal("consumer", "dark_p50", 120), Goal("consumer", "dark_sum", 8_000, 1 / 5),
             Goal("cooperative", "first_p50", 2_500),
-            Goal("cooperative", "dark_p50", 100), Goal("cooperative", "dark_sum", 15_000, 1 / 3),
+            Goal("cooperative", "dark_p50", 100), Goal("cooperative", "dark_sum", 5_000, 1 / 3),
         ),
     ),
     Row(
@@ -137,7 +137,7 @@ ROWS = (
     Row(
         "bounce-out-of-step", "the same, heartbeats out of step as after hours of quiet",
         replace(_JAVA, out_of_step=True), 7,
-        (Goal("eager", "pause", 6_000), Goal("eager", "dark_sum", 60_000)),
+        (Goal("eager", "pause", 6_000), Goal("eager", "dark_sum", 40_000)),
     ),
     Row(
         "bounce-restore", "the same, 20 ms of restoring per partition won", replace(_JAVA, restore_ms=20), 10,
@@ -151,7 +151,7 @@ ROWS = (
     Row(
         "takeover", "1 owner of 6 partitions, two join", replace(_JAVA, scenario="takeover", partitions=6), 2,
         (
-            Goal("consumer", "after_join_max", 300),
+            Goal("consumer", "after_join_max", 250),
             Goal("consumer", "dark_p50", 150), Goal("cooperative", "dark_p50", 100),
         ),
     ),
@@ -171,5 +171,9 @@ ROWS = (
     Row(
         "crash", "one of 10 is killed, session of 45 s", replace(_JAVA, scenario="crash"), 5,
         (Goal("cooperative", "dark_max", 2_000), Goal("consumer", "dark_max", 2_000)),
+    ),
+    Row(
+        "leave", "one of 10 leaves", replace(_JAVA, scenario="scale-in"), 2,
+        (Goal("consumer", "wall_max", 50), Goal("cooperative", "wall_max", 50)),
     ),
 )  # fmt: skip

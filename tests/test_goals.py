@@ -1,0 +1,67 @@
+"""The goals that benchmarks and the laboratory print are those of docs/performance.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench import bench_client, spark_versus
+from kohort.lab.goals import ROWS
+
+PERFORMANCE = Path(__file__).parents[1] / "docs" / "performance.md"
+
+
+def numbers_of(row: str, column: int) -> list[float]:
+    """The numbers in a cell of performance.md."""
+    (line,) = [line for line in PERFORMANCE.read_text().splitlines() if line.startswith(f"| {row} |")]
+    return [float(number) for number in re.findall(r"[\d.]*\d", line.split("|")[column])]
+
+
+@pytest.mark.parametrize(
+    ("documented", "goals"),
+    [
+        ("restart of ten, consumer protocol: dark, total", [("bounce", "consumer", "dark_sum")]),
+        ("restart of ten, cooperative: dark, total", [("bounce", "cooperative", "dark_sum")]),
+        ("restart of ten, eager, heartbeats out of step: dark, total", [("bounce-out-of-step", "eager", "dark_sum")]),
+        (
+            "one owner of six, two join, consumer: settled after the last join",
+            [("takeover", "consumer", "after_join_max")],
+        ),
+        (
+            "one joins 20, consumer: settled; dark, median",
+            [("one-joins-20", "consumer", "after_join_max"), ("one-joins-20", "consumer", "dark_p50")],
+        ),
+        ("100 partitions become 1,000, consumer", [("partitions", "consumer", "wall_max")]),
+        ("one is killed: dark, longest, consumer; cooperative", [("crash", "consumer", "dark_max")]),
+        ("one leaves: settled, consumer; cooperative", [("leave", "consumer", "wall_max")]),
+    ],
+)
+def test_the_table_of_the_laboratory_has_the_goals_of_the_document(
+    documented: str, goals: list[tuple[str, str, str]]
+) -> None:
+    most: dict[tuple[str, str, str], float | None] = {
+        (row.name, goal.protocol, goal.figure): goal.most_ms for row in ROWS for goal in row.goals
+    }
+    assert [most[goal] for goal in goals] == [1000 * number for number in numbers_of(documented, 5)]
+
+
+@pytest.mark.parametrize(
+    ("documented", "case"),
+    [
+        ("batch, seven columns", "batch"),
+        ("batch, `value` only", "value"),
+        ("batch, 1 KB, lz4", "large"),
+        ("stream", "stream"),
+        ("stream as a member of a group", "member"),
+        ("sink", "sink"),
+    ],
+)
+def test_the_comparison_with_the_jvm_connector_has_the_goals_of_the_document(documented: str, case: str) -> None:
+    assert numbers_of(documented, 7) == [spark_versus.AIMS[case]]
+
+
+def test_the_other_goals_of_spark_and_of_an_idle_member_are_those_of_the_document() -> None:
+    assert numbers_of("start to the first batch", 7) == [spark_versus.START_AIM_S]
+    assert numbers_of("latency at 1,000 records/s, p50 / p99", 7) == list(spark_versus.LATENCY_AIMS_MS.values())
+    (idle,) = [bar.least for bar in bench_client.BARS if bar.kind == "idle"]
+    assert numbers_of("idle member, of a core", 6) == [idle]
