@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from kohort.gateway import Address, GatewayOptions
+from kohort.model import Millis
 from kohort.sim.processes.gateways import SimulatedGateway
 from tests.broker.groups.crash_scenes import (
     FULL_S,
@@ -18,6 +19,7 @@ from tests.broker.groups.crash_scenes import (
     away,
     beat,
     fetching,
+    held,
     joined,
     named,
     only_process,
@@ -123,3 +125,66 @@ def test_a_broker_of_ours_keeps_the_only_member_while_its_gateway_is_started_aga
             assert set(world.broker.groups.shard("g").members("g")) == {"a"}
 
     in_virtual_time(steps, SETTINGS)
+
+
+def test_a_member_that_came_back_leaves_when_it_is_lost_again() -> None:
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        await named(watcher, "watcher")
+        async with connected(AT) as peer:
+            await waiting(peer, "a")
+        await asyncio.sleep(1)
+        async with connected(AT) as peer:
+            await held(peer, "a", 2)
+        return await away(world)
+
+    assert through_a_gateway(steps) == pytest.approx(SHORT_S, abs=0.15)
+
+
+def test_a_member_leaves_although_another_one_of_its_connection_came_back() -> None:
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        await named(watcher, "watcher")
+        async with connected(AT) as peer:
+            epoch = await joined(peer, "b", "h")
+            await waiting(peer, "a")
+        await asyncio.sleep(1)
+        async with connected(AT) as peer:
+            beat(peer, "b", epoch, "h")
+            passed = 1 + await away(world)
+            assert set(world.broker.groups.shard("h").members("h")) == {"b"}
+            return passed
+
+    assert through_a_gateway(steps) == pytest.approx(FULL_S, abs=0.15)
+
+
+@pytest.mark.parametrize(("most", "left"), [(1, {"b"}), (2, set())])
+def test_of_more_members_than_it_may_wait_for_the_gateway_keeps_those_that_were_lost_last(
+    monkeypatch: pytest.MonkeyPatch, most: int, left: set[str]
+) -> None:
+    monkeypatch.setattr("kohort.gateway.lost_members._MOST_WAITING", most)
+
+    async def steps(world: VirtualBroker, watcher: Peer) -> None:
+        await named(watcher, "watcher")
+        async with connected(AT) as peer:
+            await joined(peer, "a")
+            await joined(peer, "b")
+        await asyncio.sleep(20)
+        assert set(world.broker.groups.shard("g").members("g")) == left
+
+    through_a_gateway(steps)
+
+
+def test_the_gateway_tells_for_how_long_a_member_has_been_gone() -> None:
+    async def steps(world: VirtualBroker, _: Peer) -> list[Millis]:
+        async with gateway() as ours, connected(AT) as watcher:
+            lost, ages = ours.groups._lost, list[Millis]()
+            tell = lost._leaves
+
+            def leaves(group_id: str, member_id: str, age: Millis) -> None:
+                ages.append(age)
+                tell(group_id, member_id, age)
+
+            lost._leaves = leaves
+            await only_process(world, watcher, AT)
+            return ages
+
+    assert in_virtual_time(steps, LIKE_KAFKA) == [pytest.approx(1000 * SHORT_S, abs=100)]
