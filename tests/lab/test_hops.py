@@ -107,6 +107,50 @@ def test_a_new_member_and_the_owner_that_must_give_up_are_followed_through_two_r
     }
 
 
+def test_the_last_sync_before_the_assignment_is_that_of_the_decision() -> None:
+    # The one before it is that of another group.
+    requests = [
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "a", 117, 123, epoch=-1),
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "b", 50, 124, epoch=2, told=(0, 1)),
+    ]
+    (move,) = _moves(_LEAVE, requests, syncs=[(118, 119), (120, 122)])
+    took = _took(move)
+    assert (took["decision is appended"], took["decision is synced"]) == (3, 2)
+
+
+def test_a_fetch_that_ends_after_the_next_one_has_arrived_did_not_delay_it() -> None:
+    requests = [
+        _request(ApiKey.FETCH, "b", 105, 160, told=()),
+        _request(ApiKey.FETCH, "b", 150, 180, asked=(0, 1), told=(1,)),
+    ]
+    (move,) = _moves(_LEAVE, requests)
+    took = _took(move)
+    assert "fetch of other partitions is answered" not in took
+    assert (took["fetch is received"], took["fetch is answered"]) == (14, 30)
+
+
+def test_an_assignment_and_a_position_from_before_belong_to_something_else() -> None:
+    requests = [
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "b", 101, 105, epoch=1, told=(1,)),
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "b", 118, 124, epoch=2, told=(1,)),
+        _request(ApiKey.OFFSET_FETCH, "b", 123, 140, asked=(1,)),
+        _request(ApiKey.OFFSET_FETCH, "b", 142, 143, asked=(1,)),
+    ]
+    (move,) = _moves(_LEAVE, requests)
+    took = _took(move)
+    assert took["assignment is answered"] == 6
+    assert (took["request for the position is received"], took["position is answered"]) == (6, 1)
+
+
+def test_a_move_begins_at_the_last_trigger_before_it() -> None:
+    (move,) = moves(_with_owners(_LEAVE), [Trigger(40 * MS, "before"), Trigger(100 * MS, "a leaves")], None)
+    assert _took(move)["old owner stops"] == 10
+
+
+def test_a_partition_that_nobody_reads_again_has_not_moved() -> None:
+    assert _moves([event for event in _LEAVE if not isinstance(event, Read)], []) == []
+
+
 def test_hops_add_up_to_the_time_from_the_trigger_even_if_a_moment_is_out_of_order() -> None:
     # The position is requested before the old owner is done: it belongs to something else.
     requests = [_request(ApiKey.OFFSET_FETCH, "b", 112, 113, asked=(1,))]

@@ -62,3 +62,13 @@ async def test_with_holds_off_a_fetch_waits_as_in_kafka(start_broker: MakeBroker
         await asks_where_to_begin(asking, "a")
         await fetching.answer(FetchResponse)
         assert asyncio.get_running_loop().time() - began >= 0.2
+
+
+async def test_of_the_fetches_of_a_crowd_with_one_name_a_few_end_early(broker: Broker, connect: Connect) -> None:
+    # All clients on a host may have the same ID, and each ends the fetches of all.
+    asking = await connect()
+    for _ in range(10):
+        await fetches(broker, await connect(), "a")
+    await asks_where_to_begin(asking, "a")
+    await until(lambda: broker.waiting_fetches.count < 10)
+    assert broker.waiting_fetches.count == 2

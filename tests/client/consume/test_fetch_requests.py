@@ -133,6 +133,44 @@ async def test_a_fetch_beside_another_one_is_not_held_longer() -> None:
         assert [here.fetcher._wait_ms(slot, 40) for slot in (first.slot, second.slot)] == [20, 20]
 
 
+async def test_a_fetch_of_another_broker_lets_it_be_held_longer() -> None:
+    async with fetching() as here:
+        (state,) = here.fetch(ZERO)
+        assert state.slot is not None
+        assert here.fetcher._wait_ms((state.slot[0] + 1, 0), 40) == 80
+        assert not here.fetcher._takes_over((state.slot[0] + 1, 0))
+
+
+async def test_idle_fetches_of_different_brokers_stay_apart() -> None:
+    async with fetching() as here:
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: state.slot in here.fetcher._idle)
+        assert state.slot is not None and not here.fetcher._takes_over((state.slot[0] + 1, 0))
+        assert state.slot in here.fetcher._idle
+
+
+async def test_a_fetch_that_ended_is_not_idle_any_more() -> None:
+    async with fetching() as here:
+        (state,) = here.fetch(ZERO)
+        await eventually(lambda: state.slot in here.fetcher._idle)
+        here.fetcher.remove([ZERO])
+        await eventually(lambda: not here.fetcher._fetches)
+        assert not here.fetcher._idle
+
+
+async def test_a_partition_for_which_no_slot_is_free_ends_a_fetch_that_only_repeats_an_empty_one() -> None:
+    async with fetching() as here:
+        here.hold()
+        state, _ = *here.fetch(ZERO), *here.fetch(ONE)
+        await eventually(lambda: len(here.requests) == 2)
+        before = here.fetcher._changes
+        here.fetcher._start_fetches()
+        assert here.fetcher._changes == before, "nothing is wanted"
+        state.move(0)
+        here.fetcher._start_fetches()
+        assert here.fetcher._changes > before
+
+
 async def test_a_new_leader_of_a_quiet_partition_is_noticed() -> None:
     def led_anew(answer: MetadataResponse, client: str | None) -> None:
         for partition in answer.topics[0].partitions:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.coordinator import GroupConfig, GroupSettings
+from kohort.coordinator import INFERRED_GRACE, GroupConfig, GroupSettings, inferred_grace_ms, shortened_grace_ms
 from kohort.group_events import Cause, MemberGone
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -94,6 +94,14 @@ def test_a_process_that_is_very_likely_gone_has_less_time(shell: Shell) -> None:
     assert found == [1_500, None, None]
     # Others that spoke for the member say nothing about its process when they go.
     assert [shell.shard.short_grace_ms("g", "a", who) for who in (("/", "other"), ("/other", ""))] == [None, None]
+
+
+@pytest.mark.parametrize(("session_ms", "short"), [(6_000, 1_500), (900, None)])
+def test_the_time_of_a_process_that_is_gone_is_never_longer_than_that_of_another(
+    session_ms: int, short: int | None
+) -> None:
+    grace = inferred_grace_ms(3_000, session_ms)
+    assert shortened_grace_ms(grace, INFERRED_GRACE, ("/", "app"), ("/", "app")) == short
 
 
 @pytest.mark.parametrize("configured", [0, 1_000, 30_000])

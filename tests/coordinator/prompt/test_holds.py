@@ -14,7 +14,7 @@ from kohort.coordinator import (
     HeldHeartbeatsDue,
     WaitingRequest,
 )
-from kohort.coordinator.prompt.held_heartbeats import HeldHeartbeats
+from kohort.coordinator.prompt.held_heartbeats import ClassicHeartbeats, HeldHeartbeats
 from kohort.coordinator.timers import SessionTimeout, TargetDue
 from kohort.errors import ErrorCode
 from kohort.model import UUID
@@ -403,6 +403,39 @@ def test_a_member_that_commits_rarely_may_be_without_a_connection_until_the_hear
     assert shell.shard.grace_ms("g", "a") == 7_550
 
 
+def commits_after(shell: Shell, epoch: int, milliseconds: int) -> int:
+    """Its last heartbeat is held 5 s after the last commit, and another commit cuts that short; return its interval."""
+    shell.now += 5_000
+    held = held_heartbeat(shell, epoch)
+    shell.now += milliseconds - 5_000
+    return release(shell, held)
+
+
+def test_commits_that_met_no_held_heartbeat_count_for_the_time_between_commits(shell: Shell) -> None:
+    epoch = join(shell, "a")
+    shell.now += 120_000
+    release(shell, held_heartbeat(shell, epoch))
+    assert commits_after(shell, epoch, 10_600) == 5_350, "one after 5.3 s met none"
+
+
+def test_an_interval_that_is_right_and_yet_comes_at_the_wrong_time_changes_by_a_little(shell: Shell) -> None:
+    # The timer of the client begins anew only with another interval.
+    epoch = join(shell, "a")
+    shell.now += 120_000
+    release(shell, held_heartbeat(shell, epoch))
+    assert [commits_after(shell, epoch, 7_000) for _ in range(3)] == [7_050, 7_051, 7_050]
+
+
+def test_members_of_a_large_group_send_heartbeats_less_often_after_a_change(shell: Shell) -> None:
+    shell.settings = GroupSettings(assignment_interval_ms=0)
+    for number in range(299):
+        join(shell, f"m{number}")
+    epoch = join(shell, "a")
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
+    assert not shell.handle(beat, "beat", 1, may_hold=True).replies
+    assert interval_of(shell.shard.release("beat", WaitingRequest.REQUEST, shell.now)) == 150
+
+
 def test_a_hold_is_limited_by_the_brokers_setting() -> None:
     shell = Shell(GroupConfig(heartbeat_hold_ms=1_000))
     shell.set_topics({"orders": 1})
@@ -500,6 +533,38 @@ def test_only_one_member_computes_the_target_that_all_receive(shell: Shell) -> N
         written += [type(record.key) for record in effects.records]
         shell.apply(effects)
     assert written.count(ConsumerGroupTargetAssignmentMetadataKey) == 1
+
+
+def test_a_member_that_waits_no_more_leaves_those_alone_that_wait_for_the_same_partition() -> None:
+    holds = HeldHeartbeats()
+    partition = "g", UUID(int=1), 0
+    first, second = (
+        HeldHeartbeat(name, ConsumerGroupHeartbeatRequest(group_id="g", member_id=name), 1, 0, 5_000, [partition])
+        for name in ("a", "b")
+    )
+    holds.add(first)
+    holds.add(second)  # another target gives it the partition
+    holds.drop(first)
+    holds.partitions_freed("g", UUID(int=1), [0])
+    assert holds.next_news() is second
+
+
+def test_nothing_is_remembered_of_a_member_that_was_removed() -> None:
+    holds = HeldHeartbeats()
+    holds.state("g", "a").failed_holds = 1
+    holds.sleeping.add(("g", "a"))
+    holds.timing_out.add(("g", "a"))
+    holds.forget_member("g", "a")
+    assert not holds.states and not holds.sleeping and not holds.timing_out
+
+
+def test_all_known_times_of_a_classic_member_are_skipped_and_no_others() -> None:
+    known = ClassicHeartbeats(10, 20, 30, 40, 3_000, 1, 50, 2, 7)
+    known.skip_time(1_000)
+    assert known == ClassicHeartbeats(1_010, 1_020, 1_030, 1_040, 3_000, 1, 1_050, 2, 7)
+    unknown = ClassicHeartbeats()
+    unknown.skip_time(1_000)
+    assert unknown == ClassicHeartbeats()
 
 
 def test_a_member_waits_for_what_it_was_last_found_to_wait_for() -> None:
