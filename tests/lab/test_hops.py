@@ -90,7 +90,8 @@ def test_a_new_member_and_the_owner_that_must_give_up_are_followed_through_two_r
     assert _took(move) == {
         "new member begins to join": 20,
         "its request to join is received": 10,
-        "old owner is answered": 15,
+        "request of the old owner is received": 12,
+        "old owner is answered": 3,
         "old owner stops": 5,
         "callback of the old owner ends": 2,
         "release is received": 3,
@@ -151,6 +152,24 @@ def test_a_partition_that_nobody_reads_again_has_not_moved() -> None:
     assert _moves([event for event in _LEAVE if not isinstance(event, Read)], []) == []
 
 
+def test_an_old_owner_without_a_held_heartbeat_delays_the_news_itself() -> None:
+    events: list[Event] = [
+        Joining(105 * MS, "b"),
+        Revoked(150 * MS, "a", (1,)),
+        Assigned(170 * MS, "b", (1,)),
+        Read(190 * MS, "b", ((1, 5, 5),)),
+    ]
+    requests = [
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "b", 107, 109, epoch=0, told=()),
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "a", 101, 104, epoch=1),
+        _request(ApiKey.CONSUMER_GROUP_HEARTBEAT, "a", 137, 139, epoch=1, told=(0,)),
+    ]
+    (move,) = _moves(events, requests)
+    took = _took(move)
+    assert (took["request of the old owner is received"], took["old owner is answered"]) == (30, 2)
+    assert took["old owner stops"] == 11
+
+
 def test_hops_add_up_to_the_time_from_the_trigger_even_if_a_moment_is_out_of_order() -> None:
     # The position is requested before the old owner is done: it belongs to something else.
     requests = [_request(ApiKey.OFFSET_FETCH, "b", 112, 113, asked=(1,))]
@@ -192,6 +211,7 @@ def test_the_summary_has_median_largest_and_share_of_each_hop() -> None:
     slow = replace(move, hops=(replace(move.hops[0], begin=0, end=130 * MS),))
     first, *_ = summarise_hops([move, slow, slow])
     assert (first.step, first.count, first.median_ms, first.largest_ms) == ("old owner stops", 3, 130, 130)
+    assert first.mean_ms == pytest.approx(90)
     assert first.share == pytest.approx(270 / 350)
 
 

@@ -13,7 +13,7 @@ from kohort.lab.trial import Outcome
 if TYPE_CHECKING:
     from rich.table import Table
 
-HOP_COLUMNS = ("until", "time of", "moves", "median", "largest", "share")
+HOP_COLUMNS = ("until", "time of", "moves", "mean", "median", "largest", "share")
 _COLOURS = {BROKER: "#C0392B", OLD: "#4477AA", NEW: "#228833", EXPERIMENT: "#BBBBBB"}
 _MOST_ROWS = 60
 """Maximum number of partitions in a waterfall; a longer one shows the slowest."""
@@ -26,7 +26,7 @@ def moves_of(outcomes: Iterable[Outcome]) -> list[Move]:
 
 def hop_cells(summary: HopSummary) -> list[str]:
     """Return the values of HOP_COLUMNS."""
-    times = _exact(summary.median_ms), _exact(summary.largest_ms)
+    times = _exact(summary.mean_ms), _exact(summary.median_ms), _exact(summary.largest_ms)
     return [summary.step, STEPS[summary.step], str(summary.count), *times, f"{summary.share:.0%}"]
 
 

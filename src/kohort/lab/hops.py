@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import TypeVar
 
 from kohort.lab.broker_trace import BrokerTrace, Request
@@ -24,6 +24,7 @@ BROKER, OLD, NEW, EXPERIMENT = "broker", "old owner", "new owner", "experiment"
 STEPS: dict[str, str] = {
     "new member begins to join": EXPERIMENT,
     "its request to join is received": NEW,
+    "request of the old owner is received": OLD,
     "old owner is answered": BROKER,
     "old owner stops": OLD,
     "callback of the old owner ends": OLD,
@@ -82,6 +83,7 @@ class HopSummary:
     step: str
     count: int
     """Number of moves that have it."""
+    mean_ms: float
     median_ms: float
     largest_ms: float
     share: float
@@ -110,9 +112,8 @@ def summarise_hops(found: Sequence[Move]) -> list[HopSummary]:
     for step in STEPS:
         took = [hop.end - hop.begin for move in found for hop in move.hops if hop.step == step]
         if took:
-            summaries.append(
-                HopSummary(step, len(took), median(took) / 1e6, max(took) / 1e6, sum(took) / max(1, whole))
-            )
+            mean, middle, largest = fmean(took) / 1e6, median(took) / 1e6, max(took) / 1e6
+            summaries.append(HopSummary(step, len(took), mean, middle, largest, sum(took) / max(1, whole)))
     return summaries
 
 
@@ -157,7 +158,8 @@ class _Observed:
         partition, stopped = self._dark.partition, self._dark.begin
         joining = _first(self._new, Joining, lambda event: True)
         joined = _request(self._of_new, lambda each: joining is not None and _joins(each) and each.received >= joining)
-        told = [r.answered for r in self._of_old if r.answered <= stopped and _has_news(r)]
+        told = [each for each in self._of_old if each.answered <= stopped and _has_news(each)]
+        last = max(told, key=lambda each: each.answered, default=None)
         released = _request(self._of_old, lambda each: each.received >= stopped and _releases(each, partition))
         free = stopped if released is None else released.received
         assigned = _first(self._new, Assigned, lambda event: partition in event.partitions and event.at >= stopped)
@@ -168,7 +170,8 @@ class _Observed:
         times = {
             "new member begins to join": joining,
             "its request to join is received": None if joined is None else joined.received,
-            "old owner is answered": max(told, default=None),
+            "request of the old owner is received": None if last is None else last.received,
+            "old owner is answered": None if last is None else last.answered,
             "old owner stops": stopped,
             "callback of the old owner ends": _first(self._old, Ready, lambda event: event.at >= stopped),
             "release is received": None if released is None else released.received,

@@ -428,12 +428,12 @@ def test_an_interval_that_is_right_and_yet_comes_at_the_wrong_time_changes_by_a_
 
 def test_members_of_a_large_group_send_heartbeats_less_often_after_a_change(shell: Shell) -> None:
     shell.settings = GroupSettings(assignment_interval_ms=0)
-    for number in range(299):
+    for number in range(219):
         join(shell, f"m{number}")
     epoch = join(shell, "a")
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=epoch)
     assert not shell.handle(beat, "beat", 1, may_hold=True).replies
-    assert interval_of(shell.shard.release("beat", WaitingRequest.REQUEST, shell.now)) == 150
+    assert interval_of(shell.shard.release("beat", WaitingRequest.REQUEST, shell.now)) == 110
 
 
 def test_a_hold_is_limited_by_the_brokers_setting() -> None:
