@@ -9,7 +9,6 @@ from functools import lru_cache
 from struct import Struct as Packer
 from typing import NamedTuple
 
-from kohort.model import UUID
 from kohort.wire.batches import pack_record, signed_varint, signed_varints
 from kohort.wire.group_log.group_bytes import encode_key, encode_value
 from kohort.wire.group_log.records import CommittedOffset, GroupRecord
@@ -54,17 +53,18 @@ def pack_records(records: Sequence[GroupRecord], first: int) -> list[bytes]:
             or len(delta) != delta_size
         ):
             group, topic, topic_id, delta_size = record.group, record.topic, record.topic_id, len(delta)
-            start, names, version, end, pack = _run(group, topic, topic_id, delta_size)
+            start, names, version, end, pack = _run(group, topic, topic_id.int, delta_size)
         offset, epoch, time = record.offset, record.leader_epoch, record.commit_timestamp
         packed.append(pack(start, delta, names, record.partition, version, offset, epoch, _NO_METADATA, time, end))
     return packed
 
 
 @lru_cache(maxsize=8192)
-def _run(group: str, topic: str, topic_id: UUID, delta_size: int) -> _Run:
+def _run(group: str, topic: str, topic_id: int, delta_size: int) -> _Run:
+    """Return the run of a topic; its ID is a number, because hashing a UUID would cost half of the look-up."""
     names = encode_key(OffsetCommitKey(group=group, topic=topic))[:-_PARTITION_SIZE]
     key = signed_varint(len(names) + _PARTITION_SIZE) + names
-    tags = b"\1\0\x10" + topic_id.bytes if topic_id.int else b"\0"  # one tagged field: tag 0, 16 bytes
+    tags = b"\1\0\x10" + topic_id.to_bytes(16) if topic_id else b"\0"  # one tagged field: tag 0, 16 bytes
     value = signed_varint(_COMMIT_SIZE + len(tags)) + _COMMIT_VERSION
     end = tags + b"\0"
     size = 2 + delta_size + len(key) + _PARTITION_SIZE + len(value) - len(_COMMIT_VERSION) + _COMMIT_SIZE + len(end)
