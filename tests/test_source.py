@@ -255,6 +255,7 @@ CLOSED_ROOMS = frozenset(
         "kohort.wire.batches",
         "kohort.wire.batches.scanning",
         "kohort.wire.codec",
+        "kohort.wire.commits",
         "kohort.wire.group_log",
         "kohort.wire.transaction_log",
         "pyspark_kohort",
