@@ -161,6 +161,18 @@ async def test_only_the_selected_partitions_fail_and_only_as_often_as_asked() ->
         )
 
 
+async def test_a_partition_of_a_repeated_commit_fails_like_any_other() -> None:
+    async with tapped() as (broker, _), talking_to(broker) as peer:
+        for number in range(4):
+            assert await commits(peer, number, number) == [0, 0]
+        fault = add(broker, keys="OffsetCommit", partitions=1, error=29)
+        assert await commits(peer, 5, 7) == [0, 29]
+        assert fault.hits == 1
+        assert await committed(peer) == [5, 3]
+        assert await commits(peer, 8, 9) == [0, 0]
+        assert await committed(peer) == [8, 9]
+
+
 async def test_a_request_that_fails_is_not_done() -> None:
     async with tapped() as (broker, seen), talking_to(broker) as peer:
         add(broker, keys="OffsetCommit", error="NOT_COORDINATOR")

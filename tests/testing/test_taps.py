@@ -15,6 +15,12 @@ from kohort.wire.messages.consumer_protocol import Subscription, encode_subscrip
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from kohort.wire.messages.produce import ProduceRequest
 from tests.broker.peer import talking_to, until
 from tests.testing.tapped import tapped
@@ -83,6 +89,21 @@ async def test_repeated_heartbeats_are_reported_each_time() -> None:
     assert [event.request_id for event in asked] == [event.request_id for event in answered]
     assert len({event.request_id for event in asked}) == 3
     assert asked[0].request is asked[2].request  # it is not decoded again
+
+
+async def test_repeated_commits_are_reported_as_they_were_sent() -> None:
+    async with tapped() as (broker, seen), talking_to(broker) as peer:
+        sent = []
+        for offset in range(4):
+            partitions = [OffsetCommitRequestPartition(committed_offset=offset)]
+            request = OffsetCommitRequest(
+                group_id="g", topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)]
+            )
+            answer = await peer.ask(request, 8, OffsetCommitResponse)
+            assert answer.topics[0].partitions[0].error_code == 0
+            request.topics[0].topic_id = broker.topics.all()["orders"].topic_id  # the broker fills it in
+            sent.append(request)
+    assert [event.request for event in seen.of(RequestReceived)] == sent
 
 
 async def test_a_request_without_an_answer_is_reported_as_such() -> None:

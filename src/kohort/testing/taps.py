@@ -59,6 +59,7 @@ from kohort.testing.names import api_name
 from kohort.testing.parts import copied, shape_of, whole_error, with_errors, without
 from kohort.testing.rules import Close, Cut, Delay, Drop, Duplicate, Observe, Sender, When
 from kohort.wire.codec import Buffer, DecodeError, Message
+from kohort.wire.commits import RepeatedCommit
 from kohort.wire.messages.api_key import ApiKey
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic
@@ -344,6 +345,8 @@ class TappedDispatch(Dispatch):
         if broker.observers:
             # The guard of an access-controlled broker takes what is not allowed out of the request.
             seen = request if broker.access_control is None else copy.copy(request)
+            if isinstance(request, RepeatedCommit):
+                seen = request.named()
             number, client_id = tapped.number, connection.client_id
             broker.emit(
                 RequestReceived(broker.now(), broker.node_id, number, call.request_id, client_id, route.version, seen)
@@ -354,6 +357,8 @@ class TappedDispatch(Dispatch):
 
     def _serve(self, handler: Handler, broker: "TappedBroker", call: TappedCall, request: Message) -> None:
         """Handle a request, which the client may make: faults come after permissions."""
+        if broker.faults.any and isinstance(request, RepeatedCommit):
+            call.request = request = request.plain()  # a fault may concern only a part of it
         plan = self._plan(call, request) if broker.faults.any else None
         if plan is None:
             handler(broker, call, request)

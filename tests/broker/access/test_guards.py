@@ -474,6 +474,69 @@ async def test_offsets_of_all_topics_are_those_that_the_client_may_describe(secu
         assert codes(await peer.ask(deletion, 0, OffsetDeleteResponse)) == {0, TOPIC}, "it may not read the topic"
 
 
+@pytest.mark.parametrize("version", [8, 10])
+async def test_a_commit_like_the_one_before_is_authorized_anew(secured: Broker, version: int) -> None:
+    """A connection remembers what its commits have in common, but not that they were allowed."""
+
+    def commit(offset: int) -> OffsetCommitRequest:
+        partitions = [OffsetCommitRequestPartition(committed_offset=offset)]
+        topics = [
+            OffsetCommitRequestTopic(name=name, topic_id=secured.topics.all()[name].topic_id, partitions=partitions)
+            for name in ("own", "other")
+        ]
+        return OffsetCommitRequest(group_id="g", topics=topics)
+
+    assert secured.access_control is not None
+    allow(secured, Operation.READ, ResourceType.GROUP, "g")
+    for name in ("own", "other"):
+        allow(secured, Operation.READ, ResourceType.TOPIC, name)
+    async with as_user(secured, "alice") as peer:
+        for number in range(3):
+            assert codes(await peer.ask(commit(number), version, OffsetCommitResponse)) == {0}
+        (connection,) = secured.sockets
+        assert connection.commits is not None and connection.commits.hits == 2
+
+        denied = Acl(ResourcePattern(ResourceType.TOPIC, "own"), ALICE, "*", Operation.READ, Permission.DENY)
+        secured.access_control.add([denied])
+        answer = await peer.ask(commit(7), version, OffsetCommitResponse)
+        assert [topic.partitions[0].error_code for topic in answer.topics] == [TOPIC, 0]
+        secured.access_control.remove([denied])
+        for number in range(8, 20):
+            answer = await peer.ask(commit(number), version, OffsetCommitResponse)
+            assert [topic.partitions[0].error_code for topic in answer.topics] == [0, 0]
+        assert connection.commits.hits > 2
+
+        pattern = ResourcePattern(ResourceType.GROUP, "g")
+        secured.access_control.add([Acl(pattern, ALICE, "*", Operation.READ, Permission.DENY)])
+        assert codes(await peer.ask(commit(50), version, OffsetCommitResponse)) == {GROUP}
+    group = secured.groups.shard("g").group("g")
+    assert group is not None
+    assert {name: stored[0].offset for name, stored in group.offsets.items()} == {"own": 19, "other": 19}
+
+
+@pytest.mark.parametrize("version", [8, 10])
+async def test_a_commit_for_a_topic_that_was_created_again_is_authorized_anew(secured: Broker, version: int) -> None:
+    topic_id = secured.topics.all()["own"].topic_id
+
+    def commit(offset: int) -> OffsetCommitRequest:
+        partitions = [OffsetCommitRequestPartition(committed_offset=offset)]
+        topic = OffsetCommitRequestTopic(name="own", topic_id=topic_id, partitions=partitions)
+        return OffsetCommitRequest(group_id="g", topics=[topic])
+
+    assert secured.access_control is not None
+    allow(secured, Operation.READ, ResourceType.GROUP, "g")
+    allow(secured, Operation.READ, ResourceType.TOPIC, "own")
+    async with as_user(secured, "alice") as peer:
+        for number in range(3):
+            assert codes(await peer.ask(commit(number), version, OffsetCommitResponse)) == {0}
+        secured.topics.delete(secured.topics.all()["own"])
+        secured.topics.create("own", 1)
+        pattern = ResourcePattern(ResourceType.TOPIC, "own")
+        secured.access_control.add([Acl(pattern, ALICE, "*", Operation.READ, Permission.DENY)])
+        refused = codes(await peer.ask(commit(7), version, OffsetCommitResponse))
+        assert refused == ({TOPIC} if version < 10 else {ErrorCode.UNKNOWN_TOPIC_ID})
+
+
 async def test_a_request_is_handled_in_part(secured: Broker) -> None:
     allow(secured, Operation.DESCRIBE, ResourceType.TOPIC, "own")
     async with as_user(secured, "alice") as peer:

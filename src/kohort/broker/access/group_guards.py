@@ -6,6 +6,7 @@ from kohort.broker.access.request_access import RequestAccess
 from kohort.broker.groups import refusal
 from kohort.errors import ErrorCode
 from kohort.security import Operation
+from kohort.wire.commits import RepeatedCommit
 from kohort.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -226,6 +227,10 @@ def offset_commit(access: RequestAccess, request: OffsetCommitRequest) -> Offset
     if not access.group(Operation.READ, request.group_id):
         access.refuse(refusal(request, access.call.version, _DENIED))
         return None
+    if isinstance(request, RepeatedCommit):
+        if all(access.topic(Operation.READ, topic.name) for topic in request.shape.topics):
+            return request
+        request = request.plain()
 
     def refused(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
         return OffsetCommitResponseTopic(

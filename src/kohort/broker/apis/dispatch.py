@@ -10,7 +10,7 @@ from kohort.broker.apis import api_versions
 from kohort.broker.apis.routes import Dependencies as HandlerParts
 from kohort.broker.apis.routes import Routes
 from kohort.broker.groups import GroupCoordinator
-from kohort.broker.net import BadFrame, Call, ClientConnection, PendingAnswer, Route
+from kohort.broker.net import BadFrame, Call, ClientConnection, PendingAnswer, RepeatedCommits, Route
 from kohort.coordinator import WaitingRequest
 from kohort.errors import ErrorCode
 from kohort.wire.api import API_VERSIONS
@@ -18,6 +18,7 @@ from kohort.wire.codec import Message, skip_tags
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
+from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
 
 class Dependencies(HandlerParts, Protocol):
@@ -74,7 +75,9 @@ class Dispatch:
             request = last.request
             new_call = self._new_repeat  # called as a function: Python looks it up twice as fast as a method
         else:
-            request = self._decode(connection, found, frame, length)
+            commits = connection.commits
+            known = None if commits is None or commits.route is not found else commits.read(frame)
+            request = self._decode(connection, found, frame, length) if known is None else known
             new_call = self._new_call
         call = new_call(connection, correlation_id, found, request, len(frame))
         try:
@@ -87,6 +90,8 @@ class Dispatch:
             elif (rest := guarded(control, broker.topics, call, request)) is not None:
                 found.handler(broker, call, rest)
             connection.place(call)
+            if found.has_shape and type(request) is OffsetCommitRequest:
+                self._learn(connection, found, frame, length, request)
         except Exception:  # a bug in the broker must affect only this connection
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)
             connection.refuse("the request failed with an internal error of the broker")
@@ -98,12 +103,20 @@ class Dispatch:
             connection.client_id_bytes = raw
             connection.client_id = raw.decode("utf-8", "surrogateescape")
             connection.last_heartbeat = None  # remembered for another client ID
-        if found.flexible_request:
-            position = position + 1 if frame[position : position + 1] == b"\0" else _after_tags(frame, position)
+            connection.commits = None
+        position = _body(found, frame, position)
         request: Message = found.decode(frame, position, self._broker.max_elements)[0]
         if found.repeats:
             connection.remember(found, frame, request)
         return request
+
+    def _learn(
+        self, connection: ClientConnection, found: Route, frame: bytes, length: int, request: OffsetCommitRequest
+    ) -> None:
+        """Learn the shape of a commit, whose topics have names and IDs now."""
+        if connection.commits is None:
+            connection.commits = RepeatedCommits()
+        connection.commits.learn(found, frame, _body(found, frame, 10 + max(length, 0)), request)
 
     def _release(self, connection: ClientConnection, call: PendingAnswer, request: Message) -> None:
         """Answer a held heartbeat now, because answers to later requests cannot be sent before its own."""
@@ -126,6 +139,13 @@ class Dispatch:
         call = self._new_call(connection, correlation_id, found, ApiVersionsRequest(), 0)
         call.reply(api_versions.served(self._broker, ErrorCode.UNSUPPORTED_VERSION))
         connection.place(call)
+
+
+def _body(found: Route, frame: bytes, position: int) -> int:
+    """Return the position of the request after its client ID and, if the header has them, its tagged fields."""
+    if not found.flexible_request:
+        return position
+    return position + 1 if frame[position : position + 1] == b"\0" else _after_tags(frame, position)
 
 
 def _after_tags(frame: bytes, position: int) -> int:

@@ -10,6 +10,7 @@ from kohort.broker.net import Call
 from kohort.coordinator import RequestContext
 from kohort.errors import ErrorCode
 from kohort.wire.codec import Message
+from kohort.wire.commits import CommitShape, RepeatedCommit
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -41,6 +42,15 @@ _MANY_GROUPS_FROM = 8
 
 def commit(broker: Dependencies, call: Call, request: OffsetCommitRequest) -> None:
     """Commit offsets. Commits for unknown partitions are rejected here; the coordinator handles the rest."""
+    if isinstance(request, RepeatedCommit):
+        if _all_exist(broker.topics, request.shape):
+            connection = call.connection
+            context = RequestContext(call, call.version, connection.client_id, connection.host)
+            broker.groups.shard(request.group_id).handle(request, call, context)
+            return
+        request = request.plain()
+        assert call.connection.commits is not None, "a connection with a known shape"
+        call.connection.commits.forget()
     shard = broker.groups.shard(request.group_id)
     refused = {}
     if not all(topic.partitions for topic in request.topics):
@@ -64,6 +74,15 @@ def commit(broker: Dependencies, call: Call, request: OffsetCommitRequest) -> No
         shard.handle(rest, waiter, RequestContext(waiter, call.version))
     else:
         waiter.reply(OffsetCommitResponse())
+
+
+def _all_exist(topics: Topics, shape: CommitShape) -> bool:
+    """Return whether the topics still have these IDs and partitions."""
+    for topic in shape.topics:
+        found = topics.named(topic.name)
+        if found is None or found.topic_id.int != topic.topic_id.int or found.partitions <= topic.largest:
+            return False
+    return True
 
 
 _Refused = dict[tuple[int, int], ErrorCode]

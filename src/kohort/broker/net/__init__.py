@@ -7,6 +7,7 @@ one version of a request is decoded, handled and answered.
 from kohort.broker.net.call import Call, answer_head
 from kohort.broker.net.connection import BadFrame, ClientConnection, PendingAnswer
 from kohort.broker.net.newcomers import Newcomers
+from kohort.broker.net.repeated_commits import RepeatedCommits
 from kohort.broker.net.repeated_heartbeats import RepeatedHeartbeat
 from kohort.broker.net.route import Handler, Route, Served
 from kohort.broker.net.sockets import Secured, Sockets
@@ -21,6 +22,7 @@ __all__ = [
     "ListenerTls",
     "Newcomers",
     "PendingAnswer",
+    "RepeatedCommits",
     "RepeatedHeartbeat",
     "Route",
     "Secured",

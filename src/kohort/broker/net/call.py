@@ -71,6 +71,8 @@ class Call:
         last = self.connection.last_heartbeat
         if last is not None and last.answer is response and last.request is self.request:
             self.answer = [answer_head(last.size, self.correlation_id) + last.payload]
+        elif (commits := self.connection.commits) is not None and commits.answer is response:
+            self.answer = [answer_head(commits.size, self.correlation_id) + commits.payload]
         else:
             self._encode(response)
         if self.on_reply is not None:
@@ -103,6 +105,9 @@ class Call:
             if last is not None and last.request is self.request:
                 last.answer, last.payload, last.size = response, frame[_prefix_size:], len(frame) - 4
                 last.error_code = getattr(response, "error_code", 0)
+            commits = self.connection.commits
+            if commits is not None and commits.shape is not None and commits.shape.accepted is response:
+                commits.answer, commits.payload, commits.size = response, frame[_prefix_size:], len(frame) - 4
         else:
             self.answer = [head, *parts]
             self.connection.hold(len(head) + body)

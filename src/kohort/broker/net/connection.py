@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from kohort.broker.net.flushes import FlushQueue
 from kohort.broker.net.large_frame import FIRST_ROOM, LargeFrame
 from kohort.broker.net.outbox import Outbox
+from kohort.broker.net.repeated_commits import RepeatedCommits
 from kohort.broker.net.repeated_heartbeats import LARGEST, RepeatedHeartbeat
 from kohort.broker.net.route import Route
 from kohort.coordinator import ClientKind
@@ -131,6 +132,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether several members send their heartbeats here: holding one would delay the others."""
         self.last_heartbeat: RepeatedHeartbeat | None = None
         """The last heartbeat, which is likely to be repeated."""
+        self.commits: RepeatedCommits | None = None
+        """The shape of the last commits, which is likely to be repeated; None before the first."""
         self._unmute: asyncio.TimerHandle | None = None
         """Set while the client must pause because of a quota, until `_muted_until`."""
         self._muted_until = 0.0

@@ -11,7 +11,8 @@ from kohort.coordinator.offsets.member_epochs import commit_refusal, fetch_refus
 from kohort.coordinator.pending_offsets import Place
 from kohort.errors import ErrorCode
 from kohort.model import NO_TOPIC_ID, UUID, Millis
-from kohort.wire.group_log import CommittedOffset
+from kohort.wire.commits import RepeatedCommit
+from kohort.wire.group_log import CommittedOffset, committed_offsets
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -54,12 +55,15 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
     if isinstance(group, ClassicGroup) and request.member_id in group.members:
         member = group.members[request.member_id]
         member.session_deadline = now + member.session_timeout_ms
+    # Each offset keeps the names of its group and topic, so all of them share one string.
+    group_id = request.group_id if group is None else group.group_id
+    if isinstance(request, RepeatedCommit):
+        _commit_repeated(request, group_id, context, now, out)
+        return
     limit = groups.config.offset_metadata_max_bytes
     # An expiry time from the client, below version 5, takes precedence over offsets.retention.minutes (KIP-211).
     retention = request.retention_time_ms
     expires_at = -1 if retention == _DEFAULT_RETENTION else min(now + max(retention, 0), _LATEST_EXPIRY)
-    # Each offset keeps the names of its group and topic, so all of them share one string.
-    group_id = request.group_id if group is None else group.group_id
     records = out.records
     topics = []
     for topic in request.topics:
@@ -89,6 +93,17 @@ def commit(groups: Groups, request: OffsetCommitRequest, context: RequestContext
             answers.append(_ACCEPTED[index] if 0 <= index < len(_ACCEPTED) else _accepted(index))
         topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
     out.replies[context.token] = OffsetCommitResponse(topics=topics)
+
+
+def _commit_repeated(
+    request: RepeatedCommit, group_id: str, context: RequestContext, now: Millis, out: Effects
+) -> None:
+    """Write the offsets of a commit that has neither metadata nor an expiry time; its answer exists already."""
+    for topic in request.shape.topics:
+        part = slice(topic.start, topic.end)
+        columns = topic.partitions, request.offsets[part], request.epochs[part]
+        out.records += committed_offsets(group_id, topic.name, topic.topic_id, *columns, now)
+    out.replies[context.token] = request.shape.accepted
 
 
 _NOTHING: Mapping[int, CommittedOffset] = {}

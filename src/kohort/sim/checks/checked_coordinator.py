@@ -539,7 +539,8 @@ class CheckedCoordinator:
             self._observations.changed(group_id, group)
 
     def _answered(self, request: Message, reply: Message, now: Millis) -> None:
-        name = type(request).__name__.removesuffix("Request")
+        kind = OffsetCommitRequest if isinstance(request, OffsetCommitRequest) else type(request)
+        name = kind.__name__.removesuffix("Request")
         answered = list(codes(reply))
         self._observations.happened(
             getattr(request, "group_id", ""), f"{name} {max(answered, default=ErrorCode.NONE).name}"
