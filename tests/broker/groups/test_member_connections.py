@@ -123,6 +123,52 @@ def test_members_of_different_hosts_have_nothing_in_common(parts: Parts) -> None
     assert parts.removed == {"a": SHORT, "b": SHORT}
 
 
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("between", "removed"), [(1_000, FULL), (1_001, SHORT)])
+def test_a_client_without_a_group_here_that_waited_shows_that_a_proxy_failed(
+    parts: Parts, between: int, removed: int, *, first: bool
+) -> None:
+    other = Link((HERE, "other"))
+    if first:
+        parts.presence.lost(other)
+        parts.presence.lost(Link((HERE, "app")))  # the fetch of the member itself
+        parts.wait(between)
+        parts.begin = parts.at
+        parts.lose("a")
+    else:
+        parts.lose("a")
+        parts.wait(between)
+        parts.presence.lost(other)
+    parts.wait(10_000)
+    assert parts.removed == {"a": removed}
+
+
+@pytest.mark.parametrize(("host", "waited"), [(HERE, False), (THERE, True)])
+def test_a_client_that_waited_for_nothing_or_is_elsewhere_shows_nothing(
+    parts: Parts, host: str, *, waited: bool
+) -> None:
+    parts.lose("a")
+    parts.presence.lost(Link((host, "other"), awaited_answer=waited))
+    parts.wait(10_000)
+    assert parts.removed == {"a": SHORT}
+
+
+def test_a_process_has_several_connections(parts: Parts) -> None:
+    own = Link((HERE, "app")), Link((HERE, "app"))
+    parts.presence.lost(own[0])
+    parts.lose("a")
+    parts.presence.lost(own[1])
+    parts.wait(10_000)
+    assert parts.removed == {"a": SHORT}
+
+
+def test_nothing_is_remembered_of_hosts_that_are_quiet_for_ten_seconds(parts: Parts) -> None:
+    for host, later in ((HERE, 1_000), ("/10.0.0.3", 1_000), (HERE, 4_000), (THERE, 6_000), ("/10.0.0.4", 0)):
+        parts.presence.lost(Link((host, "app")))
+        parts.wait(later)
+    assert list(parts.presence._waited_at) == [HERE, THERE, "/10.0.0.4"]
+
+
 def test_connections_that_close_later_do_not_make_what_a_client_waited_for_forgotten(parts: Parts) -> None:
     parts.lose("a")
     parts.wait(1_400)

@@ -7,9 +7,10 @@ connections, and waits until sessions expire.
 The grace period is short if the process is very likely gone: the client waited for an answer, to a heartbeat or a
 fetch, on a connection that closed, so it would ask again at once; no other process of its host lost its connection at
 that time, as behind a proxy that fails; and nothing that could be the same process has a connection. Processes with one
-host and client ID look the same. Those of Kafka Streams have a UUID in the client IDs of all threads. Behind a gateway
-of ours, all clients have its host. It sees theirs, and leaves a group in place of a member, so its members have the
-whole grace period here: that of a restart of the gateway.
+host and client ID look the same. Clients that are members of no group here, or of one that another broker coordinates,
+show by what they waited for that a proxy failed. Processes of Kafka Streams have a UUID in the client IDs of all
+threads. Behind a gateway of ours, all clients have its host. It sees theirs, and leaves a group in place of a member,
+so its members have the whole grace period here: that of a restart of the gateway.
 """
 
 import logging
@@ -139,7 +140,8 @@ class _Process:
     name: str
     """UUID and application of a process of Kafka Streams; else empty, and it has one member."""
     is_alone: bool = True
-    """Whether no other process of its host lost a member's connection within `_INSTANT`."""
+    """Whether no other process of its host lost a connection within `_INSTANT` that is a member's, or on which an
+    answer was awaited."""
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +162,20 @@ class _Loss:
         return self.connection.who[0]
 
 
+@dataclass(frozen=True, slots=True)
+class _Waited:
+    """The last connection of a host that closed while its client waited for an answer."""
+
+    process: tuple[str, str]
+    at: Millis
+    other_at: Millis | None
+    """When the last one of another `_likely_process` closed."""
+
+    def other_than(self, process: tuple[str, str]) -> Millis | None:
+        """Return when the last one closed that is not of this process."""
+        return self.at if process != self.process else self.other_at
+
+
 class MemberConnections:
     """The connections of the members of all of this broker's groups."""
 
@@ -173,6 +189,8 @@ class MemberConnections:
         self._awaited: dict[tuple[str, str], Millis] = {}
         """When a connection closed on which an answer was awaited: the last one of each `_likely_process`, in this
         order."""
+        self._waited_at: dict[str, _Waited] = {}
+        """The last one of each host, in this order."""
         self._gateways: dict[str, Millis] = {}
         """When a visit of a gateway ended: the last one of each host, in this order."""
 
@@ -197,7 +215,7 @@ class MemberConnections:
         now = self._broker.now()
         host, client_id = connection.who
         if connection.awaited_answer:
-            _remember(self._awaited, _likely_process(connection.who), now, _REMEMBERED)
+            self._waited(_likely_process(connection.who), now)
         if client_id == GATEWAY_CLIENT_ID:
             _remember(self._gateways, host, now, _GATEWAY_REMEMBERED)
         members, connection.members = connection.members, {}
@@ -216,6 +234,18 @@ class MemberConnections:
         if len(self._lost) >= _MANY_MEMBERS and len({loss.member[0] for loss in self._lost}) >= _MANY_GROUPS:
             self._keep_sessions()
 
+    def _waited(self, process: tuple[str, str], now: Millis) -> None:
+        _remember(self._awaited, process, now, _REMEMBERED)
+        host, _ = process
+        last = self._waited_at.pop(host, None)
+        other_at = None if last is None else last.other_than(process)
+        self._waited_at[host] = _Waited(process, now, other_at)
+        while self._waited_at[oldest := next(iter(self._waited_at))].at < now - _REMEMBERED:
+            del self._waited_at[oldest]
+        loss = self._last_of_host.get(host)
+        if loss is not None and loss.at >= now - _INSTANT and _likely_process(loss.connection.who) != process:
+            loss.process.is_alone = False
+
     def _add(self, loss: _Loss) -> None:
         while self._lost and self._lost[0].at < loss.at - _INSTANT:
             old = self._lost.popleft()
@@ -226,6 +256,10 @@ class MemberConnections:
             loss.process = before.process
         elif before is not None:
             before.process.is_alone = loss.process.is_alone = False
+        last = self._waited_at.get(loss.host)
+        other_at = None if last is None else last.other_than(_likely_process(loss.connection.who))
+        if other_at is not None and other_at >= loss.at - _INSTANT:
+            loss.process.is_alone = False
         self._lost.append(loss)
         self._last_of_host[loss.host] = loss
 
