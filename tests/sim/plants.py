@@ -273,7 +273,7 @@ def _a_connection_that_closes_between_two_heartbeats() -> Plan:
 
 @plant("S29", plan=_a_connection_that_closes_between_two_heartbeats)
 def every_process_whose_connection_closes_is_presumed_dead(patch: MonkeyPatch) -> None:
-    patch.setattr(MemberConnections, "_is_gone", lambda self, loss: True)
+    patch.setattr(MemberConnections, "_doubt", lambda self, loss: None)
 
 
 # Skipped time

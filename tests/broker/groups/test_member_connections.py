@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
@@ -151,6 +152,28 @@ def test_a_client_that_waited_for_nothing_or_is_elsewhere_shows_nothing(
     parts.presence.lost(Link((host, "other"), awaited_answer=waited))
     parts.wait(10_000)
     assert parts.removed == {"a": SHORT}
+
+
+def test_the_log_says_why_a_member_has_the_full_time(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+    parts.open.append((THERE, ""))
+    with caplog.at_level(logging.INFO, "kohort.broker"):
+        parts.lose("a")
+        parts.presence.lost(Link((HERE, "other")))
+        parts.presence.heard(idle := Link(("/10.0.0.3", "idle"), awaited_answer=False), "g", "b")
+        parts.presence.lost(idle)
+        parts.lose("c", THERE)
+        parts.presence.lost(Link(("/10.0.0.4", "kohort-gateway"), awaited_answer=False))
+        parts.lose("d", "/10.0.0.4")
+        parts.wait(10_000)
+    assert caplog.messages == [
+        f"group=g member={member_id} has 5500 ms to connect again, because {why}"
+        for member_id, why in {
+            "a": "other clients of its host lost connections at the same time",
+            "b": "it waited for no answer when its connection closed",
+            "c": "another connection has its host, and its client ID or none yet",
+            "d": "a gateway has connected from its host",
+        }.items()
+    ]
 
 
 def test_a_process_has_several_connections(parts: Parts) -> None:

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kohort.model import Millis
+from kohort.printable import printable
 
 
 class MembersConnection(Protocol):
@@ -304,23 +305,27 @@ class MemberConnections:
             loss.is_refused = False
             self._look_at(now + loss.grace, loss, None)
             return
-        if full_grace is not None and not self._is_gone(loss):
+        group_id, member_id = loss.member
+        if full_grace is not None and (doubt := self._doubt(loss)) is not None:
+            who = printable(group_id), printable(member_id)
+            log.info("group=%s member=%s has %d ms to connect again, because %s", *who, full_grace, doubt)
             self._wait(loss, full_grace, None)
             return
-        group_id, member_id = loss.member
         self._broker.groups.shard(group_id).connection_lost(group_id, member_id, loss.at)
 
-    def _is_gone(self, loss: _Loss) -> bool:
-        """Return whether the member's process is very likely gone; see above."""
+    def _doubt(self, loss: _Loss) -> str | None:
+        """Return why the member's process may not be gone; None if it very likely is. See above."""
         process = _likely_process(loss.connection.who)
         awaited_at = self._awaited.get(process)
-        return (
-            loss.process.is_alone
-            and awaited_at is not None
-            and loss.at - _INSTANT <= awaited_at <= loss.at + _TOGETHER
-            and not self._is_behind_gateway(loss)
-            and self._has_vanished(process)
-        )
+        if not loss.process.is_alone:
+            return "other clients of its host lost connections at the same time"
+        if awaited_at is None or not loss.at - _INSTANT <= awaited_at <= loss.at + _TOGETHER:
+            return "it waited for no answer when its connection closed"
+        if self._is_behind_gateway(loss):
+            return "a gateway has connected from its host"
+        if not self._has_vanished(process):
+            return "another connection has its host, and its client ID or none yet"
+        return None
 
     def _is_behind_gateway(self, loss: _Loss) -> bool:
         visited_at = self._gateways.get(loss.host)
