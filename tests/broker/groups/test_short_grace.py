@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from tests.broker.groups.crash_scenes import FULL_S, SCENES, SHORT_S, Scene, away, beat, named, only_process, waiting
+from tests.broker.groups.test_leading_again import lead_again
 from tests.broker.peer import Peer, connected
 from tests.broker.virtual import PORT, VirtualBroker, in_virtual_time
 
@@ -45,6 +46,19 @@ def test_a_member_that_left_before_its_time_was_over_is_not_logged(caplog: pytes
     with caplog.at_level(logging.INFO, "kohort.broker"):
         in_virtual_time(steps, SETTINGS)
     assert not [message for message in caplog.messages if message.startswith("removing ")]
+
+
+def test_a_member_whose_coordinator_moved_and_came_back_meanwhile_keeps_its_session() -> None:
+    # It may have connected to the other broker, and has no reason to connect to this one before its next heartbeat.
+    async def steps(world: VirtualBroker, watcher: Peer) -> float:
+        await named(watcher, "watcher")
+        async with connected(AT) as peer:
+            await waiting(peer, "a")
+        await asyncio.sleep(1)
+        await lead_again(world, "g")
+        return 1 + await away(world)
+
+    assert in_virtual_time(steps, SETTINGS) == pytest.approx(46.0, abs=0.2)
 
 
 def test_a_grace_period_of_the_operator_counts() -> None:

@@ -90,6 +90,8 @@ class Shard(LogShard):
         self._continues_next_turn = False
         """Whether the remaining news is sent to members in the next turn of the event loop."""
         self._rate = broker.clock.rate
+        self._ready_since: Millis = 0
+        """Time at which this broker last became the coordinator of the shard's groups."""
 
     # Requests
 
@@ -176,8 +178,11 @@ class Shard(LogShard):
         return self._machine.short_grace_ms(group_id, member_id, who) if self.ready else None
 
     def connection_lost(self, group_id: str, member_id: str, closed_at: Millis) -> None:
-        """Remove a member whose connection was closed and whose grace period has ended."""
-        if self.ready:
+        """Remove a member whose connection was closed and whose grace period has ended.
+
+        It keeps its session if this broker was not its coordinator all the time: it may have come back to another one.
+        """
+        if self.ready and closed_at >= self._ready_since:
             now = self._broker.now()
             if self._machine.grace_ms(group_id, member_id) is not None:
                 log.info(
@@ -372,7 +377,7 @@ class Shard(LogShard):
         return GroupContents(self._machine, f"{self.topic}-{self.partition}")
 
     def _begin(self) -> None:
-        now = self._broker.now()
+        now = self._ready_since = self._broker.now()
         self._apply(self._machine.loaded(now), now)
         if self._deleted_meanwhile:
             names, self._deleted_meanwhile = self._deleted_meanwhile, {}
