@@ -35,9 +35,9 @@ def replay_all(groups: Groups, records: Iterable[GroupRecord]) -> None:
         elif record.topic is topic and record.group is group_id:
             stored[record.partition] = record
         else:
-            replay(groups, record)
             group_id, topic = record.group, record.topic
-            stored = groups.by_id[group_id].offsets[topic]
+            stored = _offsets_of(groups, group_id, topic)
+            stored[record.partition] = record
 
 
 def replay_pending(groups: Groups, record: GroupRecord, producer_id: int) -> None:
@@ -107,13 +107,18 @@ def _delete_offset(groups: Groups, key: OffsetCommitKey) -> None:
 
 
 def _store_offset(groups: Groups, committed: CommittedOffset) -> None:
-    group = groups.by_id.get(committed.group)
+    _offsets_of(groups, committed.group, committed.topic)[committed.partition] = committed
+
+
+def _offsets_of(groups: Groups, group_id: str, topic: str) -> dict[int, CommittedOffset]:
+    """Return the offsets of a group for one topic, to add one; makes the group and the dictionary if necessary."""
+    group = groups.by_id.get(group_id)
     if group is None:
-        group = groups.make_classic(committed.group)  # a simple consumer's group, which has no members
-    stored = group.offsets.get(committed.topic)
+        group = groups.make_classic(group_id)  # a simple consumer's group, which has no members
+    stored = group.offsets.get(topic)
     if stored is None:
-        stored = group.offsets[committed.topic] = {}
-    stored[committed.partition] = committed
+        stored = group.offsets[topic] = {}
+    return stored
 
 
 def _replay_group(groups: Groups, group_id: str, value: GroupMetadataValue | None) -> None:
