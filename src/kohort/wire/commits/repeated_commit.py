@@ -113,6 +113,10 @@ class RepeatedCommit(OffsetCommitRequest):
             for topic in self.shape.topics
         ]
 
+    def __copy__(self) -> OffsetCommitRequest:
+        """Return a request that may be changed."""
+        return self.plain()
+
     def plain(self) -> OffsetCommitRequest:
         """Return the request as it is decoded without a shape, with either names or IDs of topics."""
         request = self.named()
