@@ -1,5 +1,7 @@
 """The events of a tapped broker: each request has one end, in the order in which the peer sees it."""
 
+import pytest
+
 from kohort.group_events import RebalanceStarted
 from kohort.testing import (
     AnswerLost,
@@ -91,8 +93,15 @@ async def test_repeated_heartbeats_are_reported_each_time() -> None:
     assert asked[0].request is asked[2].request  # it is not decoded again
 
 
-async def test_repeated_commits_are_reported_as_they_were_sent() -> None:
-    async with tapped() as (broker, seen), talking_to(broker) as peer:
+_AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.mark.parametrize("settings", [{}, _AUTHORIZED])
+async def test_repeated_commits_are_reported_as_they_were_sent(settings: dict[str, str]) -> None:
+    async with tapped(settings) as (broker, seen), talking_to(broker) as peer:
         sent = []
         for offset in range(4):
             partitions = [OffsetCommitRequestPartition(committed_offset=offset)]

@@ -343,10 +343,11 @@ class TappedDispatch(Dispatch):
         broker, tapped = self._broker, cast("TappedConnection", connection)
         call = TappedCall(broker, tapped, correlation_id, route, request, size)
         if broker.observers:
-            # The guard of an access-controlled broker takes what is not allowed out of the request.
-            seen = request if broker.access_control is None else copy.copy(request)
             if isinstance(request, RepeatedCommit):
-                seen = request.named()
+                seen: Message = request.named()
+            else:
+                # The guard of an access-controlled broker takes what is not allowed out of the request.
+                seen = request if broker.access_control is None else copy.copy(request)
             number, client_id = tapped.number, connection.client_id
             broker.emit(
                 RequestReceived(broker.now(), broker.node_id, number, call.request_id, client_id, route.version, seen)
