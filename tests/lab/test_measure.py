@@ -111,6 +111,27 @@ def test_a_member_that_starts_or_leaves_is_not_paused() -> None:
     assert _pauses([*left, *started]) == {}
 
 
+def test_a_pause_that_ended_before_the_trigger_does_not_count() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), Revoked(50 * MS, "a", (1,)), Assigned(60 * MS, "a", (1,))]
+    assert _pauses([*told, Ready(89 * MS, "a")]) == {}
+    assert _pauses([*told, Ready(90 * MS, "a")]) == {"a": [40]}
+
+
+def test_a_restarted_member_is_a_new_one_and_not_paused_before_its_first_partition() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), Revoked(100 * MS, "a", (1,)), Gone(120 * MS, "a", False)]
+    told += [Joining(500 * MS, "a"), Assigned(600 * MS, "a", (1,)), Ready(700 * MS, "a")]
+    assert _pauses(told) == {}
+    killed: list[Event] = [*_owns(0, "a", 1), Gone(120 * MS, "a", True), Joining(500 * MS, "a")]
+    killed += [Assigned(550 * MS, "a", ()), Ready(560 * MS, "a"), Assigned(600 * MS, "a", (1,))]
+    assert _pauses([*killed, Ready(700 * MS, "a")]) == {}
+
+
+def test_of_members_that_join_together_the_last_one_counts() -> None:
+    told: list[Event] = [Joining(700 * MS, "b"), Joining(760 * MS, "c"), Assigned(900 * MS, "b", (1,))]
+    measured = measure(told, [Trigger(100 * MS, "two join", settled_at=950 * MS)])
+    assert measured.after_joins == [190 * MS]
+
+
 def test_a_started_members_wait_ends_with_its_first_partition() -> None:
     told: list[Event] = [Joining(100 * MS, "b"), Assigned(200 * MS, "b", ()), Assigned(900 * MS, "b", (1,))]
     assert _measured(told, triggered_at=50).first_assignments == {"b": 800 * MS}
@@ -140,6 +161,12 @@ def test_a_reread_committed_record_is_distinguished_from_an_uncommitted_one() ->
     reading = _measured(told, triggered_at=40).reading
     assert (reading.duplicated, reading.committed_again) == (4, 0)
     told += [Assigned(90 * MS, "c", (1,)), _read(95, "c", 1, 4, 12)]
+    assert _measured(told, triggered_at=40).reading.committed_again == 2
+
+
+def test_a_commit_that_is_lower_does_not_make_records_uncommitted() -> None:
+    told: list[Event] = [*_owns(0, "a", 1), _read(50, "a", 1, 1, 9), Committed(55 * MS, "a", ((1, 8),))]
+    told += [Committed(56 * MS, "a", ((1, 3),)), Assigned(70 * MS, "b", (1,)), _read(80, "b", 1, 6, 12)]
     assert _measured(told, triggered_at=40).reading.committed_again == 2
 
 

@@ -93,6 +93,8 @@ def _pauses(ordered: Sequence[Event], begin: int) -> dict[str, list[Interval]]:
                     found[name].append((paused_at.pop(name), event.at))
             case Gone():
                 paused_at.pop(name, None)
+                owned[name].clear()
+                had.discard(name)  # the process that is started in its place has the same name
     return {name: [interval for interval in intervals if interval[1] >= begin] for name, intervals in found.items()}
 
 
