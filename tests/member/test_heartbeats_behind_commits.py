@@ -36,8 +36,9 @@ INTERVAL = 3_000
 class Held:
     """A member of a coordinator that answers a heartbeat only when something else of the member waits behind it."""
 
-    def __init__(self) -> None:
-        self.member = ClassicMember(MemberConfig(group_id="g", assignors=(RangeAssignor(),)))
+    def __init__(self, interval: int = INTERVAL) -> None:
+        config = MemberConfig(group_id="g", assignors=(RangeAssignor(),), heartbeat_interval_ms=interval)
+        self.member = ClassicMember(config)
         self.now = 1_000
         self.beats: list[int] = []
         """When heartbeats were sent."""
@@ -104,6 +105,14 @@ def test_commits_in_a_row_bring_four_heartbeats_a_second_at_most() -> None:
     member.wait(250)
     gaps = [later - earlier for earlier, later in zip(member.beats, member.beats[1:], strict=False)]
     assert gaps == [250] * 5
+
+
+def test_a_commit_does_not_put_off_a_heartbeat_that_is_due_earlier() -> None:
+    member = Held(interval=100)
+    member.wait(50)
+    member.commit()
+    member.wait(100)
+    assert member.beats == [1_000, 1_100]
 
 
 def test_in_a_quiet_group_the_next_heartbeat_waits_for_its_interval() -> None:

@@ -80,6 +80,28 @@ async def test_a_client_that_connects_later_gets_no_error(broker: Broker, connec
     assert set(codes(await later.ask(fetch(), 12, FetchResponse)).values()) == {ErrorCode.NONE}
 
 
+async def test_a_client_that_names_topics_by_their_ids_gets_the_error(broker: Broker, connect: Connect) -> None:
+    reader, topic = await connect(), broker.topics.named("orders")
+    assert topic is not None
+    by_id = fetch()
+    for each in by_id.topics:
+        each.topic, each.topic_id = "", topic.topic_id
+    await grow(await connect())
+    told = codes(await reader.ask(by_id, 13, FetchResponse))
+    assert sorted(told.values()) == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_a_client_that_connects_between_two_growths_is_told_of_the_second_only(
+    broker: Broker, connect: Connect
+) -> None:
+    others = broker.topics.create("others", 1)
+    await grow(await connect())
+    later = await connect()
+    broker.grow_topic(others, 2)
+    assert broker.new_partitions.count == 2
+    assert set(codes(await later.ask(fetch(), 12, FetchResponse)).values()) == {ErrorCode.NONE}
+
+
 async def test_nor_is_anybody_where_heartbeats_are_not_held(start_broker: MakeBroker) -> None:
     broker = await start_broker(BrokerOptions(port=0, settings=QUICK))
     topic = broker.topics.create("orders", 2)

@@ -403,6 +403,14 @@ def test_a_member_that_commits_rarely_may_be_without_a_connection_until_the_hear
     assert shell.shard.grace_ms("g", "a") == 7_550
 
 
+@pytest.mark.parametrize(("passed", "interval"), [(35_906, 250), (35_907, 5_000)])
+def test_members_return_to_the_usual_interval_at_different_times(shell: Shell, passed: int, interval: int) -> None:
+    # All at once, none would have a held heartbeat for a moment. The time is 30 s, and that of the member's ID.
+    epoch = join(shell, "a")
+    shell.now += passed
+    assert release(shell, held_heartbeat(shell, epoch)) == interval
+
+
 def commits_after(shell: Shell, epoch: int, milliseconds: int) -> int:
     """Its last heartbeat is held 5 s after the last commit, and another commit cuts that short; return its interval."""
     shell.now += 5_000
