@@ -430,8 +430,9 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "group.disconnect.grace.ms": Setting(
             -1,
             "Time after which a dynamic member is removed if its connection closed and it does not reconnect, in"
-            " milliseconds. -1: one and a half times the member's own heartbeat interval plus 1000, or 1500 if its"
-            " process is very likely gone. 0: only the session timeout applies, as in Apache Kafka.",
+            " milliseconds. -1: one and a half times the member's own heartbeat interval plus 1000 (in a consumer"
+            " group 5500, or its heartbeat interval plus 500 if that is longer), or 1500 if its process is very likely"
+            " gone. 0: only the session timeout applies, as in Apache Kafka.",
             -1,
             INT32,
             kafka=ABSENT,
