@@ -90,6 +90,8 @@ def test_errors_in_a_file_are_reported_in_a_sentence(text: str, problem: str, tm
         ("report", {"minutes": 3}, "`minutes` has no effect on report: leave it out."),
         ("bounce", {"rows": ["crash"]}, "`rows` has no effect on bounce: leave it out."),
         ("bounce", {"store": "rocksdb"}, "set `state-keys`, too"),
+        ("bounce,scale-in", {"members": 1}, "`members` is at least 2 for scale-in"),
+        ("crash", {"members": 1}, "`members` is at least 2 for crash"),
     ],
 )
 def test_settings_that_contradict_each_other_are_rejected(name: str, given: dict[str, object], problem: str) -> None:

@@ -12,7 +12,7 @@ from kohort.lab.brokers import BROKERS, GIVEN
 from kohort.lab.goals import ROWS
 from kohort.lab.member import CLIENTS, PROTOCOLS_OF_CLIENTS
 from kohort.lab.member_settings import PROTOCOLS
-from kohort.lab.scenarios import SCENARIOS, possible
+from kohort.lab.scenarios import LEAVE_OTHERS, SCENARIOS, possible
 from kohort.lab.settings import GroupSettings, name_of, setting
 from kohort.lab.trial import Trial
 
@@ -72,6 +72,8 @@ class Experiment(GroupSettings):
                 raise ConfigError(f"`{name_of(each)}` has no effect on {', '.join(self.scenarios)}: leave it out.")
         if self.store == "rocksdb" and not self.state_keys:
             raise ConfigError("The store rocksdb needs a changelog to restore from: set `state-keys`, too.")
+        if self.members < 2 and (alone := [name for name in self.scenarios if name in LEAVE_OTHERS]):
+            raise ConfigError(f"`members` is at least 2 for {alone[0]}: another member takes the partitions.")
         return self
 
     def trials(self) -> list[Trial]:

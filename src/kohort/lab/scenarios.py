@@ -94,6 +94,10 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
+LEAVE_OTHERS = frozenset({"scale-in", "crash"})
+"""Scenarios in which a member ends and no other one starts."""
+
+
 def possible(trial: Trial) -> bool:
     """Return whether the trial's broker and client support its scenario, protocol and store.
 
