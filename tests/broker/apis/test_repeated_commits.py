@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.broker import Broker
+from kohort.broker import Broker, BrokerOptions
 from kohort.broker.apis.dispatch import Dispatch
 from kohort.broker.net import RepeatedCommits
 from kohort.errors import ErrorCode
+from kohort.log.api import Pending
 from kohort.log.cluster import OFFSETS_TOPIC
 from kohort.model import NO_TOPIC_ID, UUID
 from kohort.wire.api import request_header
 from kohort.wire.codec import encode
-from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,9 +35,10 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from tests.broker.conftest import QUICK
+from tests.broker.conftest import QUICK, MakeBroker
 from tests.broker.groups.test_groups import codes, join, join_request
-from tests.broker.peer import Peer, connected
+from tests.broker.net.test_quiet_answers import SlowDisk
+from tests.broker.peer import Peer, connected, talking_to, until
 from tests.broker.virtual import PORT, VirtualBroker, in_virtual_time
 
 TOPICS = {"orders": 4, "payments": 2}
@@ -197,7 +199,7 @@ def played(script: Sequence[Step]) -> tuple[list[bytes], dict[int, bytes]]:
     return answers, batches
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scripts())
 def test_answers_and_records_are_those_of_commits_that_are_decoded(script: Sequence[Step]) -> None:
     with without_shapes():
@@ -333,19 +335,19 @@ def test_a_commit_for_another_client_id_is_decoded_anew() -> None:
     play(steps)
 
 
-def test_the_same_bytes_of_another_api_are_another_request() -> None:
+def test_the_same_bytes_of_another_version_are_another_request(caplog: pytest.LogCaptureFixture) -> None:
     async def steps(world: VirtualBroker, peer: Peer) -> None:
         for number in range(3):
-            assert await ask(peer, commit(number, ("orders", 0)), 5) == [0]
+            assert await ask(peer, commit(number, ("orders", 0)), 6) == [0]
         request = commit(9, ("orders", 0))
-        frame = request_header(request.KEY, 5, 7, "peer") + encode(request, 5)
-        # A heartbeat begins with the same fields, and bytes after a request are ignored.
-        peer.send_frame(struct.pack(">hh", HeartbeatRequest.KEY, 0) + frame[4:])
-        answer = struct.pack(">ih", 7, ErrorCode.UNKNOWN_MEMBER_ID)
-        assert await peer.receive_frame() == answer
-        assert await committed(peer, ("orders", 0)) == [2]
+        frame = request_header(request.KEY, 6, 7, "peer") + encode(request, 6)
+        peer.send_frame(
+            struct.pack(">hh", request.KEY, 7) + frame[4:]
+        )  # version 7 has an instance ID before the topics
+        assert await peer.closed()
 
     play(steps)
+    assert "is longer than its message" in caplog.text
 
 
 def test_a_coordinator_that_is_not_ready_refuses_each_partition() -> None:
@@ -357,3 +359,43 @@ def test_a_coordinator_that_is_not_ready_refuses_each_partition() -> None:
         assert known(world).hits == 3
 
     play(steps)
+
+
+# Durability
+
+
+class FailingDisk(SlowDisk):
+    """A slow disk that may turn out to be full."""
+
+    is_full = False
+
+    def sync(self, pending: Pending) -> None:
+        super().sync(pending)
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(("is_full", "code"), [(False, ErrorCode.NONE), (True, ErrorCode.NOT_COORDINATOR)])
+async def test_a_commit_is_answered_when_it_is_on_disk(
+    start_broker: MakeBroker, is_full: bool, code: ErrorCode
+) -> None:
+    store = FailingDisk()
+    broker = await start_broker(BrokerOptions(port=0, settings=QUICK), store)
+    for name, topic_id in TOPIC_IDS.items():
+        create(broker, name, topic_id)
+    async with talking_to(broker) as peer:
+        for number in range(3):
+            assert await ask(peer, commit(number, *PLACES)) == [0] * 6
+        (connection,) = broker.sockets
+        await until(lambda: not store.writing)
+        store.permit.clear()
+        peer.send(commit(50, *PLACES), 8)
+        await until(lambda: store.writing)
+        assert connection.commits is not None and connection.commits.hits == 3
+        assert connection.waiting == 1
+        store.is_full = is_full
+        store.permit.set()
+        assert codes(await peer.answer(OffsetCommitResponse)) == [code] * 6
+        store.is_full = False
+        await broker.groups.shard("g").loaded()
+        assert await committed(peer, ("orders", 0)) == [2 if is_full else 50]

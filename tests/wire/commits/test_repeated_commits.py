@@ -8,7 +8,7 @@ from copy import copy
 from typing import cast
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.model import UUID
@@ -134,7 +134,7 @@ def test_the_answer_of_a_shape_accepts_every_partition(request: OffsetCommitRequ
     assert known_shape(request, version).accepted == expected
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(requests(), st.sampled_from(VERSIONS), st.data())
 def test_bytes_that_are_read_with_a_shape_are_decoded_to_the_same(
     request: OffsetCommitRequest, version: int, data: st.DataObject
@@ -144,9 +144,8 @@ def test_bytes_that_are_read_with_a_shape_are_decoded_to_the_same(
     for _ in range(data.draw(st.integers(1, 3))):
         frame[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.integers(0, 255))
     found = shape.read(bytes(frame))
-    assume(found is not None)
-    assert found is not None
-    assert found.plain() == decoded(bytes(frame), version)
+    if found is not None:  # only bytes of numbers were changed
+        assert found.plain() == decoded(bytes(frame), version)
 
 
 @given(requests(), st.sampled_from(VERSIONS), st.data())
