@@ -253,7 +253,12 @@ def transfer(
     times = max(1, megabytes * 10**6 // bench_transfer.PARTITIONS // len(batch))
     produce = partial(bench_transfer.produce, connect, topic, batch, times)
     yield named(bench_transfer.drive(broker, "produced", produce), listener)
-    yield named(bench_transfer.drive(broker, "fetched", partial(bench_transfer.fetch, connect, topic)), listener)
+    whole = times * len(batch)
+
+    def fetch(partition: int) -> int:  # mypy does not check the arguments of a partial
+        return bench_transfer.fetch(connect, topic, whole, partition)
+
+    yield named(bench_transfer.drive(broker, "fetched", fetch), listener)
 
 
 def logins(broker: Broker, connect: Callable[[], Connection], count: int) -> Figure:
