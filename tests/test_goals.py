@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import bench_client, spark_versus
+from bench import bench_analytics, bench_client, spark_versus
 from kohort.lab.goals import ROWS
 
 PERFORMANCE = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -58,6 +58,11 @@ def test_the_table_of_the_laboratory_has_the_goals_of_the_document(
 )
 def test_the_comparison_with_the_jvm_connector_has_the_goals_of_the_document(documented: str, case: str) -> None:
     assert numbers_of(documented, 7) == [spark_versus.AIMS[case]]
+
+
+def test_the_goal_of_an_analysis_is_that_of_the_document() -> None:
+    row = "`kohort analyse` of 10 M records (`python bench/bench_analytics.py --rows 10000000`)"
+    assert numbers_of(row, 4) == [bench_analytics.AIM_S]
 
 
 def test_the_other_goals_of_spark_and_of_an_idle_member_are_those_of_the_document() -> None:
