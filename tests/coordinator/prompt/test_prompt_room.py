@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
 
 from kohort.coordinator import ClientKind, Effects, GroupSettings, HeldHeartbeat, RequestContext, WaitingRequest
 from kohort.coordinator.prompt import (
@@ -12,6 +15,8 @@ from kohort.coordinator.prompt import (
     RebalanceNotice,
     RestartingMembers,
 )
+from kohort.coordinator.prompt.consumer_heartbeats import only_epoch_is_new
+from kohort.coordinator.prompt.rebalance_notification import _all_may_join_at
 from kohort.coordinator.timers import NotificationDue
 from kohort.errors import ErrorCode
 from kohort.model import UUID, Millis
@@ -176,3 +181,36 @@ def test_a_request_behind_a_heartbeat_of_another_coordinator_releases_it() -> No
     assert isinstance(held, HeldHeartbeat)
     prompt.release(held.token, WaitingRequest.REQUEST, 1_500, out)
     assert out.replies == {"a": HeartbeatResponse()}
+
+
+def epoch_only(member: KnownConsumer, **group: Any) -> bool:
+    return only_epoch_is_new(KnownConsumerGroup("g", {"a": member}, **group), member)
+
+
+def test_a_new_epoch_waits_only_while_other_members_move() -> None:
+    assert epoch_only(KnownConsumer("a"), moving={"b"})
+    assert not epoch_only(KnownConsumer("a"))
+    assert not epoch_only(KnownConsumer("a"), moving={"a", "b"})
+    assert not epoch_only(KnownConsumer("a", must_revoke=True), moving={"b"})
+    # Another target is due, and the heartbeat computes it.
+    assert not epoch_only(KnownConsumer("a"), moving={"b"}, awaits_target=True)
+
+
+def test_members_that_have_joined_again_need_no_pause_before_another_join() -> None:
+    members = {
+        name: KnownMember(name, client=ClientKind.LIBRDKAFKA, joined_at=joined_at)
+        for name, joined_at in (("a", 2_000), ("b", 1_000))
+    }
+    group = KnownGroup("g", members, awaits_joins=True)
+    assert _all_may_join_at(group) == 3_000
+    group.rejoined = {"a"}
+    assert _all_may_join_at(group) == 2_000
+
+
+@pytest.mark.parametrize("awaits_joins", [True, False])
+def test_a_notification_that_is_due_after_its_rebalance_notifies_nobody(*, awaits_joins: bool) -> None:
+    group = KnownGroup("g", {"a": KnownMember("a")}, awaits_joins=awaits_joins)
+    group.notice.is_delayed, group.notice.due_at = True, 500
+    room = PromptHeartbeats(Elsewhere(group), hold_ms=9_000)
+    room.notification_due(group, 1_000, Effects())
+    assert group.notice.is_delayed is not awaits_joins
