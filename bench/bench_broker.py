@@ -20,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from typing import Protocol, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from kohort.errors import ErrorCode
 from kohort.wire.api import APIS, read_response_header, request_header
 from kohort.wire.codec import Message, decode, encode
 from kohort.wire.messages import consumer_protocol
@@ -99,6 +101,7 @@ class Connection:
     """A blocking connection that speaks by our own codec."""
 
     def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._stream = self._socket.makefile("rb")
@@ -220,7 +223,12 @@ def main() -> int:
 
 
 def measure(
-    start: Callable[[], AbstractContextManager[Broker]], cpus: set[int], load: Path, seconds: float, warm: float
+    start: Callable[[], AbstractContextManager[Broker]],
+    cpus: set[int],
+    load: Path,
+    seconds: float,
+    warm: float,
+    works: Sequence[Work] = WORK,
 ) -> list[Figure]:
     with contextlib.ExitStack() as running:
         with pinned(cpus):
@@ -234,8 +242,8 @@ def measure(
             ]
             resident = broker.process.rss_bytes() / 2**20
             figures.append(Figure("resident memory when idle", resident, "MB", more_is_better=False))
-            members = join_groups(connection)
-            for work in WORK:
+            members = join_groups(connection, running)
+            for work in works:
                 # These have shorter sessions than the others, which are asked once and for all.
                 group = members if work.protocol == "classic" else join_consumer_groups(connection)
                 with pinned(load_core()):
@@ -243,8 +251,12 @@ def measure(
         return figures
 
 
-def join_groups(connection: Connection) -> list[GroupMember]:
-    """One group with one member per connection of the load, each with the whole topic."""
+def join_groups(connection: Connection, running: contextlib.ExitStack | None = None) -> list[GroupMember]:
+    """One group with one member per connection of the load, each with the whole topic.
+
+    With `running`, which closes them, they join at the same time over connections of their own: Crabka has each new
+    group wait for 3 s.
+    """
     topics = [CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)]
     made = connection.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 4, CreateTopicsResponse)
     assert made.topics[0].error_code == 0, made
@@ -253,7 +265,12 @@ def join_groups(connection: Connection) -> list[GroupMember]:
     while connection.ask(FindCoordinatorRequest(key="bench-0"), 2, FindCoordinatorResponse).error_code:
         assert time.monotonic() < deadline, "no coordinator within 30 s"
         time.sleep(0.1)
-    return [join(connection, f"bench-{number}") for number in range(CONNECTIONS)]
+    groups = [f"bench-{number}" for number in range(CONNECTIONS)]
+    if running is None:
+        return [join(connection, group_id) for group_id in groups]
+    own = [running.enter_context(Connection(connection.bootstrap)) for _ in groups]
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        return list(threads.map(join, own, groups))
 
 
 def join(connection: Connection, group_id: str) -> GroupMember:
@@ -267,8 +284,11 @@ def join(connection: Connection, group_id: str) -> GroupMember:
     )
     deadline = time.monotonic() + 30
     while (joined := connection.ask(request, 3, JoinGroupResponse)).error_code:
-        assert time.monotonic() < deadline, joined  # COORDINATOR_LOAD_IN_PROGRESS at first
-        time.sleep(0.1)
+        assert time.monotonic() < deadline, joined
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # Crabka's answer to this version, too
+            request.member_id = joined.member_id
+        else:
+            time.sleep(0.1)  # COORDINATOR_LOAD_IN_PROGRESS at first
     mine = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"\0\0\0\0\0\0\0\0\0\0")
     synced = connection.ask(
         SyncGroupRequest(

@@ -1,33 +1,44 @@
-"""Our broker in memory as a test double, beside franz-go's kfake, which `kcl fake` serves: start, memory, requests.
+"""Our broker in memory as a test double, beside franz-go's kfake, which `kcl fake` serves, and Crabka.
 
-    python bench/bench_fake.py [--peer] [--seconds S]
+    python bench/bench_fake.py [--peer] [--crabka PROGRAM] [--seconds S]
 
-The figures of bench_broker.py, for both on one core each. The load needs gcc. With --peer kfake is built (bench/kfake),
-which needs Go 1.26 and its modules.
+Start, memory and requests: the figures of bench_broker.py, for all on one core each. The load needs gcc. With --peer
+kfake is built (bench/kfake), which needs Go 1.26 and its modules. Crabka is a broker in Rust over files. Its crates are
+yanked, so it is not built here: `cargo build --release --locked` in the unpacked crate of crabka-broker 0.3.0 does.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import uuid
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.bench_broker import UNHELD, Figure, built_load, measure, server_core, show
-from tests.interop.kohort import running_kohort, started
+from bench.bench_broker import UNHELD, WORK, Figure, built_load, measure, server_core, show
+from tests.interop.kafka import free_ports
+from tests.interop.kohort import KohortBroker, running_kohort, started
+from tests.interop.process import ServerProcess, until
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the broker in memory beside kfake.")
+    parser = argparse.ArgumentParser(description="Measure the broker in memory beside kfake and Crabka.")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long each figure is measured (default 4)")
     parser.add_argument("--peer", action="store_true", help="build kfake, measure it too and print ratios")
+    parser.add_argument("--crabka", metavar="PROGRAM", help="measure this crabka-broker, too")
     options = parser.parse_args()
+    if options.crabka is not None and shutil.which(options.crabka) is None:
+        parser.error(f"--crabka {options.crabka} is no program")
     if shutil.which("gcc") is None:
         print("skipped: the load generator needs gcc")
         return 0
@@ -38,9 +49,40 @@ def main() -> int:
             print(f"without kfake: {reason}")
         elif options.peer:
             peer = measure(partial(started, [str(program)]), server_core(), load, options.seconds, warm=1.0)
+        crabka: list[Figure] = []
+        if options.crabka is not None:
+            start = partial(running_crabka, options.crabka, Path(scratch, "crabka"))
+            # In a consumer group it repeats the whole assignment in each answer.
+            works = [work for work in WORK if work.protocol == "classic"]
+            crabka = measure(start, server_core(), load, options.seconds, warm=1.0, works=works)
         ours = measure(partial(running_kohort, **UNHELD), server_core(), load, options.seconds, warm=1.0)
     show(ours, peer, peers_name="kfake")
+    if crabka:
+        show(ours, crabka, peers_name="Crabka")
     return 0
+
+
+@contextlib.contextmanager
+def running_crabka(program: str, data: Path) -> Iterator[KohortBroker]:
+    """Start Crabka on a free port over a directory, which its own tool would prepare; end it by SIGKILL."""
+    data.mkdir()
+    (data / "meta.properties.json").write_text(json.dumps({"directory_id": str(uuid.uuid4())}))
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    process = ServerProcess(
+        [program, "--listen-addr", address, "--log-dir", str(data), "--metrics-listen-addr", "none"]
+    )
+    try:
+        until(30.0, f"Crabka listens at {address}", lambda: _listens(port))
+        yield KohortBroker(address, process)
+    finally:
+        process.kill()
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
 
 
 def not_built(program: Path) -> str | None:
