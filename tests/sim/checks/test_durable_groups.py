@@ -68,5 +68,26 @@ def test_an_assignment_of_a_consumer_group_is_not_judged_by_what_members_had_bef
 
 def test_a_damaged_log_does_not_hide_that_a_group_was_a_consumer_group() -> None:
     before = written(EPOCH_5, CONSUMER_GROUP_ENDS, moved("sticky", 5))
-    before.emptied().written(encode_records([CONSUMER_GROUP_ENDS, moved("sticky", 5)]))
-    before.emptied().written(encode_records([moved("sticky", 5)]))
+    before.damaged(encode_records([CONSUMER_GROUP_ENDS, moved("sticky", 5)]))
+    before.damaged(encode_records([moved("sticky", 5)]))
+
+
+def test_a_generation_that_was_stored_again_is_not_new_after_damage_to_the_log() -> None:
+    def generation(number: int, topic: str) -> Record:
+        member = MemberMetadata(
+            member_id="m",
+            subscription=encode_subscription(Subscription(topics=[topic]), 3),
+            assignment=encode_assignment(Assignment([ORDERS_0]), 3),
+        )
+        value = GroupMetadataValue(protocol_type="consumer", generation=number, protocol="range", leader="m")
+        value.members = [member]
+        return Record(GroupMetadataKey(group="g"), value)
+
+    # A static member returned with another subscription, and keeps its assignment.
+    before = written(generation(1, "orders"), generation(1, "audit"))
+    rest = before.damaged(encode_records([generation(1, "audit")]))
+    with pytest.raises(Violation, match="subscribes"):
+        rest.written(encode_records([generation(2, "audit")]))
+    # The log had no generation 2, so damage cannot explain it.
+    with pytest.raises(Violation, match="subscribes"):
+        before.damaged(encode_records([generation(2, "audit")]))

@@ -16,23 +16,27 @@ from kohort.sim.world.at_rest import _shared_instance_not_resolved
 
 
 @pytest.mark.parametrize(
-    ("client", "code", "is_missing"),
+    ("client", "code", "damaged_at", "is_missing"),
     [
-        ("member-0.0", ErrorCode.GROUP_MAX_SIZE_REACHED, False),
-        ("member-0.0", ErrorCode.GROUP_ID_NOT_FOUND, False),
-        ("member-0.0", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, False),
-        ("member-0.0", ErrorCode.FENCED_INSTANCE_ID, True),
-        ("member-1.0", ErrorCode.GROUP_MAX_SIZE_REACHED, True),
+        ("member-0.0", ErrorCode.GROUP_MAX_SIZE_REACHED, None, False),
+        ("member-0.0", ErrorCode.GROUP_ID_NOT_FOUND, None, False),
+        ("member-0.0", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None, False),
+        ("member-0.0", ErrorCode.FENCED_INSTANCE_ID, None, True),
+        ("member-0.0", ErrorCode.FENCED_INSTANCE_ID, 1.5, True),
+        ("member-0.0", ErrorCode.FENCED_INSTANCE_ID, 2.5, False),
+        ("member-0.0", ErrorCode.UNRELEASED_INSTANCE_ID, 2.5, True),
+        ("member-1.0", ErrorCode.GROUP_MAX_SIZE_REACHED, None, True),
     ],
 )
-def test_the_last_process_that_joined_with_an_instance_id_remains_unless_its_group_has_no_place(
-    client: str, code: ErrorCode, is_missing: bool
+def test_the_last_process_that_joined_with_an_instance_id_remains_unless_its_group_has_no_place_or_the_disk_lost_it(
+    client: str, code: ErrorCode, damaged_at: float | None, is_missing: bool
 ) -> None:
     world: Any = SimpleNamespace(
         plan=SimpleNamespace(members=[ApplicationSettings("g", ("audit",), instance="i") for _ in range(2)]),
         processes=[SimpleNamespace(name=f"member-{number}", starts=1) for number in range(2)],
         applications=[None, None],
         wanted=[True, True],
+        progress=SimpleNamespace(damaged_at={} if damaged_at is None else {"g": damaged_at}),
         observations=SimpleNamespace(
             joined={("g", "i"): {"member-1.0": 1.0, "member-0.0": 2.0}}, refused={(client, code)}
         ),

@@ -41,15 +41,21 @@ class DurableGroups:
         """
         self._progress = progress
         self._most = most
+        self._before_damage: dict[str, int] = {}
+        """Generations that were in the log before it was damaged, while the rest is replayed: none of them is new."""
         self._newest: dict[bytes, bytes | None] = {}
         self._pending: dict[int, list[tuple[bytes, bytes | None]]] = {}
         """Keys and values of open transactions by producer id."""
 
-    def emptied(self) -> DurableGroups:
-        """Return the state of the same partition without any records, to replay what remains of a damaged log."""
-        emptied = DurableGroups(self._progress, self._most)
-        emptied._converted = dict(self._converted)  # compaction removes the tombstones
-        return emptied
+    def damaged(self, remains: Iterable[tuple[bytes, bytes | None]]) -> DurableGroups:
+        """Return the state of the same partition after records were lost, from the keys and values that remain."""
+        rest = DurableGroups(self._progress, self._most)
+        rest._converted = dict(self._converted)  # compaction removes the tombstones
+        # A generation may have been stored again, for a static member that returned with another subscription.
+        rest._before_damage = self.generations
+        rest.written(remains)
+        rest._before_damage = {}
+        return rest
 
     def written(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[GroupRecord]:
         """Replay durable keys and values; return their records."""
@@ -118,7 +124,7 @@ class DurableGroups:
                 if value.generation < last:
                     raise Violation("S4", f"the generation of {group_id} decreased from {last} to {value.generation}")
                 self.generations[group_id] = value.generation
-                is_new = value.generation > last
+                is_new = value.generation > max(last, self._before_damage.get(group_id, -1))
                 check_generation(group_id, value, is_new=is_new, most=self._most)
                 if self._converted.get(group_id) != value.generation:
                     self._converted.pop(group_id, None)

@@ -305,14 +305,13 @@ class WorldState:
                     self.progress.damaged_place(before.place(record.key))
                 group_id: str = getattr(record.key, "group", "") or getattr(record.key, "group_id", "")
                 self.progress.damaged(group_id, before.generations.get(group_id, -1), self.now)
-            self.observations.durable_groups[number] = before.emptied()
             # As a load reads it: if a tombstone was lost, the record that it deleted is back, unless its key
             # has a later one.
             newest: dict[bytes, bytes | None] = {}
             for key, value in pairs:
                 newest.pop(key, None)
                 newest[key] = value
-            self.observations.durable_groups[number].written(newest.items())
+            self.observations.durable_groups[number] = before.damaged(newest.items())
 
     def _failed(self, name: str, problem: BaseException) -> None:
         if self.violation is not None or self.network.gone:

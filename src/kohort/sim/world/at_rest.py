@@ -129,7 +129,8 @@ def _shared_instance_not_resolved(world: WorldState) -> str:
     """Return an instance id of several processes of which not exactly one is left in the group, or "".
 
     A process may end because of a join that it is not alone with; the last one that joined remains, unless
-    the group had removed it and had no place for it when it joined again.
+    the group had removed it and had no place for it when it joined again, or the disk has lost the record of its join
+    since, so that it was fenced.
     """
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, settings in enumerate(world.plan.members):
@@ -146,7 +147,9 @@ def _shared_instance_not_resolved(world: WorldState) -> str:
         wanted = [number for number in sharing if world.wanted[number]]
         ended = {f"{world.processes[number].name}.{world.processes[number].starts - 1}" for number in wanted}
         has_no_place = any((last, code) in world.observations.refused for code in _NO_PLACE)
-        if len(sharing) > 1 and not living and last in ended and not has_no_place:
+        is_fenced = (last, ErrorCode.FENCED_INSTANCE_ID) in world.observations.refused
+        is_forgotten = is_fenced and world.progress.damaged_at.get(place[0], -1.0) >= joined[last]
+        if len(sharing) > 1 and not living and last in ended and not has_no_place and not is_forgotten:
             return f"no process with instance id {place[1]} of {place[0]} is left, although {last} joined last"
     return ""
 
