@@ -46,6 +46,11 @@ def remarks(history: History) -> list[str]:
     jumped = [f"{jump.what}: its client does so by itself" for jump in _jumps(history) if jump.is_its_own]
     removed = Counter(entry["group"] for entry in _of(history, "removed"))
     told = [f"{group} lost {count} members whose connections had closed" for group, count in sorted(removed.items())]
+    told += [
+        f"{entry['group']} lost {entry['member']}, and nothing tells which member that was"
+        for entry in _of(history, "removed")
+        if _name_of_removed(history, entry) is None
+    ]
     return [*rewritten, *jumped, *told, *_uptime(history)]
 
 
@@ -278,8 +283,20 @@ def false_removals(history: History) -> Iterable[str]:
             noticed = _NOTICED_MS if entry["kind"] == "ended" else _CLOCKS_MS
             going.setdefault(entry["member"], entry["at"] - noticed)
     for entry in _of(history, "removed"):
-        if going.get(entry["member"], 1 << 62) > entry["since"]:
-            yield f"{entry['group']} lost {entry['member']}, whose connection closed at {entry['since']}, and it lived"
+        name = _name_of_removed(history, entry)
+        if name is not None and going.get(name, 1 << 62) > entry["since"]:
+            yield f"{entry['group']} lost {name}, whose connection closed at {entry['since']}, and it lived"
+
+
+def _name_of_removed(history: History, removed: Entry) -> str | None:
+    """Return the name of a removed member; None if its coordinator knew only an ID that does not contain it.
+
+    After a failover a coordinator knows only the IDs of some members. Those of classic members begin with their client
+    ID.
+    """
+    named = removed["member"]
+    others = (entry["member"] for entry in history if "member" in entry and entry["kind"] != "removed")
+    return next((name for name in others if named == name or named.startswith(f"{name}-")), None)
 
 
 def stuck(history: History) -> Iterable[str]:

@@ -80,6 +80,10 @@ def test_a_member_may_be_removed_that_was_killed_or_left_before_its_connection_c
     early = entry("removed", group="g", member="e", since=next(_clock))
     assert judge(and_(*dead, entry("ended", member="e", what=""), early)) == []
     assert "g lost 2 members whose connections had closed" in remarks(and_(*dead, early))
+    by_id = [entry("going", member="i-1"), entry("removed", group="g", member="i-1-8f2a", since=next(_clock))]
+    unknown = entry("removed", group="g", member="8f2a", since=next(_clock))
+    assert judge(and_(*by_id, unknown)) == []
+    assert "g lost 8f2a, and nothing tells which member that was" in remarks(and_(*by_id, unknown))
     alive = entry("removed", group="g", member="k", since=next(_clock))
     later = {**entry("going", member="k"), "at": next(_clock) + 1_000}
     [problem] = judge(and_(alive, later))  # type: ignore[arg-type]
