@@ -25,6 +25,9 @@ _BEGINS_TWICE = "librdkafka-"
 _NOTICED_MS = 5_000
 _CLOCKS_MS = 50
 """By so much the clocks of the processes may differ."""
+_HANGING = ("stand_still", "pause", "slow_down")
+_HANGS_MS = 3_000
+"""Longest time for which a broker that was made to hang answers nothing, unless others have taken over."""
 _COURSE = 6
 """Number of entries that a sentence on a member's way through a partition lists."""
 _RECORD = re.compile(r"partition (\d+) has '\d+:(\d+)' at offset (\d+)")
@@ -275,7 +278,8 @@ def owned_twice(history: History) -> Iterable[str]:
 def false_removals(history: History) -> Iterable[str]:
     """A broker that removes a member because its connection closed is right: the member was killed, or left.
 
-    Of one that ended by itself the storm learns later.
+    Of one that ended by itself the storm learns later. One that lives may be removed if the broker that it asks for its
+    coordinator does not answer (docs/prompt.md).
     """
     going: dict[str, int] = {}
     for entry in history:
@@ -284,8 +288,16 @@ def false_removals(history: History) -> Iterable[str]:
             going.setdefault(entry["member"], entry["at"] - noticed)
     for entry in _of(history, "removed"):
         name = _name_of_removed(history, entry)
-        if name is not None and going.get(name, 1 << 62) > entry["since"]:
+        if name is not None and going.get(name, 1 << 62) > entry["since"] and not _hangs(history, entry):
             yield f"{entry['group']} lost {name}, whose connection closed at {entry['since']}, and it lived"
+
+
+def _hangs(history: History, removed: Entry) -> bool:
+    """Return whether a broker was made to hang shortly before the removal."""
+    return any(
+        entry["what"] in _HANGING and entry["at"] <= removed["at"] and removed["since"] - entry["at"] < _HANGS_MS
+        for entry in _of(history, "fault")
+    )
 
 
 def _name_of_removed(history: History, removed: Entry) -> str | None:

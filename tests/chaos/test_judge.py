@@ -84,10 +84,12 @@ def test_a_member_may_be_removed_that_was_killed_or_left_before_its_connection_c
     unknown = entry("removed", group="g", member="8f2a", since=next(_clock))
     assert judge(and_(*by_id, unknown)) == []
     assert "g lost 8f2a, and nothing tells which member that was" in remarks(and_(*by_id, unknown))
-    alive = entry("removed", group="g", member="k", since=next(_clock))
-    later = {**entry("going", member="k"), "at": next(_clock) + 1_000}
-    [problem] = judge(and_(alive, later))  # type: ignore[arg-type]
-    assert problem == f"g lost k, whose connection closed at {alive['since']}, and it lived"
+    for fault, is_excused in (("pause", True), ("kill", False)):
+        before = entry("fault", what=fault, node=1)
+        alive = entry("removed", group="g", member="k", since=next(_clock))
+        problems = judge(and_(before, alive, entry("going", member="k", at=10**9)))
+        said = f"g lost k, whose connection closed at {alive['since']}, and it lived"
+        assert problems == ([] if is_excused else [said])
 
 
 def test_kafkajs_may_begin_again_where_its_group_committed_and_skips_nothing() -> None:
