@@ -54,6 +54,7 @@ def remarks(history: History) -> list[str]:
         for entry in _of(history, "removed")
         if _name_of_removed(history, entry) is None
     ]
+    told += [f"{what}: a broker was made to hang" for what, by_hanging in _removed_alive(history) if by_hanging]
     return [*rewritten, *jumped, *told, *_uptime(history)]
 
 
@@ -278,18 +279,24 @@ def owned_twice(history: History) -> Iterable[str]:
 def false_removals(history: History) -> Iterable[str]:
     """A broker that removes a member because its connection closed is right: the member was killed, or left.
 
-    Of one that ended by itself the storm learns later. One that lives may be removed if the broker that it asks for its
-    coordinator does not answer (docs/prompt.md).
+    One that lives may be removed if the broker that it asks for its coordinator does not answer (docs/prompt.md).
     """
+    return (what for what, by_hanging in _removed_alive(history) if not by_hanging)
+
+
+def _removed_alive(history: History) -> Iterator[tuple[str, bool]]:
+    """Find living members that were removed, and whether a broker that hangs may be why."""
     going: dict[str, int] = {}
     for entry in history:
         if entry["kind"] in ("going", "killed", "ended"):
+            # Of one that ended by itself the storm learns later.
             noticed = _NOTICED_MS if entry["kind"] == "ended" else _CLOCKS_MS
             going.setdefault(entry["member"], entry["at"] - noticed)
     for entry in _of(history, "removed"):
         name = _name_of_removed(history, entry)
-        if name is not None and going.get(name, 1 << 62) > entry["since"] and not _hangs(history, entry):
-            yield f"{entry['group']} lost {name}, whose connection closed at {entry['since']}, and it lived"
+        if name is not None and going.get(name, 1 << 62) > entry["since"]:
+            what = f"{entry['group']} lost {name}, whose connection closed at {entry['since']}, and it lived"
+            yield what, _hangs(history, entry)
 
 
 def _hangs(history: History, removed: Entry) -> bool:
