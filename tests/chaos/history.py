@@ -29,8 +29,10 @@ class Entry(TypedDict, total=False):
     unsure    group, what                           whether a commit was taken
     going     member                               it is about to be killed, or to leave
     killed    member                               it could not give up what it had
-    removed   group, member, since                 at the end, from the journal: by then a broker had removed a member
+    removed   group, member, id, since             at the end, from the journal: by then a broker had removed a member
                                                    whose connection was closed at `since`
+    waited    id, ms                               at the end, from a broker's log: so long was the connection of that
+                                                   member closed when it was removed
     fault     what, node
     ready     what                                  a gateway that clients use has started
     log       partition, values, batches           at the end: every value, by offset from 0; of each batch its first
@@ -60,6 +62,7 @@ class Entry(TypedDict, total=False):
     data: str
     offset: int
     since: Millis
+    ms: Millis
     number: int
     owners: dict[str, list[int]]
     problems: list[str]

@@ -98,6 +98,7 @@ def _note_removals(bootstrap: str, history: History) -> None:
                             at=rebalance.ended_at,
                             group=rebalance.group_id,
                             member=client_id or member_id,
+                            id=member_id,
                             since=closed_at,
                         )
 

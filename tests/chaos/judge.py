@@ -25,6 +25,8 @@ _BEGINS_TWICE = "librdkafka-"
 _NOTICED_MS = 5_000
 _CLOCKS_MS = 50
 """By so much the clocks of the processes may differ."""
+_WHOLE_TIME_MS = 2_400
+"""Shortest time, but for 100 ms, in which a member may connect again whose process may not be gone."""
 _HANGING = ("stand_still", "pause", "slow_down")
 _HANGS_MS = 3_000
 """Longest time for which a broker that was made to hang answers nothing, unless others have taken over."""
@@ -277,7 +279,7 @@ def owned_twice(history: History) -> Iterable[str]:
 
 
 def false_removals(history: History) -> Iterable[str]:
-    """A broker that removes a member because its connection closed is right: the member was killed, or left.
+    """A broker that takes a process for gone, and removes its member early, is right: it was killed, or left.
 
     One that lives may be removed if the broker that it asks for its coordinator does not answer (docs/prompt.md).
     """
@@ -285,16 +287,17 @@ def false_removals(history: History) -> Iterable[str]:
 
 
 def _removed_alive(history: History) -> Iterator[tuple[str, bool]]:
-    """Find living members that were removed, and whether a broker that hangs may be why."""
+    """Find living members that were removed early, and whether a broker that hangs may be why."""
     going: dict[str, int] = {}
     for entry in history:
         if entry["kind"] in ("going", "killed", "ended"):
             # Of one that ended by itself the storm learns later.
             noticed = _NOTICED_MS if entry["kind"] == "ended" else _CLOCKS_MS
             going.setdefault(entry["member"], entry["at"] - noticed)
+    early = {entry["id"] for entry in _of(history, "waited") if entry["ms"] < _WHOLE_TIME_MS}
     for entry in _of(history, "removed"):
         name = _name_of_removed(history, entry)
-        if name is not None and going.get(name, 1 << 62) > entry["since"]:
+        if entry["id"] in early and name is not None and going.get(name, 1 << 62) > entry["since"]:
             what = f"{entry['group']} lost {name}, whose connection closed at {entry['since']}, and it lived"
             yield what, _hangs(history, entry)
 

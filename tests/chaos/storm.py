@@ -15,6 +15,7 @@ import argparse
 import itertools
 import logging
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -61,6 +62,7 @@ _PER_S = 40
 """Records of each producer."""
 _COMMITTERS = 4
 _QUIET_S = 3.0
+_REMOVAL = re.compile(r"removing group=\S+ member=(\S+): its connection was closed (\d+) ms ago")
 _LOGGED = 5
 """Number of lines of a member's log that are shown with what is wrong with it."""
 
@@ -298,10 +300,18 @@ def run(
         site.settle(BROKERS)
         time.sleep(_QUIET_S)
         storm.end()
+        _note_waits(directory / "cluster.log", history)
     path = directory / "history.jsonl"
     entries = list(read_history(path))
     problems = [problem + _logged(problem, directory) for problem in judge(entries)]
     return Outcome(site.failovers, problems, remarks(entries), path)
+
+
+def _note_waits(log: Path, history: History) -> None:
+    """Note how long members had been disconnected that brokers over files removed."""
+    if log.is_file():
+        for removal in _REMOVAL.finditer(log.read_text(errors="replace")):
+            history.note("waited", id=removal[1], ms=int(removal[2]))
 
 
 def _logged(problem: str, directory: Path) -> str:

@@ -74,23 +74,43 @@ def test_partitions_of_killed_members_and_lost_ones_are_not_owned_twice() -> Non
     assert judge(and_(*killed, *late, *after)) == []
 
 
+def removed(member: str, since: int | None = None) -> list[Entry]:
+    """The removal of a member after 1.5 s, with an ID as a classic member has."""
+    member_id = f"{member}-8f2a"
+    told = entry("removed", group="g", member=member, id=member_id, since=next(_clock) if since is None else since)
+    return [told, entry("waited", id=member_id, ms=1_501)]
+
+
 def test_a_member_may_be_removed_that_was_killed_or_left_before_its_connection_closed() -> None:
-    dead = [entry("going", member="k"), entry("removed", group="g", member="k", since=next(_clock))]
+    dead = [entry("going", member="k"), *removed("k")]
     # The storm learns late of one that ended by itself.
-    early = entry("removed", group="g", member="e", since=next(_clock))
-    assert judge(and_(*dead, entry("ended", member="e", what=""), early)) == []
-    assert "g lost 2 members whose connections had closed" in remarks(and_(*dead, early))
-    by_id = [entry("going", member="i-1"), entry("removed", group="g", member="i-1-8f2a", since=next(_clock))]
-    unknown = entry("removed", group="g", member="8f2a", since=next(_clock))
-    assert judge(and_(*by_id, unknown)) == []
-    assert "g lost 8f2a, and nothing tells which member that was" in remarks(and_(*by_id, unknown))
-    for fault, is_excused in (("pause", True), ("kill", False)):
-        before = entry("fault", what=fault, node=1)
-        alive = entry("removed", group="g", member="k", since=next(_clock))
-        history = and_(before, alive, entry("going", member="k", at=10**9))
-        said = f"g lost k, whose connection closed at {alive['since']}, and it lived"
-        assert judge(history) == ([] if is_excused else [said])
-        assert (f"{said}: a broker was made to hang" in remarks(history)) == is_excused
+    early = removed("e")
+    assert judge(and_(*dead, entry("ended", member="e", what=""), *early)) == []
+    assert "g lost 2 members whose connections had closed" in remarks(and_(*dead, *early))
+
+
+def test_of_a_member_whose_coordinator_has_failed_over_only_the_id_is_known() -> None:
+    by_id = removed("i-1")
+    by_id[0]["member"] = by_id[0]["id"]
+    assert judge(and_(entry("going", member="i-1", at=0), *by_id)) == []
+    [problem] = judge(and_(*by_id, entry("going", member="i-1", at=10**9)))
+    assert problem.startswith("g lost i-1, whose connection closed")
+    assert "g lost i-1-8f2a, and nothing tells which member that was" in remarks(and_(*by_id))
+
+
+@pytest.mark.parametrize(
+    ("fault", "waited_ms", "is_excused"), [("pause", 1_501, True), ("kill", 1_501, False), ("kill", 2_500, True)]
+)
+def test_a_living_member_may_only_lose_its_place_early_if_a_broker_hangs(
+    fault: str, waited_ms: int, is_excused: bool
+) -> None:
+    before = entry("fault", what=fault, node=1)
+    alive, waited = removed("k")
+    waited["ms"] = waited_ms
+    history = and_(before, alive, waited, entry("going", member="k", at=10**9))
+    said = f"g lost k, whose connection closed at {alive['since']}, and it lived"
+    assert judge(history) == ([] if is_excused else [said])
+    assert (f"{said}: a broker was made to hang" in remarks(history)) == (fault == "pause")
 
 
 def test_kafkajs_may_begin_again_where_its_group_committed_and_skips_nothing() -> None:
@@ -145,7 +165,7 @@ def test_librdkafka_may_begin_once_more_at_the_start_or_a_commit_after_each_assi
         (with_("generation", owners={"a": [], "b": [0]}), "generation 1 of g is two different assignments"),
         (with_("generation", number=3), "generation 1 of g follows 3"),
         (with_("epochs", problems=["record 4: a and b both have 0"]), "n: record 4"),
-        (and_(entry("removed", group="g", member="a", since=7)), "g lost a, whose connection closed at 7, and it"),
+        (and_(*removed("a", 7)), "g lost a, whose connection closed at 7, and it lived"),
         (with_("revoked", at=10**9), "b had partition 0 before a gave it up"),
         (and_(entry("stuck", group="g", what="it stands at 2")), "g: it stands at 2"),
         (and_(entry("failed", producer="p", what="timed out")), "p: timed out"),
