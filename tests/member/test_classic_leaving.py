@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.member import CallbackDone, CoordinatorFound, Leave, MemberTimer, Phase, PollEnded, PollStarted, Subscribe
+from kohort.member import (
+    CallbackDone,
+    CoordinatorFound,
+    CoordinatorUnavailable,
+    Leave,
+    MemberTimer,
+    Phase,
+    PollEnded,
+    PollStarted,
+    Subscribe,
+)
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -294,8 +304,14 @@ def test_a_member_late_before_its_first_join_is_answered_sends_no_leave_request(
 # Errors that end a member for good
 
 
-@pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID])
-def test_after_an_error_that_repeating_cannot_cure_nothing_of_the_member_is_left(code: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("code", "kept_id"),
+    # The group waits for the ID of a member that lost its rights until its session ends.
+    [(ErrorCode.GROUP_AUTHORIZATION_FAILED, "m"), (ErrorCode.FENCED_INSTANCE_ID, "")],
+)
+def test_after_an_error_that_repeating_cannot_cure_the_member_is_out_of_its_generation(
+    code: ErrorCode, kept_id: str
+) -> None:
     hand = stable(T0)
     first, second = hand.commit(T0), hand.commit(T0)
     hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=code))
@@ -307,7 +323,20 @@ def test_after_an_error_that_repeating_cannot_cure_nothing_of_the_member_is_left
     hand.handle(CallbackDone())
     assert phase_of(hand) is Phase.FATAL
     hand.handle(Subscribe(frozenset({"t"})))
-    assert (hand.request(JoinGroupRequest).member_id, hand.joining.generation_id) == ("", -1)
+    assert (hand.request(JoinGroupRequest).member_id, hand.joining.generation_id) == (kept_id, -1)
+
+
+def test_a_member_that_may_not_leave_either_is_out_of_the_group() -> None:
+    hand = stable(T0)
+    hand.answer(HeartbeatRequest, HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    hand.handle(CallbackDone())
+    hand.handle(Leave())
+    assert [member.member_id for member in hand.request(LeaveGroupRequest).members] == ["m"]
+    hand.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    hand.wait(100, MemberTimer.RETRY)
+    hand.handle(CoordinatorUnavailable(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    assert phase_of(hand) is Phase.UNSUBSCRIBED
+    assert hand.member.member_id == ""
 
 
 def test_only_answers_for_the_current_subscription_count() -> None:

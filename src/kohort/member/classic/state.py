@@ -118,7 +118,9 @@ class ClassicState(AnyMember):
         """Fail: stay out of the group until the application subscribes again."""
         self.actions.error = error
         self.forget_generation(error.code)
-        self.member_id = self.overdue_id = ""
+        self.overdue_id = ""
+        if error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED or self.phase is Phase.LEAVING:
+            self.member_id = ""  # else the group waits for this ID if the application subscribes again
         if self.phase is Phase.UNSUBSCRIBED:
             return  # the coordinator of a simple consumer was not found: only its commits fail
         self.callbacks.add(CallbackKind.LOST, self.owned)
