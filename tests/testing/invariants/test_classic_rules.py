@@ -217,6 +217,20 @@ def test_a_refusal_after_which_the_connection_ends_may_not_have_arrived() -> Non
     assert "for 10003 ms after" in stream.found[0].what
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS])
+def test_a_member_that_another_coordinator_knows_may_go_on(code: ErrorCode) -> None:
+    # A broker that had lost the group removed it, and the answer was lost with its connection.
+    stream = Stream()
+    a = stream.peer()
+    a.joins("a-1", 1)
+    a.beats("a-1", 1, UNKNOWN)
+    a.closes()
+    b = stream.peer()
+    for _ in range(12):
+        b.beats("a-1", 1, code)
+    assert (Invariant.FENCED_MEMBERS_JOIN, "client") not in stream.broken()
+
+
 def test_a_client_that_connects_again_after_each_refusal_and_goes_on_is_found() -> None:
     stream = Stream()
     for _ in range(11):

@@ -347,6 +347,8 @@ class ClassicRules:
             return
         group = self._scene.group(request.group_id)
         member = group.living(asked.event, request.member_id)
+        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self._refusals.accepted(asked, group.group_id, request.member_id, request.generation_id)
         if member is not None and code == ErrorCode.REBALANCE_IN_PROGRESS:
             member.told_of_rebalance += 1
             member.told = member.told or event

@@ -105,6 +105,13 @@ class Refusals:
             self._refused[key] = _Refused(answer, event, ErrorCode(code), answer)
         self._refused[key].last = answer
 
+    def accepted(self, asked: Asked, group: str, member_id: str, generation: int | None) -> None:
+        """Forget a refusal after which a coordinator knew the member: the one that refused had lost its log."""
+        event = asked.event
+        key = group, event.client_id, member_id, generation, type(event.request).__name__
+        if key in self._refused:
+            del self._refused[key]
+
     def _fenced(self, asked: Asked, answer: AnswerSent, group: Group, member_id: str, code: int) -> None:
         """Count a member of an instance ID that lived when another one replaced it."""
         event, instance_id = asked.event, None
