@@ -90,7 +90,7 @@ class Dispatch:
             elif (rest := guarded(control, broker.topics, call, request)) is not None:
                 found.handler(broker, call, rest)
             connection.place(call)
-            if found.has_shape and type(request) is OffsetCommitRequest:
+            if type(request) is OffsetCommitRequest:  # a RepeatedCommit has its shape
                 self._learn(connection, found, frame, length, request)
         except Exception:  # a bug in the broker must affect only this connection
             log.exception("request failed api=%d version=%d peer=%s", api_key, version, connection.peer)

@@ -165,7 +165,6 @@ def _compile(api_key: int, version: int) -> Route:
         handler=handler,
         flexible_request=flexible_header(api_key, version),
         flexible_answer=flexible_response(api_key, version),
-        has_shape=api_key == ApiKey.OFFSET_COMMIT,
         repeats=api_key in _HEARTBEATS,
     )
 

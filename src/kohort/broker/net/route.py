@@ -25,7 +25,5 @@ class Route:
     flexible_request: bool
     flexible_answer: bool
     """Whether the answer's header has tagged fields; it never has for ApiVersions."""
-    has_shape: bool
-    """Whether clients repeat the request with other numbers only; see `RepeatedCommits`."""
     repeats: bool
     """Whether clients repeat the same request, which makes it worth remembering; see `RepeatedHeartbeat`."""
