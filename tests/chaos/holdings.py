@@ -10,7 +10,8 @@ import confluent_kafka
 from kohort.group_events import Cause
 from kohort.model import Millis
 from kohort.recorder.record import JOURNAL_TOPIC, RebalanceRecord
-from kohort.wire.batches import batches, decode_records
+from kohort.sim.checks import pairs_of
+from kohort.wire.batches import batches
 from tests.chaos.history import History
 from tests.chaos.raw import read_batches, topic_ids
 from tests.interop.mixed.offsets_log import OFFSETS_TOPIC, read_group_log
@@ -88,19 +89,17 @@ def _note_records(bootstrap: str, history: History) -> None:
 
 def _note_removals(bootstrap: str, history: History) -> None:
     for pieces in read_batches(bootstrap, JOURNAL_TOPIC).values():
-        for piece in pieces:
-            for position, _ in batches(piece):
-                for record in decode_records(piece, position):
-                    rebalance = RebalanceRecord.from_json(bytes(record.value or b""))
-                    for member_id, client_id, closed_at in removals(rebalance):
-                        history.note(
-                            "removed",
-                            at=rebalance.ended_at,
-                            group=rebalance.group_id,
-                            member=client_id or member_id,
-                            id=member_id,
-                            since=closed_at,
-                        )
+        for _, value in pairs_of(b"".join(pieces)):
+            rebalance = RebalanceRecord.from_json(value or b"")
+            for member_id, client_id, closed_at in removals(rebalance):
+                history.note(
+                    "removed",
+                    at=rebalance.ended_at,
+                    group=rebalance.group_id,
+                    member=client_id or member_id,
+                    id=member_id,
+                    since=closed_at,
+                )
 
 
 def removals(rebalance: RebalanceRecord) -> Iterable[tuple[str, str, Millis]]:

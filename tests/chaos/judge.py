@@ -53,8 +53,8 @@ def remarks(history: History) -> list[str]:
     told = [f"{group} lost {count} members whose connections had closed" for group, count in sorted(removed.items())]
     told += [
         f"{entry['group']} lost {entry['member']}, and nothing tells which member that was"
-        for entry in _of(history, "removed")
-        if _name_of_removed(history, entry) is None
+        for entry, name in _names_of_removed(history)
+        if name is None
     ]
     told += [f"{what}: a broker was made to hang" for what, by_hanging in _removed_alive(history) if by_hanging]
     return [*rewritten, *jumped, *told, *_uptime(history)]
@@ -295,8 +295,7 @@ def _removed_alive(history: History) -> Iterator[tuple[str, bool]]:
             noticed = _NOTICED_MS if entry["kind"] == "ended" else _CLOCKS_MS
             going.setdefault(entry["member"], entry["at"] - noticed)
     early = {entry["id"] for entry in _of(history, "waited") if entry["ms"] < _WHOLE_TIME_MS}
-    for entry in _of(history, "removed"):
-        name = _name_of_removed(history, entry)
+    for entry, name in _names_of_removed(history):
         if entry["id"] in early and name is not None and going.get(name, 1 << 62) > entry["since"]:
             what = f"{entry['group']} lost {name}, whose connection closed at {entry['since']}, and it lived"
             yield what, _hangs(history, entry)
@@ -310,15 +309,15 @@ def _hangs(history: History, removed: Entry) -> bool:
     )
 
 
-def _name_of_removed(history: History, removed: Entry) -> str | None:
-    """Return the name of a removed member; None if its coordinator knew only an ID that does not contain it.
+def _names_of_removed(history: History) -> Iterator[tuple[Entry, str | None]]:
+    """Yield each removal with the member's name; None if its coordinator knew only an ID that does not contain it.
 
     After a failover a coordinator knows only the IDs of some members. Those of classic members begin with their client
     ID.
     """
-    named = removed["member"]
-    others = (entry["member"] for entry in history if "member" in entry and entry["kind"] != "removed")
-    return next((name for name in others if named == name or named.startswith(f"{name}-")), None)
+    names = {entry["member"] for entry in history if "member" in entry and entry["kind"] != "removed"}
+    for entry in _of(history, "removed"):
+        yield entry, next((name for name in names if f"{entry['member']}-".startswith(f"{name}-")), None)
 
 
 def stuck(history: History) -> Iterable[str]:
