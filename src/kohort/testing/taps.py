@@ -346,7 +346,7 @@ class TappedDispatch(Dispatch):
             if isinstance(request, RepeatedCommit):
                 seen: Message = request.named()
             else:
-                # The guard of an access-controlled broker takes what is not allowed out of the request.
+                # With ACLs, the guard removes from the request what the client may not do.
                 seen = request if broker.access_control is None else copy.copy(request)
             number, client_id = tapped.number, connection.client_id
             broker.emit(

@@ -22,6 +22,9 @@ _FENCED = 3
 _MOST = 256
 """Clients that are refused at the same time are few; one that is forgotten is only found later."""
 
+_Key = tuple[str, str, str, int | None, str]
+"""Group, client ID, member ID, generation and kind of a request."""
+
 
 @dataclass(slots=True)
 class _Refused:
@@ -42,7 +45,7 @@ class Refusals:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._refused: Recent[tuple[str, str, str, int | None, str], _Refused] = Recent(_MOST)
+        self._refused: Recent[_Key, _Refused] = Recent(_MOST)
 
     def arrived(
         self, asked: Asked, group: str, member_id: str, generation: int | None, *, is_commit: bool = False
@@ -51,7 +54,7 @@ class Refusals:
         event = asked.event
         found = self._scene.groups.get(group)
         asked.is_of_member = found is not None and member_id in found.members
-        key = group, event.client_id, member_id, generation, type(event.request).__name__
+        key = _key(event, group, member_id, generation)
         refused = self._refused.get(key)
         if refused is None:
             return
@@ -100,17 +103,14 @@ class Refusals:
             if member_id in found.members:
                 found.members[member_id].is_free = True
             self._fenced(asked, answer, found, member_id, code)
-        key = group, event.client_id, member_id, generation, type(event.request).__name__
+        key = _key(event, group, member_id, generation)
         if key not in self._refused:
             self._refused[key] = _Refused(answer, event, ErrorCode(code), answer)
         self._refused[key].last = answer
 
     def accepted(self, asked: Asked, group: str, member_id: str, generation: int | None) -> None:
         """Forget a refusal after which a coordinator knew the member: the one that refused had lost its log."""
-        event = asked.event
-        key = group, event.client_id, member_id, generation, type(event.request).__name__
-        if key in self._refused:
-            del self._refused[key]
+        self._refused.pop(_key(asked.event, group, member_id, generation), None)
 
     def _fenced(self, asked: Asked, answer: AnswerSent, group: Group, member_id: str, code: int) -> None:
         """Count a member of an instance ID that lived when another one replaced it."""
@@ -178,3 +178,7 @@ class Refusals:
         member = None if found is None else found.members.get(member_id)
         patience = self._scene.limits.patience_ms
         return patience if member is None or member.rebalance_ms is None else max(patience, member.rebalance_ms)
+
+
+def _key(event: RequestReceived, group: str, member_id: str, generation: int | None) -> _Key:
+    return group, event.client_id, member_id, generation, type(event.request).__name__
