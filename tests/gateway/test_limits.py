@@ -256,22 +256,63 @@ async def test_both_ends_of_a_connection_to_itself_may_be_seen_first(cluster: Cl
         peer = await connected(gateway.address)
         await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
         (link,) = gateway.links
-        end: tuple[str, int] = link.upstream.transport.get_extra_info("sockname")
+        ends = link.upstream_ends
         if reached_first:  # as if the gateway had this connection accepted, too
-            assert gateway._reached[end] in upstream(cluster)
+            assert gateway._reached[ends] in upstream(cluster)
             other = Link(gateway, gateway._doors[0], None)
-            other.client.end = lambda name: end  # type: ignore[method-assign]
+            other.client.ends = lambda opener, accepter: ends  # type: ignore[method-assign]
             aborted: list[str] = []
             other.abort = lambda: aborted.append("aborted")  # type: ignore[method-assign]
             assert not gateway.opened(other)
             assert aborted
             gateway.closed(other)
         else:
-            gateway._clients.add(end)
+            gateway._clients.add(ends)
             with pytest.raises(OSError, match="reached itself"):
                 await _reach(gateway, link)
         assert gateway.unreachable_brokers == 1
         peer.writer.close()
+
+
+@pytest.mark.parametrize("client_first", [True, False])
+async def test_a_client_with_the_port_of_a_connection_to_a_broker_is_served(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, client_first: bool
+) -> None:
+    """The kernel gives a port to several connections of one host, if they lead to different addresses."""
+    async with gateway_to(cluster) as gateway:
+        await until(lambda: gateway.known_brokers == 2)
+        (port,) = free_ports(1)
+        peers = [await _connected_from(gateway.address, port)] if client_first else []
+
+        async def connect(address: Address, protocol: asyncio.Protocol) -> None:
+            sock = await _socket_from(address, port)
+            await asyncio.get_running_loop().create_connection(lambda: protocol, sock=sock)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(gateway._upstream, "_connect", connect)
+            peers.append(await connected(gateway.address))
+            await peers[-1].ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        if not client_first:
+            peers.append(await _connected_from(gateway.address, port))
+        for peer in peers:
+            await peer.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            peer.writer.close()
+        assert gateway.unreachable_brokers == 0
+    assert "itself" not in caplog.text
+
+
+async def _connected_from(address: Address, port: int) -> Peer:
+    return Peer(*await asyncio.open_connection(sock=await _socket_from(address, port)))
+
+
+async def _socket_from(address: Address, port: int) -> socket.socket:
+    """Connect from that port, which other connections may use, too."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setblocking(False)
+    sock.bind(("127.0.0.1", port))
+    await asyncio.get_running_loop().sock_connect(sock, (address.host, address.port))
+    return sock
 
 
 async def _reach(gateway: Gateway, link: Link) -> None:

@@ -20,7 +20,7 @@ from kohort.gateway.login import SASL_REQUESTS, ClientLogin, UpstreamLogin
 from kohort.gateway.member_requests import MemberRequests
 from kohort.gateway.own_requests import OwnRequests, RequestStops
 from kohort.gateway.past_gateway import PastGateway
-from kohort.gateway.side import SLOW, End, Side
+from kohort.gateway.side import SLOW, Ends, Side
 from kohort.gateway.traffic import (
     Traffic,
     client_id_of,
@@ -288,14 +288,14 @@ class Link:
         return self._members.who
 
     @property
-    def client_end(self) -> End | None:
-        """Where the client's connection comes from; None if unknown."""
-        return self.client.end("peername")
+    def client_ends(self) -> Ends | None:
+        """Ends of the client's connection, the client's first; None if unknown."""
+        return self.client.ends("peername", "sockname")
 
     @property
-    def upstream_end(self) -> End | None:
-        """Where the gateway's connection to the broker comes from; None if unknown, or if there is none."""
-        return self.upstream.end("sockname")
+    def upstream_ends(self) -> Ends | None:
+        """Ends of the connection to the broker, the gateway's first; None if unknown, or if there is none."""
+        return self.upstream.ends("sockname", "peername")
 
     # Requests
 

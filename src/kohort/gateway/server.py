@@ -24,7 +24,7 @@ from kohort.gateway.listening import Doors, bind
 from kohort.gateway.login import ClientLogin, UpstreamLogin
 from kohort.gateway.options import GatewayOptions, grace_ms, read_config
 from kohort.gateway.past_gateway import PastGateway
-from kohort.gateway.side import End
+from kohort.gateway.side import Ends
 from kohort.gateway.upstream import Upstream
 from kohort.gateway.users import ScramUsers, read_users
 
@@ -71,10 +71,10 @@ class Gateway:
         """When each connection may have been idle for too long."""
         self._incomplete: dict[Link, None] = {}
         """Connections with a request that has arrived in part."""
-        self._clients: set[End | None] = set()
-        """Where each connection of a client comes from."""
-        self._reached: dict[End | None, Address] = {}
-        """Brokers to which the gateway is connected, by its own end of each connection."""
+        self._clients: set[Ends | None] = set()
+        """Both ends of each connection of a client."""
+        self._reached: dict[Ends | None, Address] = {}
+        """Brokers to which the gateway is connected, by both ends of each connection."""
         self._is_full = False
         self._stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
@@ -320,10 +320,10 @@ class Gateway:
                 return False
             self.newcomers.add(link, host, lambda reason: self._drop(link, reason))
         self.figures.opened += 1
-        if link.client_end is not None:
-            self._clients.add(link.client_end)
-            if link.client_end in self._reached:
-                self._upstream.is_itself(self._reached[link.client_end])
+        if link.client_ends is not None:
+            self._clients.add(link.client_ends)
+            if link.client_ends in self._reached:
+                self._upstream.is_itself(self._reached[link.client_ends])
                 link.abort()
                 return False
         if not self._stopping and len(self._links) <= self._max_connections:
@@ -350,12 +350,12 @@ class Gateway:
             self._incomplete.pop(link, None)
             self.figures.client_bytes += link.client.received
             self.figures.upstream_bytes += link.upstream.received
-            self._clients.discard(link.client_end)
+            self._clients.discard(link.client_ends)
         self._is_full = self._is_full and len(self._links) >= self._max_connections
 
     def upstream_closed(self, link: Link, *, is_unanswered: bool) -> None:
         """Note that an upstream connection is closed; `is_unanswered` if the broker did so without any response."""
-        address = self._reached.pop(link.upstream_end, None)
+        address = self._reached.pop(link.upstream_ends, None)
         if address is not None:
             self._upstream.ended(address, is_unanswered=is_unanswered, has_answered=link.upstream.received > 0)
 
@@ -371,9 +371,9 @@ class Gateway:
     async def connect(self, link: Link, upstream: asyncio.Protocol) -> Address:
         """Open the upstream connection of a client, and return its address. Raises OSError."""
         address = await self._upstream.connect(link.node_id, upstream)
-        if link.upstream_end is not None and link.upstream.is_open:
-            self._reached[link.upstream_end] = address
-            if link.upstream_end in self._clients:
+        if link.upstream_ends is not None and link.upstream.is_open:
+            self._reached[link.upstream_ends] = address
+            if link.upstream_ends in self._clients:
                 self._upstream.is_itself(address)
                 raise OSError("the gateway has reached itself")
         return address

@@ -9,6 +9,8 @@ _LINGER_S = 30.0
 
 End = tuple[str, int]
 """Host and port of one end of a connection."""
+Ends = tuple[End, End]
+"""Both ends of a connection, first the one that opened it."""
 
 
 class Both(Protocol):
@@ -73,6 +75,14 @@ class Side(asyncio.Protocol):
         """Return the end of the connection that the transport has by this name, such as "peername"; None if unknown."""
         found = self.transport.get_extra_info(name) if hasattr(self, "transport") else None
         return (found[0].removeprefix("::ffff:"), found[1]) if found else None
+
+    def ends(self, opener: str, accepter: str) -> Ends | None:
+        """Return the end that opened the connection and the other one, by their names; None if one is unknown.
+
+        Only both together identify a connection: connections to different addresses may begin at the same port.
+        """
+        first, second = self.end(opener), self.end(accepter)
+        return None if first is None or second is None else (first, second)
 
     @property
     def is_paused(self) -> bool:
