@@ -60,6 +60,10 @@ class Tab:
         if not self._may_complain:
             self.complaints.append(text)
 
+    async def live(self) -> None:
+        """Wait until the page receives the server's events: its figures may be there earlier."""
+        await expect(self.page.locator("#connection-text")).to_have_text("Live")
+
     async def sideways(self) -> int:
         """Number of pixels by which the page is wider than the window."""
         width: int = await self.page.evaluate("document.documentElement.scrollWidth - innerWidth")

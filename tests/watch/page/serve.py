@@ -42,7 +42,7 @@ class MadeServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def push(self, event: str, data: Any) -> None:
-        """Send an event to all open streams."""
+        """Send an event to all open streams. A page whose stream is not open yet misses it: wait until it is live."""
         text = f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()
         for stream in list(self.streams):
             stream.put(text)
@@ -110,10 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(503, "application/json", b'{"error":"not now"}')
             return
         stream: queue.Queue[bytes | None] = queue.Queue()
-        self._head(200, "text/event-stream", None)
         stream.put(f'retry: 100\nevent: hello\ndata: {{"at": {NOW}}}\n\n'.encode())
-        self.server.streams.append(stream)
+        self.server.streams.append(stream)  # before the browser knows that it is open, so that no event is missed then
         try:
+            self._head(200, "text/event-stream", None)
             while (text := stream.get()) is not None:
                 self.wfile.write(text)
         except OSError:

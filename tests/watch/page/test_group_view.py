@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.watch.page.clusters import MadeCluster, showcase
 from tests.watch.page.conftest import SIZES, OpenTab
@@ -232,6 +233,7 @@ async def test_tabs_and_their_sorting_are_in_the_url(open_tab: OpenTab, server: 
 async def test_an_event_shows_what_is_new(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(f"{server.url}{GROUP}")
     await shown(tab.page)
+    await tab.live()
     group = server.cluster.groups["checkout-enricher"]
     group._restart(NOW - MINUTE)  # two more rebalances
     group.state = "PreparingRebalance"
@@ -241,6 +243,33 @@ async def test_an_event_shows_what_is_new(open_tab: OpenTab, server: MadeServer)
     await expect(tab.page.get_by_text("24 partitions, 20 rebalances")).to_be_visible()
     server.push("rebalance", {"group": group.group_id, "record": {"generation": 59, "cause": "member joined"}})
     await expect(tab.page.locator("#announcer")).to_have_text("Rebalance 59: member joined")
+
+
+async def test_an_answer_that_an_event_overtakes_is_not_shown(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(f"{server.url}{GROUP}")
+    await shown(tab.page)
+    await tab.live()
+    made, may_arrive, arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def delay(route: Route) -> None:
+        answer = await route.fetch()
+        made.set()
+        await may_arrive.wait()
+        await route.fulfill(response=answer)
+
+    tab.page.on("requestfinished", lambda request: arrived.set() if f"/api{GROUP}" in request.url else None)
+    await tab.page.route(f"**/api{GROUP}", delay)
+    server.push("groups", {"at": NOW, "changed": [], "gone": ["checkout-enricher"]})  # the page asks whether it is
+    await made.wait()
+    group = server.cluster.groups["checkout-enricher"]
+    group.state = "PreparingRebalance"
+    server.push("group", group.detail())
+    await expect(tab.page.locator(".badges")).to_contain_text("PreparingRebalance")
+    may_arrive.set()
+    await arrived.wait()
+    # The page has the answer. Two frames later it would have shown it.
+    await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert "PreparingRebalance" in await tab.page.locator(".badges").inner_text()
 
 
 async def test_a_group_that_is_not_known_is_no_blank_page(open_tab: OpenTab, server: MadeServer) -> None:

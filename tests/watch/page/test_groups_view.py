@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.watch.page.clusters import showcase
 from tests.watch.page.conftest import SIZES, OpenTab
@@ -132,6 +133,7 @@ async def test_an_event_changes_a_row_and_the_counts(open_tab: OpenTab, server: 
     tab = await open_tab(server.url)
     row = tab.page.get_by_role("row", name=re.compile("audit-archive"))
     await expect(row).to_contain_text("12.4 s")
+    await tab.live()
     changed = server.cluster.groups["audit-archive"].summary() | {
         "lag_seconds": 95.0,
         "state": "PreparingRebalance",
@@ -145,10 +147,37 @@ async def test_an_event_changes_a_row_and_the_counts(open_tab: OpenTab, server: 
     await expect(tab.page.get_by_role("row", name=re.compile("billing-export"))).to_have_count(0)
 
 
+async def test_an_answer_that_an_event_overtakes_hides_it_from_no_reader(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(server.url)
+    row = tab.page.get_by_role("row", name=re.compile("audit-archive"))
+    await expect(row).to_contain_text("12.4 s")
+    await tab.live()
+    made, may_arrive = asyncio.Event(), asyncio.Event()
+
+    async def delay(route: Route) -> None:
+        answer = await route.fetch()
+        made.set()
+        await may_arrive.wait()
+        await route.fulfill(response=answer)
+
+    await tab.page.route("**/api/groups", delay)
+    server.cluster.problems.append("The ends of topic secret cannot be read.")
+    server.push("problem", {"text": "The ends of topic secret cannot be read."})
+    await made.wait()
+    changed = server.cluster.groups["audit-archive"].summary() | {"lag_seconds": 95.0}
+    server.push("groups", {"at": NOW, "changed": [changed], "gone": ["billing-export"]})
+    await expect(row).to_contain_text("1 min 35 s")
+    may_arrive.set()
+    await expect(tab.page.get_by_text("(1 problem)")).to_be_visible()
+    assert "1 min 35 s" in await row.inner_text()
+    assert await tab.page.get_by_role("button", name="13 Groups").is_visible()
+
+
 async def test_rows_stay_in_place_while_a_reader_is_among_them(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(server.url)
     rows = tab.page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("row")
     await tab.page.get_by_role("link", name="audit-archive").focus()
+    await tab.live()
     before = await rows.all_inner_texts()
     changed = server.cluster.groups["price-watch"].summary() | {"hurts": True, "hurts_because": ["it is late"]}
     server.push("groups", {"at": NOW, "changed": [changed], "gone": []})
@@ -161,14 +190,14 @@ async def test_rows_stay_in_place_while_a_reader_is_among_them(open_tab: OpenTab
 
 async def test_a_lost_connection_is_said_and_the_figures_are_read_again(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(server.url)
-    await expect(tab.page.get_by_text("Live", exact=True)).to_be_visible()
+    await tab.live()
     server.refuses_streams = True
     server.drop()
     await expect(tab.page.get_by_text("Reconnecting")).to_be_visible()
     await expect(tab.page.get_by_text("The connection to the server was lost at")).to_be_visible()
     del server.cluster.groups["settlement"]
     server.refuses_streams = False
-    await expect(tab.page.get_by_text("Live", exact=True)).to_be_visible()
+    await tab.live()
     await expect(tab.page.get_by_text("The connection to the server was lost at")).to_have_count(0)
     await expect(tab.page.get_by_role("button", name="13 Groups")).to_be_visible()
     tab.may_complain()  # the browser reports each failed connection

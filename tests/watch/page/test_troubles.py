@@ -42,6 +42,25 @@ async def test_every_view_says_that_the_watcher_is_blind(open_tab: OpenTab, path
         await expect(tab.page.get_by_text("Live", exact=True).first).to_be_visible()
 
 
+@pytest.mark.parametrize("path", ["/", "/groups/settlement", "/groups/settlement/rebalances/40"])
+async def test_a_watcher_that_sees_again_before_the_page_is_connected_again_is_not_called_blind(
+    open_tab: OpenTab, path: str
+) -> None:
+    cluster = Blind(showcase().groups)
+    async with open_tab.of(serving(cluster)) as server:
+        tab = await open_tab(server.url + path)
+        notice = tab.page.get_by_text("The watcher cannot follow the cluster now.")
+        await expect(tab.page.get_by_text("Blind", exact=True)).to_be_visible()
+        server.refuses_streams = True
+        server.drop()
+        await expect(tab.page.get_by_text("Reconnecting")).to_be_visible()
+        cluster.state = "following"
+        server.refuses_streams = False
+        await tab.live()
+        await expect(notice).to_have_count(0)
+        tab.may_complain()  # the browser reports each failed connection
+
+
 async def test_a_cluster_without_groups_is_no_search_without_a_result(open_tab: OpenTab) -> None:
     async with open_tab.of(serving(MadeCluster({}))) as server:
         tab = await open_tab(server.url)

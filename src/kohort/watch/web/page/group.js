@@ -32,6 +32,8 @@ export function groupView(page, feed, groupId) {
   let stopped = false;
   let parameters = new URLSearchParams();
   let refused = false;
+  let last = 0; // number of the last request or event
+  let shown = 0; // number of the one whose figures are shown
 
   function show(detail) {
     group = detail;
@@ -64,16 +66,19 @@ export function groupView(page, feed, groupId) {
   }
 
   async function load() {
+    const number = ++last;
     let detail;
     try {
       detail = await get(`/api${groupPath(groupId)}`);
     } catch (problem) {
-      if (stopped || (group && problem.status !== 404)) return;
+      if (stopped || number < shown || (group && problem.status !== 404)) return;
       refused = true;
       set(element, h("nav", { class: "crumbs" }, h("a", { href: "/", "data-up": "" }, "All groups")), refusal(problem, "This group"));
       return;
     }
-    if (stopped) return;
+    // What an event brought meanwhile may be newer, and the server does not repeat it.
+    if (stopped || number < shown) return;
+    shown = number;
     if (refused) {
       refused = false;
       set(element, h("nav", { class: "crumbs", "aria-label": "Breadcrumb" }, h("a", { href: "/", "data-up": "" }, "All groups")), head, about, body);
@@ -83,6 +88,7 @@ export function groupView(page, feed, groupId) {
 
   feed.addEventListener("group", (event) => {
     if (refused) return;
+    shown = ++last;
     show(event.detail);
   });
   feed.addEventListener("groups", (event) => {
@@ -115,7 +121,10 @@ export function groupView(page, feed, groupId) {
       tabs.query(query);
       timeline.query(query);
     },
-    refresh: load,
+    refresh() {
+      load();
+      header();
+    },
     tick() {
       timeline.tick();
       if (group && !refused) tabs.tick();

@@ -1,6 +1,6 @@
 // All groups of the cluster, with those first that need attention.
 
-import { get, groupPath } from "./api.js";
+import { get, groupPath, Refused } from "./api.js";
 import { refusal } from "./app.js";
 import { h, named, set, setText, visible } from "./dom.js";
 import { ago, count, plural, seconds, UNKNOWN } from "./format.js";
@@ -42,6 +42,10 @@ export function groupsView(page, feed) {
   let order = [];
   let failed = false;
   let stopped = false;
+  let asked = 0; // number of the last request for all groups
+  let answered = 0; // number of the request whose answer is shown
+  const waiting = new Set(); // numbers of the requests without an answer
+  let news = []; // events since the oldest of them, each with the number of the last request before it
 
   const columns = [
     {
@@ -160,16 +164,24 @@ export function groupsView(page, feed) {
   }
 
   async function load() {
-    let document;
+    const number = ++asked;
+    waiting.add(number);
     try {
-      document = await get("/api/groups");
+      const document = await get("/api/groups");
+      if (!stopped && number > answered) show(document, number); // else the answer to a later request was faster
     } catch (problem) {
-      if (stopped || groups.size) return;
+      if (!(problem instanceof Refused)) throw problem;
+      if (stopped || groups.size || number < answered) return;
       failed = true;
       set(place, refusal(problem, "The cluster"));
-      return;
+    } finally {
+      waiting.delete(number);
+      if (!waiting.size) news = [];
     }
-    if (stopped) return;
+  }
+
+  function show(document, number) {
+    answered = number;
     if (failed || !table) {
       failed = false;
       table?.close();
@@ -183,6 +195,9 @@ export function groupsView(page, feed) {
     page.setCluster(document.cluster);
     groups.clear();
     for (const group of document.groups) groups.set(group.group, group);
+    // An event may overtake an answer that was made before it. The server does not repeat it, so it counts again; an
+    // event that is older than the answer is followed by another one.
+    for (const each of news) if (each.asked >= number) took(each.detail);
     historyFrom = document.history_from;
     setText(element.querySelector(".since"), historyFrom === null ? "Rebalances from now on" : `History since ${ago(historyFrom, page.now()).replace(" ago", "")} ago`);
     page.setSources(document.sources);
@@ -190,10 +205,15 @@ export function groupsView(page, feed) {
     render();
   }
 
-  feed.addEventListener("groups", (event) => {
-    page.tookClock(event.detail.at);
-    for (const group of event.detail.changed) groups.set(group.group, group);
-    for (const id of event.detail.gone) groups.delete(id);
+  function took(detail) {
+    for (const group of detail.changed) groups.set(group.group, group);
+    for (const id of detail.gone) groups.delete(id);
+  }
+
+  feed.addEventListener("groups", ({ detail }) => {
+    page.tookClock(detail.at);
+    if (waiting.size) news.push({ asked, detail });
+    took(detail);
     render();
   });
   feed.addEventListener("source", load);

@@ -122,7 +122,7 @@ export function rebalanceView(page, feed, groupId, generation) {
   }, () => {}); // without it, the view is still worth showing
   feed.addEventListener("source", header);
   header();
-  return { element, start: load, refresh: load, close() { stopped = true; table?.close(); } };
+  return { element, start: load, refresh() { load(); header(); }, close() { stopped = true; table?.close(); } };
 }
 
 function why(record, member) {
