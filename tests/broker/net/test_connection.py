@@ -47,6 +47,9 @@ class Transport(asyncio.Transport):
         assert not self.reading
         self.reading = True
 
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
     def close(self) -> None:
         self.ended = "closed"
 
@@ -408,6 +411,38 @@ async def test_large_answers_that_can_be_sent_pause_nothing() -> None:
     line.receive(framed(*[b"x"] * 5))
     assert line.transport.reading
     assert len(b"".join(line.transport.written)) > MIB, "sent before the last request was handled"
+
+
+async def test_requests_of_a_peer_that_resets_the_connection_hold_up_nobody() -> None:
+    # The transport notices it as it writes; the connection learns of it in a later turn of the loop.
+    line = Line()
+    handled = 0
+
+    def answer(connection: ClientConnection, frame: bytes) -> None:
+        nonlocal handled
+        handled += 1
+        call = Waiting(connection, frame)
+        call.reply(b"head", bytes(MIB // 2))
+        connection.place(call)
+        if handled == 5:
+            line.transport.ended = "reset"
+
+    line.connection._dispatch = answer
+    line.receive(framed(*[b"x"] * 1_000))
+    assert handled == 6
+    line.connection.connection_lost(None)
+    await asyncio.sleep(0)
+    assert handled == 6
+
+
+async def test_requests_that_waited_are_not_handled_after_a_reset() -> None:
+    line = Line()
+    line.connection.throttle()
+    line.receive(framed(b"one", b"two"))
+    line.connection.unthrottle()
+    line.transport.ended = "reset"
+    await asyncio.sleep(0)
+    assert line.frames == []
 
 
 # Beginning and end

@@ -27,6 +27,7 @@ log = logging.getLogger("kohort.broker")
 _READ_SIZE = 1 << 16  # a larger read buffer costs an mmap and its page faults per read
 _MOST_HELD = 1 << 20  # bytes of large answers that may wait here before reading pauses
 FEW_MEMBERS = 16
+_RESET = "connection that is reset"
 _HELD_ANSWERS = "answers behind one that is not ready"
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
 """What Kafka says of a client that does not name its library."""
@@ -249,10 +250,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.flush()
             if self._outbox.held > _MOST_HELD:
                 self._pause(_HELD_ANSWERS)
+            elif self.transport is not None and self.transport.is_closing():
+                # The peer has reset the connection. Its transport takes everything and pauses nobody, and 64 KiB of
+                # requests whose answers nobody gets would hold up all other clients for seconds.
+                self._paused_for.add(_RESET)
 
     def _handle_rest(self) -> None:
         """Handle requests that were read before the connection was paused."""
-        if self.transport is not None:
+        if self.transport is not None and not self.transport.is_closing():
             self.buffer_updated(0)
 
     def _wait_for_rest(self) -> None:
