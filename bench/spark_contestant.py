@@ -1,5 +1,7 @@
 """One Spark session that runs the cases it reads from stdin, a JSON line each, and answers each by a JSON line.
 
+`settings` of a case are the session's while it runs.
+
 It also runs under the older Spark for which Maven has the JVM connector, and where there is no kohort.
 """
 
@@ -36,7 +38,12 @@ def main() -> None:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        print(json.dumps(CASES[asked.pop("case")](spark, **asked)), flush=True)
+        case, settings = CASES[asked.pop("case")], asked.pop("settings", {})
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        print(json.dumps(case(spark, **asked)), flush=True)
+        for name in settings:
+            spark.conf.unset(name)
     spark.stop()
 
 

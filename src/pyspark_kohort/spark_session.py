@@ -17,6 +17,16 @@ SETTINGS = {
     # Required by the option filterPushdown; it does not affect readers that do not ask for filters.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
+ON_ONE_HOST = {
+    # Spark's default asks for links and sets permissions of local files by the programs `readlink` and `chmod`, 18
+    # processes for the two files that a micro-batch adds to its checkpoint. This class, which Spark itself uses for
+    # other file systems, starts 4. Both write a temporary file and its checksum, and rename them. On HDFS the
+    # default starts none, and this one does not replace a file of a batch that is repeated.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Settings for a session whose driver and executors are one process (`local`)."""
 
 
 def register(spark: "SparkSession") -> None:
@@ -72,7 +82,8 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
     Spark runs its Python processes with the `python3` on the PATH. If Spark was started from a
     virtual environment, that interpreter has neither this package nor the right versions. So they
     get this interpreter, unless the user has chosen one. On a single host (`local`) they also find
-    PySpark compiled (`worker_environment`), unless SPARK_HOME is set.
+    PySpark compiled (`worker_environment`), unless SPARK_HOME is set, and Spark writes checkpoints
+    with fewer processes.
     """
     from pyspark.sql import SparkSession
 
@@ -80,11 +91,12 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    for key, value in (SETTINGS | (settings or {})).items():
+    on_one_host = (master or "").partition("[")[0] == "local"
+    for key, value in (SETTINGS | (ON_ONE_HOST if on_one_host else {}) | (settings or {})).items():
         builder = builder.config(key, value)
     # The executors of a cluster may not have this folder, and those of a local cluster would keep their work
     # in it.
-    with _compiled() if (master or "").partition("[")[0] == "local" else contextlib.nullcontext():
+    with _compiled() if on_one_host else contextlib.nullcontext():
         spark = builder.getOrCreate()
     _register(spark)
     return spark

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
@@ -97,6 +97,17 @@ def test_a_worker_imports_pyspark_compiled(spark: SparkSession) -> None:
 
     (found,) = spark.range(0, 1, 1, 1).mapInArrow(look, "file string").collect()
     assert Path(found.file).is_file(), "inside of a zip file, where nothing is compiled"
+
+
+def test_a_session_on_one_host_writes_checkpoints_without_programs_that_ask_for_links(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # Spark ignores the names of settings that it does not know.
+    jvm: Any = spark._jvm
+    managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+    hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
+    manager = managers.create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), hadoop)
+    assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
 
 
 def test_a_batch_has_as_many_tasks_as_spark_runs_at_once(spark: SparkSession, new_topic: NewTopic) -> None:
