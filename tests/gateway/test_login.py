@@ -20,6 +20,7 @@ from kohort.gateway.users import read_users
 from kohort.security import Secret
 from kohort.wire.codec import Message
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -283,6 +284,32 @@ async def test_a_repeated_login_is_answered_after_the_requests_before_it(secured
         peer.send(FetchRequest(max_wait_ms=700, min_bytes=1, max_bytes=1000, topics=wanted), 11)
         peer.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         await peer.answer(FetchResponse)  # `Peer` checks the order
+        assert not (await peer.answer(SaslHandshakeResponse)).error_code
+        peer.writer.close()
+
+
+async def test_a_repeated_login_is_answered_after_a_heartbeat_that_the_gateway_would_hold(
+    secured: SecuredKafka, users: Path
+) -> None:
+    given = options(secured, users, connections_max_reauth_ms="60000")
+    async with Gateway(given) as gateway:
+        peer = await connected(gateway)
+        await logged_in(peer)
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="held", member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=["waited"]
+        )
+        heartbeat.topic_partitions = []
+        joined = await peer.ask(heartbeat, 1, ConsumerGroupHeartbeatResponse)
+        while joined.error_code:  # the coordinator is loading
+            joined = await peer.ask(heartbeat, 1, ConsumerGroupHeartbeatResponse)
+        next_ = ConsumerGroupHeartbeatRequest(group_id="held", member_id="m", member_epoch=joined.member_epoch)
+        # The heartbeat passes, because the response to the fetch precedes that to the heartbeat.
+        wanted = [FetchTopic(topic="waited", partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])]
+        peer.send(FetchRequest(max_wait_ms=700, min_bytes=1, max_bytes=1000, topics=wanted), 11)
+        peer.send(next_, 1)
+        peer.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        await peer.answer(FetchResponse)  # `Peer` checks the order
+        assert not (await peer.answer(ConsumerGroupHeartbeatResponse)).error_code
         assert not (await peer.answer(SaslHandshakeResponse)).error_code
         peer.writer.close()
 

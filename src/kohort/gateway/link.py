@@ -330,6 +330,7 @@ class Link:
             login.request(frame)
             return
         # Responses are in the order of requests: that of the broker to this one follows all others.
+        self._members.login_waits()
         self._stops.stop(_IN_ORDER)
 
         def answered(asked: "asyncio.Future[Message]") -> None:

@@ -116,6 +116,13 @@ class MemberRequests:
         if fetch is not None:
             self._fetch = fetch
 
+    def login_waits(self) -> None:
+        """Note a request that the gateway answers itself, after the responses to those that are under way.
+
+        None of these is held: the gateway answers when the broker has.
+        """
+        self.count += 1
+
     def own_passed(self) -> None:
         """Note a request of the gateway itself that is passed on."""
         self._unanswered += 1
