@@ -29,6 +29,8 @@ from tests.interop.kohort import kohort
 
 USER, PASSWORD = "alice", 'pencil, 4711="x"'
 SESSION_MS = 2_000
+LONG_SESSION_MS = 60_000
+"""A session that lasts while a busy machine lets a process stand still, for tests that log in again much earlier."""
 _MODULES = "org.apache.kafka.common.security"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -90,7 +92,8 @@ def running_secured_kohort(directory: Path) -> Iterator[SecuredKafka]:
 def _configured(directory: Path) -> tuple[SecuredKafka, dict[str, str]]:
     """Return the listeners and their settings.
 
-    SHORT ends sessions after SESSION_MS, MTLS wants a client's certificate, and EXPIRED has an old one.
+    SHORT ends sessions after SESSION_MS, LONG after LONG_SESSION_MS. MTLS wants a certificate of the client, and
+    EXPIRED has an old one.
     """
     made, key = certificates(directory), new_key("of-clients", "RS256")
     (directory / "keys.json").write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
@@ -100,6 +103,7 @@ def _configured(directory: Path) -> tuple[SecuredKafka, dict[str, str]]:
         "SASL_SSL": "SASL_SSL",
         "SASL_PLAINTEXT": "SASL_PLAINTEXT",
         "SHORT": "SASL_PLAINTEXT",
+        "LONG": "SASL_PLAINTEXT",
         "SSL": "SSL",
         "MTLS": "SSL",
         "EXPIRED": "SSL",
@@ -143,6 +147,7 @@ def _configured(directory: Path) -> tuple[SecuredKafka, dict[str, str]]:
                 prefix = f"listener.name.{name.lower()}.{mechanism.lower()}"
                 config[f"{prefix}.sasl.jaas.config"] = jaas[mechanism.lower()]
     config["listener.name.short.connections.max.reauth.ms"] = str(SESSION_MS)
+    config["listener.name.long.connections.max.reauth.ms"] = str(LONG_SESSION_MS)
     return kafka, config
 
 
