@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator import Effects, GroupConfig, GroupState, SessionTimeout
-from kohort.coordinator.timers import RebalanceTimeout, SyncTimeout
+from kohort.coordinator.timers import HeldHeartbeatsDue, RebalanceTimeout, SyncTimeout
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause, MemberGone
 from kohort.model import Millis
@@ -13,6 +13,7 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.coordinator.held_group import HeldGroup
 from tests.coordinator.shell import Shell
 
 DAY: Millis = 86_400_000
@@ -182,6 +183,14 @@ def test_a_held_heartbeat_stays_held_for_as_long_as_before_and_hears_of_the_dead
     assert gone(shell.skip(20_000)) == [(dead, Cause.SESSION_EXPIRED)]
     told = shell.apply(shell.shard.answer_news(shell.now))
     assert [getattr(reply, "error_code", None) for reply in told.replies.values()] == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_held_heartbeats_are_answered_in_the_order_of_members_after_a_jump() -> None:
+    """Not in an order that is another one in each process, as that of a set of strings."""
+    group = HeldGroup().at_rest(12)
+    group.shell.skip(1_000)
+    told = group.shell.shard.fire(HeldHeartbeatsDue(), group.shell.now + 10_000)
+    assert list(told.replies) == group.members
 
 
 def test_a_jump_does_not_make_an_inferred_interval_longer() -> None:

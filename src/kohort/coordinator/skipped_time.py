@@ -35,12 +35,13 @@ def skip_time(
     """
     postponed: set[Timer] = set()
     for group in groups.by_id.values():
+        # In the order of the members: their heartbeats are answered in the order in which their deadlines move.
         living = {
-            member_id
+            member_id: None
             for member_id in group.members
             if (key := (group.group_id, member_id)) not in dead
             and (_waits(groups, group, member_id) or (key in connected and _is_heard(groups, group, member_id, now)))
-        }
+        }.keys()
         if isinstance(group, ClassicGroup):
             postponed |= _spare_in_classic_group(groups, group, living, by)
         else:
