@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -14,6 +16,7 @@ import pytest
 from kohort.log import BadDataDirectory, ClusterStore, DataDirectoryInUse, FileStore, Topic, TopicExists
 from kohort.log.cluster import ClusterDirectory, ClusterImage, Node
 from kohort.log.cluster.locks import Busy, FileLock, locked
+from tests.log.logs import open_below
 
 
 def test_two_brokers_with_one_node_id_are_one_too_many(tmp_path: Path) -> None:
@@ -192,6 +195,48 @@ def test_a_change_is_noticed_by_the_others_and_a_refused_one_leaves_no_trace(tmp
     assert not other.changed()
     one.close()
     other.close()
+
+
+def test_a_change_is_noticed_even_if_its_file_has_number_and_time_of_an_earlier_one(tmp_path: Path) -> None:
+    """A file system gives the number of a deleted file to a new one, and its clock ticks every few milliseconds."""
+    one, other = ClusterDirectory(tmp_path, 1), ClusterDirectory(tmp_path, 2)
+    for number in range(40):
+        os.utime(tmp_path / "cluster.json", ns=(0, 0))
+        other.read()
+        for _ in range(2):
+            one.change(lambda image: replace(image, first_epoch=image.first_epoch + 1))
+            os.utime(tmp_path / "cluster.json", ns=(0, 0))
+        assert other.changed(), number
+    one.close()
+    assert other.changed()
+    other.close()
+
+
+def test_a_broker_whose_lock_was_deleted_by_hand_is_found_when_it_is_back(tmp_path: Path) -> None:
+    here, other = ClusterDirectory(tmp_path, 1), ClusterDirectory(tmp_path, 2)
+    assert here.is_alive(2)
+    (tmp_path / "brokers" / "2.lock").unlink()
+    assert here.is_alive(2)
+    other.close()
+    assert not here.is_alive(2)
+    again = ClusterDirectory(tmp_path, 2)
+    assert here.is_alive(2)
+    again.close()
+    here.close()
+
+
+def test_looking_at_others_keeps_one_file_of_each_open(tmp_path: Path) -> None:
+    here, other = ClusterDirectory(tmp_path, 1), ClusterDirectory(tmp_path, 2)
+    for _ in range(5):
+        assert here.is_alive(2)
+        assert here.last_heartbeat(2) is not None
+        assert here.last_heartbeat(3) is None
+        other.change(lambda image: replace(image, first_epoch=image.first_epoch + 1))
+        here.read()
+    other.close()
+    assert open_below(tmp_path) == len(["the directory's lock", "its own", "that of 2", "that of 3", "the image"])
+    here.close()
+    assert open_below(tmp_path) == 0
 
 
 def test_a_broker_that_locks_the_image_too_long_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -16,16 +16,18 @@ partition or is dead: a broker is declared dead only if its lock is free.
 import errno
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from kohort.log.api import BadDataDirectory, DataDirectoryInUse
 from kohort.log.cluster.encoding import decode_image, encode_image
 from kohort.log.cluster.image import ClusterImage, Transition
-from kohort.log.cluster.locks import Busy, FileLock, is_held, locked
+from kohort.log.cluster.locks import Busy, FileLock, WatchedLock, is_held, locked
 from kohort.log.cluster.processes import ProcessIdentity, this_process
 from kohort.log.directory import (
     CLUSTER_FORMAT,
@@ -75,8 +77,12 @@ class ClusterDirectory:
         self.path = path
         self.process = process or this_process()
         self.node_id = node_id
+        self._image = path / "cluster.json"
         self._held: list[FileLock] = []
-        self._seen: tuple[int, int] | None = None
+        self._watched: dict[int, WatchedLock] = {}
+        """Locks of other brokers: each look needs them."""
+        self._seen: BufferedReader | None = None
+        """File of the image that was read last. It stays open, so that no later file has its number."""
         try:
             self._enter(cluster_id)
         except BaseException as error:
@@ -144,17 +150,29 @@ class ClusterDirectory:
         """Release all locks: other brokers consider this one dead from now on."""
         while self._held:
             self._held.pop().close()
+        while self._watched:
+            self._watched.popitem()[1].close()
+        if self._seen is not None:
+            self._seen.close()
+            self._seen = None
 
     # The image
 
     def changed(self) -> bool:
         """Return whether the image differs from the one that was read last."""
-        return self._identity() != self._seen
+        # Every change creates a new file.
+        return self._seen is None or not os.path.samestat(self._image.stat(), os.fstat(self._seen.fileno()))
 
     def read(self) -> ClusterImage:
         """Return the current image. Raises BadDataDirectory."""
-        self._seen = self._identity()
-        return read_image(self.path)
+        return _decoded(self.path, self._open_image().read())
+
+    def _open_image(self) -> BufferedReader:
+        opened = self._image.open("rb")  # it stays open
+        if self._seen is not None:
+            self._seen.close()
+        self._seen = opened
+        return opened
 
     def change(self, transition: Transition) -> ClusterImage:
         """Apply `transition`, store the new image durably and return it.
@@ -168,13 +186,8 @@ class ClusterDirectory:
                 return before
             after = replace(after, version=before.version + 1)
             write_durably(self.path / "cluster.json", encode_image(after))
-            self._seen = self._identity()
+            self._open_image()
             return after
-
-    def _identity(self) -> tuple[int, int]:
-        # Every change creates a new file.
-        status = (self.path / "cluster.json").stat()
-        return status.st_ino, status.st_mtime_ns
 
     # Liveness
 
@@ -186,7 +199,7 @@ class ClusterDirectory:
 
     def is_alive(self, node_id: int) -> bool:
         """Return whether that broker's process exists; it may hang."""
-        return is_held(self._life_of(node_id))
+        return self._watch(node_id).is_held()
 
     def joining(self, nodes: Container[int]) -> list[int]:
         """Return brokers that are alive but not among `nodes`: they have not joined yet, or have left."""
@@ -196,10 +209,15 @@ class ClusterDirectory:
     def last_heartbeat(self, node_id: int) -> BrokerState | None:
         """Return that broker's last heartbeat; None if there is none yet."""
         try:
-            process_id, at_ms, started_at, namespace, boot_id = self._life_of(node_id).read_text().split()
+            process_id, at_ms, started_at, namespace, boot_id = self._watch(node_id).read().split()
             return BrokerState(ProcessIdentity(int(process_id), int(started_at), namespace, boot_id), int(at_ms))
-        except (FileNotFoundError, ValueError):
+        except ValueError:
             return None
+
+    def _watch(self, node_id: int) -> WatchedLock:
+        if node_id not in self._watched:
+            self._watched[node_id] = WatchedLock(self._life_of(node_id))
+        return self._watched[node_id]
 
     def _life_of(self, node_id: int) -> Path:
         return self.path / "brokers" / f"{node_id}.lock"
@@ -207,11 +225,14 @@ class ClusterDirectory:
 
 def read_image(directory: Path) -> ClusterImage:
     """Return the image of the cluster in that directory, without joining it. Raises BadDataDirectory, OSError."""
-    path = directory / "cluster.json"
+    return _decoded(directory, (directory / "cluster.json").read_bytes())
+
+
+def _decoded(directory: Path, data: bytes) -> ClusterImage:
     try:
-        return decode_image(path.read_bytes())
+        return decode_image(data)
     except ValueError as error:
-        raise BadDataDirectory(f"{path} is damaged: {error}") from None
+        raise BadDataDirectory(f"{directory / 'cluster.json'} is damaged: {error}") from None
 
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})

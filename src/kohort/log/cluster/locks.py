@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _ASK_AGAIN_S = 0.001
+_LARGEST_CONTENT = 4096
 
 
 class Busy(OSError):
@@ -23,7 +24,7 @@ class FileLock:
         Raises Busy if it is taken for longer than `timeout_s`, and another OSError if the file
         system has no locks.
         """
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = _opened(path)
         try:
             _acquire(self._descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, timeout_s, path)
         except BaseException:
@@ -49,12 +50,53 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
         lock.close()
 
 
+class WatchedLock:
+    """A lock of another process and what its holder has written, by one descriptor that stays open until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file; it is made if it does not exist."""
+        self._path = path
+        self._descriptor = _opened(path)
+
+    def is_held(self) -> bool:
+        """Return whether a process holds the lock exclusively."""
+        if _is_held(self._descriptor):
+            return True
+        if os.fstat(self._descriptor).st_nlink:
+            return False
+        # Somebody has deleted the file, and a process that has started since then has made another one.
+        os.close(self._descriptor)
+        self._descriptor = _opened(self._path)
+        return _is_held(self._descriptor)
+
+    def read(self) -> str:
+        """Return what the holder has written; nothing if there was none."""
+        return os.pread(self._descriptor, _LARGEST_CONTENT, 0).decode()
+
+    def close(self) -> None:
+        """Look no more."""
+        os.close(self._descriptor)
+
+
 def is_held(path: Path) -> bool:
     """Return whether a process holds the lock exclusively."""
+    watched = WatchedLock(path)
     try:
-        FileLock(path, shared=True).close()
-    except Busy:
+        return watched.is_held()
+    finally:
+        watched.close()
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
     return False
 
 

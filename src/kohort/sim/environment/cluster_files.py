@@ -22,8 +22,6 @@ class ClusterDisk(FilesDisk):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version = 0
-        """Number of changes of the image."""
         self.opened: dict[PartitionId, int] = {}
         """Epoch at which each partition was opened last, for partitions that a broker has led."""
 
@@ -45,17 +43,8 @@ class _Directory(ClusterDirectory):
         self.now_ms = lambda: int(clock() * 1000)
         super().__init__(disk.path, node_id, CLUSTER_ID, ProcessIdentity(node_id, 0, "world", "world"))
 
-    def _identity(self) -> tuple[int, int]:
-        # Inode and time of the file may differ when the same world runs again.
-        return self._disk.version, 0
-
     def change(self, transition: Transition) -> ClusterImage:
-        def counted(before: ClusterImage) -> ClusterImage:
-            after = transition(before)
-            self._disk.version += after is not before
-            return after
-
-        image, before = super().change(counted), self._disk.topics
+        image, before = super().change(transition), self._disk.topics
         self._disk.topics = {
             topic_id: topic for topic_id, topic in image.topics.items() if topic_id not in image.deleting
         }
