@@ -22,7 +22,7 @@ from kohort.watch.live import (
     SourceKind,
     SourceState,
 )
-from kohort.watch.reader import LogReader, ReadCounts, unnamed_topics
+from kohort.watch.reader import LogReader, ReadCounts, assigned_topics
 from kohort.watch.snapshot import PartitionProgress, Snapshot
 from kohort.watch.source import OFFSETS_TOPIC, Watching
 from kohort.watch.telemetry import IDLE_RATIO, LAST_POLL
@@ -63,7 +63,7 @@ __all__ = [
     "WatchedMember",
     "Watcher",
     "Watching",
+    "assigned_topics",
     "traces_endpoint",
-    "unnamed_topics",
     "waterfall",
 ]

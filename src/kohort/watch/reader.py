@@ -239,18 +239,18 @@ class LogReader:
         self._read.append(Committed(committed.group, time, partition, committed.offset, after_gap))
 
 
-def unnamed_topics(changes: Iterable[Change], names: Iterable[UUID]) -> set[UUID]:
-    """Return the topic IDs of assignments that have no name yet, neither in `names` nor in the changes."""
-    used: set[UUID] = set()
-    named = set(names)
+def assigned_topics(changes: Iterable[Change]) -> dict[UUID, str | None]:
+    """Return the topics of assignments, with the names that commits tell, also later ones; None for the others."""
+    used: dict[UUID, str | None] = {}
+    told: dict[UUID, str] = {}
     for change in changes:
         if isinstance(change, Committed):
             continue  # nearly all are
         if isinstance(change, TopicNamed):
-            named.add(change.topic_id)
+            told[change.topic_id] = change.name
         elif isinstance(change, AssignmentWritten):
-            used.update(topic_id for topic_id, _ in change.assigned | change.revoking)
-    return used - named
+            used |= dict.fromkeys(topic_id for topic_id, _ in change.assigned | change.revoking)
+    return {topic_id: told.get(topic_id) for topic_id in used}
 
 
 def _facts(member: MemberMetadata) -> MemberFacts:

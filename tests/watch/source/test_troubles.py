@@ -11,11 +11,12 @@ from typing import Any, cast
 import pytest
 
 from kohort import Admin, Consumer, ErrorCode, KafkaError, Producer, TopicPartition
+from kohort.group_events import MemberFacts
 from kohort.model import UUID
 from kohort.recorder import JOURNAL_TOPIC
 from kohort.testing import Broker, Invariant, Workspace
 from kohort.watch import Live, LiveEvent, ProblemFound, ProblemSolved, SourceChanged, SourceKind, Watching
-from kohort.watch.changes import AssignmentWritten, Change, TopicNamed
+from kohort.watch.changes import AssignmentWritten, Change, Committed, EpochRaised, MemberWritten, TopicNamed
 from kohort.watch.source import clock, kohort_topic, offsets
 from kohort.watch.source.clients import cluster
 from kohort.watch.source.following import _UNNAMED, NO_NAMES, LogFollower
@@ -314,6 +315,25 @@ async def test_a_topic_that_may_not_be_described_is_named_by_the_first_commit() 
     assert live.groups["g"].owners == {TopicPartition("secret", 0): "a"}
     await follower.name_again()
     assert not live.problems
+
+
+async def test_a_commit_names_the_topic_of_an_assignment_that_is_read_together_with_it() -> None:
+    topic_id, member = UUID(int=7), MemberFacts("a", "client", "/host")
+    changes: list[Change] = [
+        MemberWritten("g", 1, member, frozenset({"secret"})),
+        EpochRaised("g", 1, 2),
+        AssignmentWritten("g", 1, "a", 2, 0, True, frozenset({(topic_id, 0)}), frozenset()),
+        TopicNamed(topic_id, "secret"),
+        Committed("g", 2, TopicPartition("secret", 0), 5),
+    ]
+    live, hidden = Live(), LateCluster("secret", topic_id, late=99)
+    stream = SimpleNamespace(has_much=lambda: False, read=lambda most, timeout: asyncio.sleep(0, [object()]))
+    follower = LogFollower(cast("Any", stream), live, cast("Any", hidden))
+    follower._reader = cast("Any", SimpleNamespace(read=lambda records: changes, counts=live.counts, gaps=frozenset()))
+    await follower.step()
+    [record] = live.groups["g"].rebalances
+    assert [(change.partition, change.owner) for change in record.partitions] == [(0, "a")]
+    assert hidden.asked == 0
 
 
 @pytest.mark.parametrize("held_ms", [0, HOUR_MS])

@@ -7,7 +7,7 @@ from kohort.client import Cluster, KafkaError
 from kohort.model import UUID, Millis
 from kohort.watch.changes import AssignmentWritten, Change, CommitDeleted, Committed, TopicNamed
 from kohort.watch.live import Live
-from kohort.watch.reader import LogReader, LogRecord, unnamed_topics
+from kohort.watch.reader import LogReader, LogRecord, assigned_topics
 from kohort.watch.source.clients import clock
 from kohort.watch.source.log_stream import Ends, LogStream
 from kohort.watch.source.skimming import Skimmer
@@ -52,7 +52,10 @@ class LogFollower:
         records = await self._read()
         if records:
             changes = self._reader.read(records)
-            unnamed = unnamed_topics(changes, self._live.watcher.topic_names)
+            topics = assigned_topics(changes)
+            # A commit may tell the name of a topic, and be read together with the assignment before it.
+            self._live.watcher.name_topics({topic_id: name for topic_id, name in topics.items() if name is not None})
+            unnamed = topics.keys() - self._live.watcher.topic_names.keys()
             newest = max((change.at for change in changes if isinstance(change, AssignmentWritten)), default=0)
             if unnamed and clock() - newest < _NEW_MS:
                 await self._name_new_topics(unnamed)
