@@ -88,7 +88,8 @@ async def test_the_stream_goes_on_where_the_log_begins_if_its_start_passed_the_p
         live = watching.live
         assert committed(live) == 1
         # Nothing is fetched while the records come and go again.
-        with kohort.fault(keys="Fetch", topic=log, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, count=-1):
+        with kohort.fault(keys="Fetch", topic=log, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, count=-1) as fault:
+            await fault.wait_async(hits=1)  # the fetch before it, which waits for records, is answered
             await written(servers, log, commit(2), commit(7, partition=1), commit(3))
             await admin.delete_records({TopicPartition(log, 0): 3})
         await until(live, lambda: committed(live) == 3)
