@@ -438,11 +438,14 @@ def _run_scenario(kafka: ApacheKafka, watching: Observing, row: Row, scenario: s
 
 
 def _await(watching: Observing, group: str, steps: Sequence[Step]) -> None:
-    deadline = time.monotonic() + 10.0
+    """Wait until the last rebalance is found, and its dark times are: a busy machine commits late."""
+    deadline = time.monotonic() + 30.0
     while time.monotonic() < deadline:
         records = watching.of(group)
         if steps and records and records[-1].generation >= steps[-1].number:
-            return
+            last = records[-1]
+            if last.was_empty or all(change.dark_ms is not None for change in last.partitions):
+                return
         time.sleep(0.1)
 
 
