@@ -557,6 +557,34 @@ def test_a_member_that_waits_no_more_leaves_those_alone_that_wait_for_the_same_p
     assert holds.next_news() is second
 
 
+@pytest.mark.parametrize(
+    ("instance_id", "code"), [("i", ErrorCode.FENCED_INSTANCE_ID), (None, ErrorCode.UNKNOWN_MEMBER_ID)]
+)
+def test_a_replaced_member_is_fenced_even_if_its_heartbeat_is_released_before_the_news(
+    shell: Shell, instance_id: str | None, code: ErrorCode
+) -> None:
+    def beat(member_id: str, epoch: int, topics: list[str] | None = None) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=instance_id,
+            rebalance_timeout_ms=60_000 if topics else -1,
+            topic_partitions=[] if topics else None,
+            subscribed_topic_names=topics,
+        )
+
+    reply = shell.handle(beat("a", 0, ["none"]), "a joins", 1).replies["a joins"]
+    assert isinstance(reply, ConsumerGroupHeartbeatResponse)
+    assert isinstance(shell.shard.quiet_heartbeat(beat("a", reply.member_epoch), shell.now, "a"), HeldHeartbeat)
+    shell.handle(beat("a", -2 if instance_id else -1), "a leaves on another connection", 1)
+    shell.handle(beat("b", 0, ["none"]), "b joins", 1)
+    released = shell.shard.release("a", WaitingRequest.REQUEST, shell.now)
+    answer = released.replies["a"]
+    assert isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.error_code == code
+    assert not released.records
+
+
 def test_nothing_is_remembered_of_a_member_that_was_removed() -> None:
     holds = HeldHeartbeats()
     holds.state("g", "a").failed_holds = 1

@@ -227,7 +227,7 @@ class PromptHeartbeats:
         """Answer heartbeats whose hold is over: their clients waited, so later ones may be held as well."""
         for held in self._held.take_due(now):
             self._client_waited(held, now)
-            out.replies[held.token] = self._answer_at_end(held, None, now)
+            out.replies[held.token] = self._answer_at_end(held, None, now, out)
         if self._held.ends_at is not None:
             out.timers[HeldHeartbeatsDue()] = self._held.ends_at
 
@@ -237,7 +237,7 @@ class PromptHeartbeats:
         if held is not None:
             self._held.drop(held)
             self._client_waited(held, now)
-            out.replies[token] = self._answer_at_end(held, behind, now)
+            out.replies[token] = self._answer_at_end(held, behind, now, out)
 
     def disconnected(self, token: Token) -> None:
         """Drop a held heartbeat whose connection is closed: the member died, or its client did not wait."""
@@ -267,15 +267,16 @@ class PromptHeartbeats:
             history = group.members[member_id].heartbeats
             history.failed_holds, history.released_at = 0, now
 
-    def _answer_at_end(self, held: HeldHeartbeat, behind: WaitingRequest | None, now: Millis) -> Message:
+    def _answer_at_end(self, held: HeldHeartbeat, behind: WaitingRequest | None, now: Millis, out: Effects) -> Message:
         room, request = self._room, held.request
         if isinstance(request, HeartbeatRequest):
             code = classic_heartbeats.answer_at_end(room, held, request, behind, now)
             return HeartbeatResponse(error_code=code)
         group = room.groups.consumer(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
-        if member is None:
-            return _refused(held, ErrorCode.UNKNOWN_MEMBER_ID)
+        if member is None:  # it was removed, or another process has taken its instance ID
+            context = RequestContext(held.token, held.api_version)
+            return room.groups.consumer_answer(request, context, now, out)
         if behind is WaitingRequest.OTHERS_HEARTBEAT:
             return consumer_heartbeats.answer_with_usual_interval(room, member, held)
         return consumer_heartbeats.answer_at_end(room, member, held, now, released=behind is not None)
