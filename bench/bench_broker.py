@@ -182,6 +182,12 @@ UNHELD = {"group_initial_rebalance_delay_ms": "0", "group_heartbeat_hold_ms": "0
 """Settings of our broker: the load waits for each answer; bench_prompt.py measures the cost of held heartbeats."""
 
 
+def need_gcc() -> None:
+    """End the program with a sentence if the load generator cannot be built."""
+    if shutil.which("gcc") is None:
+        sys.exit("the load generator needs gcc (Debian: apt install gcc)")
+
+
 def built_load(directory: Path) -> Path:
     """Build the load generator in a directory, and return its path."""
     load = directory / "load"
@@ -195,9 +201,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="how long each figure is measured (default 4)")
     options = parser.parse_args()
 
-    if shutil.which("gcc") is None:
-        print("skipped: the load generator needs gcc")
-        return 0
+    need_gcc()
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
         load = built_load(Path(scratch))
         store = ["--data", str(Path(scratch, "data"))]

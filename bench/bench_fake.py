@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.bench_broker import UNHELD, WORK, Figure, built_load, measure, server_core, show
+from bench.bench_broker import UNHELD, WORK, Figure, built_load, measure, need_gcc, server_core, show
 from tests.interop.kafka import free_ports
 from tests.interop.kohort import KohortBroker, running_kohort, started
 from tests.interop.process import ServerProcess, until
@@ -39,9 +39,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.crabka is not None and shutil.which(options.crabka) is None:
         parser.error(f"--crabka {options.crabka} is no program")
-    if shutil.which("gcc") is None:
-        print("skipped: the load generator needs gcc")
-        return 0
+    need_gcc()
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch:
         load, program = built_load(Path(scratch)), Path(scratch, "kfake")
         peer: list[Figure] = []

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.bench_broker import UNHELD, Figure, built_load, measure, number, server_core
+from bench.bench_broker import UNHELD, Figure, built_load, measure, need_gcc, number, server_core
 from tests.interop.kohort import running_kohort
 
 
@@ -41,9 +40,7 @@ def main() -> int:
     if len(commands) < 2:
         print("skipped: name at least two interpreters, such as 3.14=/venv-3.14/bin/kohort")
         return 0
-    if shutil.which("gcc") is None:
-        print("skipped: the load generator needs gcc")
-        return 0
+    need_gcc()
     for name, words in commands.items():
         try:
             version = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True).stdout

@@ -9,7 +9,6 @@ of all rounds is compared; the medians are for comparison. The limit is 5 %.
 
 import argparse
 import contextlib
-import shutil
 import statistics
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from bench.bench_broker import (
     join_consumer_groups,
     join_groups,
     load_core,
+    need_gcc,
     pinned,
     server_core,
 )
@@ -41,9 +41,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each figure is measured (default 2)")
     parser.add_argument("--work", default="", help="measure only what has this in its name")
     options = parser.parse_args()
-    if shutil.which("gcc") is None:
-        print("skipped: the load generator needs gcc")
-        return 0
+    need_gcc()
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as scratch, contextlib.ExitStack() as running:
         load = built_load(Path(scratch))
         sides = []

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import signal
 import statistics
 import sys
@@ -31,6 +30,7 @@ from bench.bench_broker import (
     drive,
     join_groups,
     load_core,
+    need_gcc,
     pinned,
     server_core,
 )
@@ -55,9 +55,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="how long commits are measured")
     parser.add_argument("--times", type=int, default=5, help="how many brokers are killed, one after the other")
     given = parser.parse_args()
-    if shutil.which("gcc") is None:
-        print("skipped: the load generator needs gcc")
-        return 0
+    need_gcc()
     try:
         with running_postgres() as server:
             commits(server, given.seconds)

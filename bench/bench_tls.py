@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import ssl
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from bench.bench_broker import (
     join_consumer_groups,
     join_groups,
     load_core,
+    need_gcc,
     pinned,
     server_core,
     show,
@@ -100,9 +100,7 @@ def main() -> int:
     parser.add_argument("--mb", type=int, default=300, help="megabytes produced and fetched per listener (default 300)")
     parser.add_argument("--handshakes", type=int, default=2_000, help="logins (default 2000)")
     options = parser.parse_args()
-    if shutil.which("gcc") is None:
-        print("skipped: the load generator needs gcc")
-        return 0
+    need_gcc()
     with tempfile.TemporaryDirectory(prefix="kohort-bench-", dir="/var/tmp") as name:
         scratch = Path(name)
         made = certificates(scratch)
