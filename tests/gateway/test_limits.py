@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import repeat
@@ -136,6 +137,30 @@ async def test_requests_may_always_be_incomplete_if_one_follows_the_other(cluste
             await asyncio.sleep(0.3)
             peer.writer.write(request[5:] + request[:5])
             await peer.receive_frame()
+        assert not gateway.figures.ended
+        peer.writer.close()
+
+
+@pytest.mark.parametrize("settings", [{"frame_read_timeout_ms": "1000"}, {"connections_max_idle_ms": "1000"}])
+async def test_a_gateway_that_stood_still_reads_before_it_ends_connections(
+    cluster: Cluster, settings: dict[str, str]
+) -> None:
+    async with gateway_to(cluster, **settings) as gateway:
+        peer = await connected(gateway.address)
+        request = pack(">ihhih", 14, ApiKey.API_VERSIONS, 0, 7, 4) + b"peer"
+        peer.writer.write(request[:5])
+        if "frame_read_timeout_ms" in settings:  # the time begins when the gateway looks
+            await until(lambda: any(link._mid_frame_since for link in gateway.links))
+
+        async def send_rest() -> None:
+            await asyncio.sleep(0.1)
+            peer.writer.write(request[5:])
+
+        sending = asyncio.create_task(send_rest())
+        await asyncio.sleep(0)
+        time.sleep(1.5)  # noqa: ASYNC251  what is tested: all timers are due now, that of the gateway, too
+        await peer.receive_frame()
+        await sending
         assert not gateway.figures.ended
         peer.writer.close()
 

@@ -31,6 +31,8 @@ from kohort.gateway.users import ScramUsers, read_users
 log = logging.getLogger("kohort.gateway")
 
 _SWEEP_S = 1.0
+_LATE_S = 0.05
+"""Delay of a sweep that shows that this process stood still, or was busy."""
 _DRAIN_STEP_S, _DRAIN_STEPS = 0.1, 5
 """Times at which the gateway, when it stops, looks whether responses are on their way to clients."""
 
@@ -78,6 +80,8 @@ class Gateway:
         self._is_full = False
         self._stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
+        self._is_postponed = False
+        """Whether the last sweep was late, and closed nothing."""
 
     @property
     def address(self) -> Address:
@@ -397,8 +401,14 @@ class Gateway:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+        assert self._sweeper is not None
+        due, self._sweeper = self._sweeper.when(), loop.call_later(_SWEEP_S, self._sweep)
         now = loop.time()
+        if now - due > _LATE_S and not self._is_postponed:
+            # Timers are first when a process goes on that stood still. What clients sent meanwhile is not read.
+            self._is_postponed = True
+            return
+        self._is_postponed = False
         self.newcomers.expire(self.handshake_s)
         for link in [link for link in self._incomplete if not link.completes(now, self._frame_s)]:
             self._incomplete.pop(link, None)
