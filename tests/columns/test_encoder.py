@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kohort.client.produce import murmur2
 from kohort.columns.encoder import Columns, PartitionEncoder, columns_of, place_keys
-from kohort.wire.batches import Codec, Record, check_batches, decode_records, pack_batch
+from kohort.wire.batches import Buffer, Codec, Record, check_batches, decode_records, pack_batch
 
 LIMIT = 64 << 10
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -32,7 +32,7 @@ def columns(some: list[Row]) -> Columns:
     return columns_of(keys, values, headers)
 
 
-def sealed(count: int, packed: bytes, codec: Codec = Codec.NONE) -> list[Record]:
+def sealed(count: int, packed: Buffer, codec: Codec = Codec.NONE) -> list[Record]:
     batch = pack_batch(packed, count, 1_700_000_000_000, codec, 7, 3, 100)
     (header,) = check_batches(batch, 1 << 20)
     assert (header.record_count, header.producer_id, header.producer_epoch) == (count, 7, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +66,7 @@ class PartitionEncoder:
         """Size of the buffer in bytes."""
         return len(self._out)
 
-    def add(self, columns: Columns, rows: Any) -> Iterator[tuple[int, bytes]]:
+    def add(self, columns: Columns, rows: Any) -> Iterator[tuple[int, memoryview]]:
         """Add these rows (int64, ascending) in order; yield (count, records) of every batch that is full."""
         first = 0
         while True:
@@ -84,12 +84,13 @@ class PartitionEncoder:
                 # to accept it.
                 out = np.empty(columns.room(int(rows[first])), np.uint8)
                 _, end = _encode(columns, rows[first : first + 1], out, 0, 0)
-                yield 1, out[:end].tobytes()
+                yield 1, out[:end].data
                 first += 1
 
-    def take(self) -> tuple[int, bytes]:
-        """Return the collected records as (count, bytes), and start a new batch."""
-        taken = self.count, self._out[: self._at].tobytes()
+    def take(self) -> tuple[int, memoryview]:
+        """Return the collected records as (count, records), and start a new batch in another buffer."""
+        taken = self.count, self._out[: self._at].data
+        self._out = np.empty(len(self._out), np.uint8)
         self.count = self._at = 0
         return taken
 
@@ -128,14 +129,12 @@ def _valid(array: pa.Array[Any]) -> Any:
 
 def _header_column(headers: pa.Array[Any] | None, rows: int) -> Column:
     """Encode headers row by row: they are rare and small."""
-    packed: Sequence[bytes]
     if headers is None or headers.null_count == rows:
-        packed = [_NO_HEADERS] * rows
-    else:
-        packed = [
-            pack_headers([(header["key"], header["value"]) for header in some]) if some else _NO_HEADERS
-            for some in headers.to_pylist()
-        ]
+        return Column(np.arange(rows + 1, dtype=np.int32), np.zeros(rows, np.uint8), np.ones(rows, np.uint8))
+    packed = [
+        pack_headers([(header["key"], header["value"]) for header in some]) if some else _NO_HEADERS
+        for some in headers.to_pylist()
+    ]
     ends = np.zeros(rows + 1, np.int32)
     np.cumsum([len(packed_headers) for packed_headers in packed], out=ends[1:])
     return Column(ends, np.frombuffer(b"".join(packed), np.uint8), np.ones(rows, np.uint8))

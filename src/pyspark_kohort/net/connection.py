@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from kohort.errors import ErrorCode, KafkaError
 from kohort.model import NO_TOPIC_ID, Millis
 from kohort.wire.api import APIS, read_response_header, request_header
-from kohort.wire.codec import DecodeError, Message, decoder, encode
+from kohort.wire.codec import Buffer, DecodeError, Message, decoder, encoder
 from kohort.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.end_txn import EndTxnRequest
@@ -106,10 +106,11 @@ class BlockingConnection:
     def _write(self, request: Message, version: int) -> tuple[int, int, int]:
         """Send a request, and return what identifies its response."""
         self._correlation_id += 1
-        body = encode(request, version)
-        header = request_header(request.KEY, version, self._correlation_id, self._client_id)
+        parts: list[Buffer] = [request_header(request.KEY, version, self._correlation_id, self._client_id)]
+        encoder(type(request), version)(request, parts)
+        size = sum(map(len, parts))
         try:
-            self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+            self._socket.sendall(b"".join([struct.pack(">i", size), *parts]))  # record batches are copied once
         except OSError as error:
             raise self._lost(error) from None
         return request.KEY, version, self._correlation_id

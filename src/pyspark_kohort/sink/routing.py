@@ -13,6 +13,9 @@ from kohort.columns import Column, place_keys
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
+_SMALL = 1 << 15
+"""Number of partitions whose numbers have 16 bits."""
+
 
 class Router:
     """Router of the rows of one task, batch by batch.
@@ -32,7 +35,8 @@ class Router:
         """Yield the partitions that receive rows of this batch, each with its row numbers (int64, ascending)."""
         for topic, rows in self._topics(batch):
             places = self._places(topic, batch, key)[rows]
-            order = np.argsort(places, kind="stable")
+            # numpy sorts numbers of 16 bits by radix, several times as fast as larger ones.
+            order = np.argsort(places.astype(np.int16) if places.max(initial=0) < _SMALL else places, kind="stable")
             ends = np.flatnonzero(np.diff(places[order])) + 1
             for some in np.split(rows[order], ends):
                 if len(some):

@@ -19,7 +19,7 @@ from kohort.requests import (
     read_producer_id,
     read_producers,
 )
-from kohort.wire.batches import pack_batch
+from kohort.wire.batches import Buffer, pack_batch
 from kohort.wire.messages.describe_producers import DescribeProducersResponse
 from kohort.wire.messages.init_producer_id import InitProducerIdResponse
 from kohort.wire.messages.produce import ProduceResponse
@@ -47,7 +47,7 @@ _REASONS_OF_TRANSACTIONS = _REASONS | dict.fromkeys(
 @dataclass(frozen=True, slots=True)
 class _Batch:
     tp: TopicPartition
-    data: bytes
+    data: bytearray
     first: bool
     """Whether it is the sender's first one in that partition."""
 
@@ -94,13 +94,13 @@ class Sender:
         count = self._sequences[tp] = _written(self._cluster, tp, self._number)
         return count
 
-    def send(self, tp: TopicPartition, batches: Iterable[tuple[int, bytes]]) -> None:
+    def send(self, tp: TopicPartition, batches: Iterable[tuple[int, Buffer]]) -> None:
         """Send these (count, records) batches after earlier ones; some may still be in flight on return."""
         for count, records in batches:
             self._waiting.append(self._sealed(tp, count, records))
             self._pump(all_of_it=False)
 
-    def send_all(self, batches: Iterable[tuple[TopicPartition, tuple[int, bytes]]]) -> None:
+    def send_all(self, batches: Iterable[tuple[TopicPartition, tuple[int, Buffer]]]) -> None:
         """Send batches of several partitions in as few requests as possible. See `send`."""
         for tp, (count, records) in batches:
             self._waiting.append(self._sealed(tp, count, records))
@@ -110,7 +110,7 @@ class Sender:
         """Wait until everything is acknowledged. Raises KafkaError or KohortError if a broker rejects a batch."""
         self._pump(all_of_it=True)
 
-    def _sealed(self, tp: TopicPartition, count: int, records: bytes) -> _Batch:
+    def _sealed(self, tp: TopicPartition, count: int, records: Buffer) -> _Batch:
         number, sequence = self._number or ProducerId(-1, -1), -1
         if self._number is not None:
             sequence = self._sequences.get(tp, 0)
@@ -119,7 +119,7 @@ class Sender:
         transactional = self._transaction is not None
         codec = self._options.codec
         batch = pack_batch(records, count, now, codec, number.id, number.epoch, sequence, transactional=transactional)
-        return _Batch(tp, bytes(batch), first=sequence == 0)
+        return _Batch(tp, batch, first=sequence == 0)
 
     def _pump(self, *, all_of_it: bool) -> None:
         while self._waiting or (all_of_it and any(self._flying.values())):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kohort.columns.encoder import PartitionEncoder, columns_of
 from kohort.model import Millis
-from kohort.wire.batches import Codec, pack_batch, place
+from kohort.wire.batches import Buffer, Codec, pack_batch, place
 from tests.analytics.generate.records import commit_key, records_of
 from tests.analytics.generate.story import SECOND, Story
 
@@ -183,7 +183,7 @@ class _Segments:
         self._file.close()
 
     @staticmethod
-    def _batches(encoder: PartitionEncoder, columns: Any, rows: int) -> Iterator[tuple[int, bytes]]:
+    def _batches(encoder: PartitionEncoder, columns: Any, rows: int) -> Iterator[tuple[int, Buffer]]:
         yield from encoder.add(columns, np.arange(rows, dtype=np.int64))
         if encoder.count:
             yield encoder.take()

@@ -256,7 +256,7 @@ def encode_batch(
 
 
 def pack_batch(
-    records: bytes,
+    records: Buffer,
     count: int,
     timestamp: Millis,
     codec: Codec = Codec.NONE,
@@ -321,8 +321,7 @@ def pack_record(delta: bytes, key: bytes, value: bytes | None) -> bytes:
 
 def sealed(header: BatchHeader, parts: list[Buffer]) -> bytearray:
     """Return a batch with this header and these encoded records, and set its checksum."""
-    batch = bytearray(pack_header(header))
-    batch += b"".join(parts)
+    batch = bytearray().join([pack_header(header), *parts])
     seal(batch)
     return batch
 
