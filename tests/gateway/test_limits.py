@@ -149,6 +149,7 @@ async def test_a_gateway_that_stood_still_reads_before_it_ends_connections(
         peer = await connected(gateway.address)
         request = pack(">ihhih", 14, ApiKey.API_VERSIONS, 0, 7, 4) + b"peer"
         peer.writer.write(request[:5])
+        await until(lambda: any(link.client.received for link in gateway.links))
         if "frame_read_timeout_ms" in settings:  # the time begins when the gateway looks
             await until(lambda: any(link._mid_frame_since for link in gateway.links))
 
