@@ -80,6 +80,7 @@ class Gateway:
         self._is_full = False
         self._stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
+        self._sweep_at: float
         self._is_postponed = False
         """Whether the last sweep was late, and closed nothing."""
 
@@ -182,7 +183,7 @@ class Gateway:
         await self._upstream.start(self._found)
         if self.journal is not None:
             self.journal.start()
-        self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+        self._set_sweeper()
 
     def _new_security(self, listener: Listener) -> ListenerSecurity:
         names = listener.config.names("sasl.enabled.mechanisms")
@@ -399,11 +400,14 @@ class Gateway:
         """Log in at a broker, if SASL ends at the gateway. Raises KafkaError."""
         return await self._upstream.log_in(link, address) if self.ends_sasl else None
 
-    def _sweep(self) -> None:
+    def _set_sweeper(self) -> None:
         loop = asyncio.get_running_loop()
-        assert self._sweeper is not None
-        due, self._sweeper = self._sweeper.when(), loop.call_later(_SWEEP_S, self._sweep)
-        now = loop.time()
+        self._sweep_at = loop.time() + _SWEEP_S
+        self._sweeper = loop.call_at(self._sweep_at, self._sweep)
+
+    def _sweep(self) -> None:
+        now, due = asyncio.get_running_loop().time(), self._sweep_at
+        self._set_sweeper()
         if now - due > _LATE_S and not self._is_postponed:
             # Timers are first when a process goes on that stood still. What clients sent meanwhile is not read.
             self._is_postponed = True
