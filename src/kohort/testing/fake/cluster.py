@@ -70,6 +70,16 @@ class FakeOptions:
     acls: bool = False
 
 
+class _Node(TappedBroker):
+    syncs = True
+    """Whether the log is synced to the disk before a request is answered."""
+
+    def _open_store(self) -> LogStore:
+        if self._options.data is None:
+            return MemoryStore()
+        return ClusterStore(self._options.data, self.node_id, durable=self.syncs)
+
+
 class FakeCluster(Cluster):
     """A cluster that grows and shrinks."""
 
@@ -89,13 +99,10 @@ class FakeCluster(Cluster):
         if self._fake.users:
             settings["listeners"] = f"SASL_PLAINTEXT://{HOST}:{port}"
         options = BrokerOptions(host=HOST, port=port, node_id=node_id, settings=settings)
-        store: LogStore = MemoryStore()
         if not self._fake.memory:
-            path = self._data or self._temporary
-            assert path is not None
-            options = replace(options, data=path, shared=True)
-            store = ClusterStore(path, node_id, durable=self._fake.sync)
-        node = TappedBroker(options, store, self._clock)
+            options = replace(options, data=self._data or self._temporary, shared=True)
+        node = _Node(options, clock=self._clock)
+        node.syncs = self._fake.sync
         if self._fake.release is not None:
             node.served = served_by(self._fake.release)
         return node
