@@ -71,18 +71,17 @@ class Side(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._link.other(self).resume(SLOW)
 
-    def end(self, name: str) -> End | None:
-        """Return the end of the connection that the transport has by this name, such as "peername"; None if unknown."""
-        found = self.transport.get_extra_info(name) if hasattr(self, "transport") else None
-        return (found[0].removeprefix("::ffff:"), found[1]) if found else None
-
     def ends(self, opener: str, accepter: str) -> Ends | None:
         """Return the end that opened the connection and the other one, by their names; None if one is unknown.
 
         Only both together identify a connection: connections to different addresses may begin at the same port.
         """
-        first, second = self.end(opener), self.end(accepter)
+        first, second = self._end(opener), self._end(accepter)
         return None if first is None or second is None else (first, second)
+
+    def _end(self, name: str) -> End | None:
+        found = self.transport.get_extra_info(name) if hasattr(self, "transport") else None
+        return (found[0].removeprefix("::ffff:"), found[1]) if found else None
 
     @property
     def is_paused(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import uuid
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright, expect
 
 T = TypeVar("T")
 
@@ -63,6 +64,19 @@ class Tab:
     async def live(self) -> None:
         """Wait until the page receives the server's events: its figures may be there earlier."""
         await expect(self.page.locator("#connection-text")).to_have_text("Live")
+
+    async def delay(self, pattern: str) -> tuple[asyncio.Event, asyncio.Event]:
+        """Delay answers to these requests until the second event is set; the first is set when one was made."""
+        made, may_arrive = asyncio.Event(), asyncio.Event()
+
+        async def delayed(route: Route) -> None:
+            answer = await route.fetch()
+            made.set()
+            await may_arrive.wait()
+            await route.fulfill(response=answer)
+
+        await self.page.route(pattern, delayed)
+        return made, may_arrive
 
     async def sideways(self) -> int:
         """Number of pixels by which the page is wider than the window."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Page, expect
 
 from tests.watch.page.clusters import MadeCluster, showcase
 from tests.watch.page.conftest import SIZES, OpenTab
@@ -249,16 +249,9 @@ async def test_an_answer_that_an_event_overtakes_is_not_shown(open_tab: OpenTab,
     tab = await open_tab(f"{server.url}{GROUP}")
     await shown(tab.page)
     await tab.live()
-    made, may_arrive, arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def delay(route: Route) -> None:
-        answer = await route.fetch()
-        made.set()
-        await may_arrive.wait()
-        await route.fulfill(response=answer)
-
+    arrived = asyncio.Event()
     tab.page.on("requestfinished", lambda request: arrived.set() if f"/api{GROUP}" in request.url else None)
-    await tab.page.route(f"**/api{GROUP}", delay)
+    made, may_arrive = await tab.delay(f"**/api{GROUP}")
     server.push("groups", {"at": NOW, "changed": [], "gone": ["checkout-enricher"]})  # the page asks whether it is
     await made.wait()
     group = server.cluster.groups["checkout-enricher"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import expect
 
 from tests.watch.page.clusters import showcase
 from tests.watch.page.conftest import SIZES, OpenTab
@@ -152,15 +151,7 @@ async def test_an_answer_that_an_event_overtakes_hides_it_from_no_reader(open_ta
     row = tab.page.get_by_role("row", name=re.compile("audit-archive"))
     await expect(row).to_contain_text("12.4 s")
     await tab.live()
-    made, may_arrive = asyncio.Event(), asyncio.Event()
-
-    async def delay(route: Route) -> None:
-        answer = await route.fetch()
-        made.set()
-        await may_arrive.wait()
-        await route.fulfill(response=answer)
-
-    await tab.page.route("**/api/groups", delay)
+    made, may_arrive = await tab.delay("**/api/groups")
     server.cluster.problems.append("The ends of topic secret cannot be read.")
     server.push("problem", {"text": "The ends of topic secret cannot be read."})
     await made.wait()

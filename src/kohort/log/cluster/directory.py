@@ -124,7 +124,7 @@ class ClusterDirectory:
             image = ClusterImage(first_epoch=last_epoch(self.path, meta) + 1, configs=read_configs(self.path))
             for topic in read_topics(self.path):
                 image = image.created(topic)
-            write_durably(self.path / "cluster.json", encode_image(image))
+            write_durably(self._image, encode_image(image))
             meta = {"format": CLUSTER_FORMAT, "cluster_id": check_meta(self.path, meta, FORMAT, cluster_id)}
             write_durably(self.path / "kohort.json", json.dumps(meta).encode())
         elif meta.get("format") == OLDER_CLUSTER_FORMAT:
@@ -143,7 +143,7 @@ class ClusterDirectory:
         meta = {**meta, "format": CLUSTER_FORMAT}
         write_durably(self.path / "kohort.json", json.dumps(meta).encode())
         # A broker of 0.1 that has just read the old format fails on the image, too.
-        write_durably(self.path / "cluster.json", encode_image(read_image(self.path)))
+        write_durably(self._image, encode_image(read_image(self.path)))
         return meta
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class ClusterDirectory:
 
     def read(self) -> ClusterImage:
         """Return the current image. Raises BadDataDirectory."""
-        return _decoded(self.path, self._open_image().read())
+        return _decoded(self._image, self._open_image().read())
 
     def _open_image(self) -> BufferedReader:
         opened = self._image.open("rb")  # it stays open
@@ -185,7 +185,7 @@ class ClusterDirectory:
             if after is before:
                 return before
             after = replace(after, version=before.version + 1)
-            write_durably(self.path / "cluster.json", encode_image(after))
+            write_durably(self._image, encode_image(after))
             self._open_image()
             return after
 
@@ -225,14 +225,15 @@ class ClusterDirectory:
 
 def read_image(directory: Path) -> ClusterImage:
     """Return the image of the cluster in that directory, without joining it. Raises BadDataDirectory, OSError."""
-    return _decoded(directory, (directory / "cluster.json").read_bytes())
+    path = directory / "cluster.json"
+    return _decoded(path, path.read_bytes())
 
 
-def _decoded(directory: Path, data: bytes) -> ClusterImage:
+def _decoded(path: Path, data: bytes) -> ClusterImage:
     try:
         return decode_image(data)
     except ValueError as error:
-        raise BadDataDirectory(f"{directory / 'cluster.json'} is damaged: {error}") from None
+        raise BadDataDirectory(f"{path} is damaged: {error}") from None
 
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 _ASK_AGAIN_S = 0.001
@@ -80,11 +80,8 @@ class WatchedLock:
 
 def is_held(path: Path) -> bool:
     """Return whether a process holds the lock exclusively."""
-    watched = WatchedLock(path)
-    try:
+    with closing(WatchedLock(path)) as watched:
         return watched.is_held()
-    finally:
-        watched.close()
 
 
 def _opened(path: Path) -> int:

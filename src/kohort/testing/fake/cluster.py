@@ -15,7 +15,7 @@ from pathlib import Path
 from kohort.broker import BrokerOptions
 from kohort.broker.config import STANDARD_AUTHORIZER
 from kohort.errors import KohortError
-from kohort.log import ClusterStore, LogStore, MemoryStore
+from kohort.log import ClusterStore, LogStore
 from kohort.log.cluster import ClusterImage, PartitionId
 from kohort.security import Secret, user_principal
 from kohort.security.sasl import MIN_ITERATIONS, ScramCredential, ScramMechanism
@@ -76,7 +76,7 @@ class _Node(TappedBroker):
 
     def _open_store(self) -> LogStore:
         if self._options.data is None:
-            return MemoryStore()
+            return super()._open_store()
         return ClusterStore(self._options.data, self.node_id, durable=self.syncs)
 
 
