@@ -1,12 +1,15 @@
 """Event loop in a daemon thread, and the base of the blocking clients."""
 
 import asyncio
+import atexit
 import os
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 import uvloop
@@ -21,6 +24,8 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 
 _CANCEL_S = 1.0
 """Time that cancelled tasks have to end when their loop stops, in seconds."""
+_PARK_S = 2 * _CANCEL_S
+"""Longest time that the end of the interpreter waits for all loops to stop, in seconds."""
 
 
 class LoopThread:
@@ -29,21 +34,30 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self.loop = uvloop.new_event_loop()
         self._awaited: set[Future[Any]] = set()
+        self._ending = self._parking = False
+        self._parked = threading.Event()
         self.current: Future[Any] | None = None
         """Future that a thread waits for in `wait`. A signal handler of that thread may cancel it."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _running.add(self)
         self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
+            if self._parking:
+                self._parked.set()
+                threading.Event().wait()  # for the end of the process
         finally:
+            self._ending = True
             # Cancel the futures of tasks that no longer run, so that no thread waits for them.
             for future in list(self._awaited):
                 future.cancel()
             self._cancel_tasks()
             self.loop.close()
+            _running.discard(self)
+            self._parked.set()
 
     def _cancel_tasks(self) -> None:
         """Cancel the tasks that are left: one that has not begun would warn that it was never awaited."""
@@ -101,12 +115,29 @@ class LoopThread:
         self.stop_soon()
         self._thread.join()
 
+    def _stop_forever(self) -> None:
+        if not self._ending:  # the loop runs once more for the tasks that are cancelled
+            self.loop.stop()
+
+    def park_soon(self) -> None:
+        """Ask the loop to stop as it is, with its thread, for the end of the interpreter.
+
+        Nothing is cancelled: a daemon thread of the application that waits for the loop would print an error.
+        """
+        self._parking = True
+        with suppress(RuntimeError):  # it has just been closed
+            self.stop_soon()
+
+    def wait_until_parked(self, timeout_s: float) -> None:
+        """Wait until the loop has stopped after `park_soon`."""
+        self._parked.wait(timeout_s)
+
     def stop_soon(self, work: Work[None] | None = None) -> None:
         """Stop the loop, after the coroutine that `work` returns if given."""
         if not self._thread.is_alive() or self.loop.is_closed():
             return
         if work is None:
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._stop_forever)
         else:
             future = Future[None]()
             future.add_done_callback(lambda _: self.stop_soon())
@@ -137,6 +168,7 @@ class BlockingClient(ABC):
     _stopped = True
     _made = False
     """Whether the attributes that `_abandon` needs exist."""
+    _interpreter_ended = False
     _warns_unclosed = True
     """Whether a client that is garbage-collected before it is closed emits a ResourceWarning."""
 
@@ -192,8 +224,18 @@ class BlockingClient(ABC):
         if self._forked:
             raise self._refusal()
 
+    def _end_with_interpreter(self) -> None:
+        """Refuse to work, because the loop does not run any more."""
+        if self._made and self._warns_unclosed and not self._stopped:
+            warn_unclosed(self)
+        self._stopped = self._interpreter_ended = True
+
     def _refusal(self) -> KohortError:
         """Return the error that explains why the client cannot be used any more."""
+        if self._interpreter_ended:
+            if threading.current_thread() is not threading.main_thread():
+                threading.Event().wait()  # a daemon thread would print the error
+            return ClosedError("the interpreter exits: use clients, and close them, before its exit functions end.")
         if self._forked:
             return ConcurrentUseError(
                 f"this {type(self).__name__} was made before the process forked, and its thread is not in this one:"
@@ -202,6 +244,7 @@ class BlockingClient(ABC):
         return ClosedError("the client is closed.")
 
 
+_running: set[LoopThread] = set()
 _clients: "weakref.WeakSet[BlockingClient]" = weakref.WeakSet()
 _inherited: list[LoopThread] = []
 """Threads of the parent process of a fork.
@@ -213,10 +256,41 @@ They are kept alive, because stopping them would disturb the parent's sockets.
 def _forked() -> None:
     for client in list(_clients):
         client._inherit()
-        _inherited.append(client._thread)
+    _inherited.extend(_running)
+    _running.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def _park_all() -> None:
+    """Stop all loops, because the interpreter exits.
+
+    uvloop asks for the interpreter whenever a socket has something to read, also when there is none any more: the
+    process would then end by a segmentation fault.
+    """
+    deadline = time.monotonic() + _PARK_S
+    parking = list(_running)
+    for thread in parking:
+        thread.park_soon()
+    for thread in parking:
+        thread.wait_until_parked(max(0.0, deadline - time.monotonic()))
+    for client in list(_clients):
+        client._end_with_interpreter()
+
+
+class _LastExitFunction:
+    """Object that the interpreter drops after the last exit function, when threads still run.
+
+    Exit functions of the application, of `logging` and of unclosed producers use clients, and run in the reverse
+    order of their registration.
+    """
+
+    def __del__(self) -> None:
+        _park_all()
+
+
+atexit.register(lambda _: None, _LastExitFunction())
 
 
 async def call_in_loop(make: Callable[[], T]) -> T:
