@@ -278,6 +278,23 @@ def test_a_client_that_fetches_what_its_member_gave_up_is_found() -> None:
     assert stream.broken() == [(Invariant.OWNED_FETCHES, "client")]
 
 
+def test_the_time_of_a_loss_is_that_of_an_event_of_the_proof() -> None:
+    stream = Stream()
+    stream.describes(3)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1, 2])
+    a.fetches(0, 10, number=2)
+    a.heartbeats("a", 1, assigned=[0, 1])
+    a.heartbeats("a", 1, 2, owned=[0, 1])
+    stream.passes(2_000)
+    a.heartbeats("a", 2, assigned=[0])
+    stream.passes(1_500)
+    a.fetches(10, number=2)
+    report, assignment, fetch = stream.found[0].events
+    assert fetch.at - assignment.at < 2_000 < fetch.at - report.at
+    assert f" {fetch.at - assignment.at} ms after " in stream.found[0].what
+
+
 def gives_up(stream: Stream, a: Peer) -> None:
     """Let a member with two partitions be told to give one up, commit it, and report that it gave it up."""
     a.fetches(0, 10, number=1)

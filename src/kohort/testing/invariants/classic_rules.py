@@ -14,7 +14,7 @@ from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
 from kohort.testing.invariants.assignments import CONSUMER, owned_of, partitions_of, subscription_of, topics_of
 from kohort.testing.invariants.refusals import Refusals
 from kohort.testing.invariants.scene import Scene
-from kohort.testing.invariants.state import NONE, Asked, Group, Handed, Member, Partitions
+from kohort.testing.invariants.state import NONE, Asked, GivenUp, Group, Handed, Member, Partitions
 from kohort.testing.invariants.violation import Fault, Invariant
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_protocol import Subscription
@@ -103,7 +103,7 @@ class ClassicRules:
             return
         member.keeps = owned = owned_of(subscription)
         for place in (member.assigned | member.giving_up) - owned:
-            member.given_up[place] = event.at, event
+            member.given_up[place] = GivenUp(event, event)
         self._scene.groups[member.group_id].is_changed = True
 
     def _joined(self, asked: Asked, response: JoinGroupResponse, event: Answer) -> None:
@@ -305,7 +305,7 @@ class ClassicRules:
         kept = NONE if member.keeps is None else member.keeps
         member.giving_up = kept & (member.assigned | member.giving_up) - partitions
         member.keeps = None
-        scene.assigned(group, member, partitions, is_known=isinstance(event, AnswerSent), at=event.at)
+        scene.assigned(group, member, partitions, event)
 
     def _check_passed_on(
         self, asked: Asked, group: Group, request: SyncGroupRequest, response: SyncGroupResponse, event: Answer

@@ -202,6 +202,7 @@ class CommitRules:
         if member is not None:
             self._check_delivery(asked, group, member, place, offset, event)
             if place in note.missing:
+                given_up = member.given_up.get(place)
                 scene.report(
                     Invariant.OWNED_COMMITS,
                     Fault.CLIENT,
@@ -209,7 +210,7 @@ class CommitRules:
                     client_id,
                     f"Member {member.member_id!r} of group {group.group_id} committed {place}, which it does not have.",
                     "It received an assignment without that partition, and had given it up.",
-                    (member.since, member.given_up.get(place, (0, None))[1], asked.event, event),
+                    (member.since, None if given_up is None else given_up.reported, asked.event, event),
                     key=f"{member.member_id} {place}",
                 )
         if not request.member_id or isinstance(event, AnswerSent):
@@ -258,8 +259,8 @@ class CommitRules:
             client.client_id,
             f"Member {member.member_id!r} of group {group.group_id} committed offset {offset} of {place}, "
             f"but connections with its client id were delivered {upto}.",
-            "It never received the records that it commits as processed. If it gets offsets or records in another "
-            "way, allow it for this group.",
+            "It never received the records that it commits as processed, or only before another member had the "
+            "partition. If it gets offsets or records in another way, allow it for this group.",
             (client.fetched, asked.event, event),
             key=str(place),
         )

@@ -11,7 +11,7 @@ from kohort.errors import ErrorCode
 from kohort.testing.events import AnswerLost, AnswerSent, RequestReceived
 from kohort.testing.invariants.refusals import Refusals
 from kohort.testing.invariants.scene import Scene
-from kohort.testing.invariants.state import NONE, Asked, Group, Member
+from kohort.testing.invariants.state import NONE, Asked, GivenUp, Group, Member
 from kohort.testing.invariants.violation import Fault, Invariant
 from kohort.wire.codec import Message
 from kohort.wire.messages.consumer_group_heartbeat import (
@@ -95,7 +95,7 @@ class ConsumerRules:
                 key=member.member_id,
             )
         for place in member.giving_up - owned:
-            member.given_up[place] = event.at, event
+            member.given_up[place] = GivenUp(event, event)
         member.giving_up &= owned
         if not member.giving_up:
             member.told_to_give_up, member.heartbeats_since_told = None, 0
@@ -168,7 +168,7 @@ class ConsumerRules:
         member.giving_up = (member.giving_up | member.assigned) - partitions
         if is_sent and member.giving_up and member.told_to_give_up is None:
             member.told_to_give_up, member.heartbeats_since_told = event, 0
-        scene.assigned(group, member, partitions, is_known=is_sent, at=event.at)
+        scene.assigned(group, member, partitions, event)
 
     def _joined(
         self, asked: Asked, group: Group, member_id: str, request: ConsumerGroupHeartbeatRequest, event: Answer

@@ -92,18 +92,21 @@ class FetchRules:
             self._check_given_up(event, *members[0], place)
 
     def _check_given_up(self, event: RequestReceived, group: Group, member: Member, place: TopicPartition) -> None:
-        since = member.given_up.get(place)
-        if since is None or not member.is_assigned or event.at - since[0] <= self._scene.limits.in_flight_ms:
+        given_up = member.given_up.get(place)
+        if given_up is None or not member.is_assigned:
+            return
+        lasted = event.at - given_up.since.at
+        if lasted <= self._scene.limits.in_flight_ms:
             return
         self._scene.report(
             Invariant.OWNED_FETCHES,
             Fault.CLIENT,
             group.group_id,
             event.client_id,
-            f"Client {event.client_id!r} fetched {place} {event.at - since[0]} ms after its member "
+            f"Client {event.client_id!r} fetched {place} {lasted} ms after its member "
             f"{member.member_id!r} of group {group.group_id} had lost that partition.",
             "The member itself reported that it gave the partition up, and received an assignment without it.",
-            (since[1], event),
+            (given_up.reported, given_up.since, event),
             key=f"{member.member_id} {place}",
         )
 

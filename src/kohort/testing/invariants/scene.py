@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from kohort.model import Millis
-from kohort.testing.events import Event, RequestReceived
+from kohort.testing.events import AnswerLost, AnswerSent, Event, RequestReceived
 from kohort.testing.invariants.limits import Limits
 from kohort.testing.invariants.state import Asked, Client, Connection, Former, Group, Member, Partitions, Recent, Topics
 from kohort.testing.invariants.violation import Fault, Invariant, Violation
@@ -125,8 +126,8 @@ class Scene:
             member.abandoned = None
         return member
 
-    def assigned(self, group: Group, member: Member, partitions: Partitions, *, is_known: bool, at: Millis) -> None:
-        """Record the new assignment of a member; `is_known` tells whether it received it."""
+    def assigned(self, group: Group, member: Member, partitions: Partitions, answer: AnswerSent | AnswerLost) -> None:
+        """Record the new assignment of a member."""
         is_alone = member.client.members == {(group.group_id, member.member_id)}
         for place in partitions - member.assigned:
             last = group.owners.get(place)
@@ -137,10 +138,10 @@ class Scene:
             group.owners[place] = member.member_id
             member.given_up.pop(place, None)
             member.ever.add(place)
-        for place, (_, event) in member.given_up.items():
-            member.given_up[place] = at, event
+        for place, given_up in member.given_up.items():
+            member.given_up[place] = replace(given_up, since=answer)
         member.assigned = partitions
-        member.is_assigned = is_known
+        member.is_assigned = isinstance(answer, AnswerSent)
         group.is_changed = True
 
     def forget_group(self, group_id: str) -> None:

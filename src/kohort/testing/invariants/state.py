@@ -127,6 +127,15 @@ class Client:
             self.reach[place] = offset
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A partition that a member has given up."""
+
+    reported: Event
+    since: Event
+    """Event since which it may not fetch the partition: its report, or its latest assignment after that."""
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """A living member of a group, as the broker and the member itself see it."""
@@ -155,8 +164,7 @@ class Member:
     """Partitions that it reported to keep in its last JoinGroup; None once it knows its new assignment."""
     giving_up: Partitions = NONE
     """Partitions that it must give up, and has not reported as given up."""
-    given_up: dict[TopicPartition, tuple[Millis, Event]] = field(default_factory=dict)
-    """Partitions that it has given up, with the time from which on it may no longer fetch them."""
+    given_up: dict[TopicPartition, GivenUp] = field(default_factory=dict)
     ever: set[TopicPartition] = field(default_factory=set)
     """All partitions that it was assigned."""
     is_known: bool = True
