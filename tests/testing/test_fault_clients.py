@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import aiokafka
@@ -153,6 +155,47 @@ def test_librdkafka_tells_the_application_of_a_commit_that_is_fenced() -> None:
             assert fault.hits == 1
         finally:
             client.close()
+
+
+@pytest.mark.interop
+def test_librdkafka_gives_up_a_partition_although_the_answer_that_told_it_was_lost() -> None:
+    # Its heartbeat times out, and it sends the same one again instead of a full request.
+    often = {"group.consumer.heartbeat.interval.ms": "200", "group.consumer.min.heartbeat.interval.ms": "100"}
+    with Broker(topics={"orders": 2}, settings=often) as broker:
+        members = [
+            confluent_kafka.Consumer(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "client.id": name,
+                    "group.id": "g",
+                    "group.protocol": "consumer",
+                }
+            )
+            for name in ("first", "second")
+        ]
+
+        def poll_until(reached: Callable[[], bool]) -> None:
+            end = time.monotonic() + 30
+            while not reached():
+                assert time.monotonic() < end, [member.assignment() for member in members]
+                for member in members:
+                    member.poll(0.01)
+
+        try:
+            first, second = members
+            first.subscribe(["orders"])
+            poll_until(lambda: len(first.assignment()) == 2)
+            held = broker.fault(keys="ConsumerGroupHeartbeat", client_id="first", hold=True)
+            lost = broker.fault(keys="ConsumerGroupHeartbeat", client_id="first", drop=True, when="after")
+            held.wait()
+            second.subscribe(["orders"])
+            poll_until(lambda: len(broker.group("g").members) == 2)
+            held.release()
+            poll_until(lambda: len(second.assignment()) == 1)
+            assert lost.hits == 1
+        finally:
+            for member in members:
+                member.close()
 
 
 def test_a_fault_affects_one_broker_of_a_cluster() -> None:

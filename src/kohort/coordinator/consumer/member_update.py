@@ -188,7 +188,7 @@ class MemberUpdate:
         """Reconcile the member with its target, and write its new state."""
         group, after, out = self.group, self.after, self.out
         if owned is not None:
-            group.unreported.pop(after.member_id, None)
+            self._take_report(owned)
         if self.changed_member is None:
             subscribed = group.topics.ids_of(after.subscription, self.groups.metadata)
         else:
@@ -238,12 +238,20 @@ class MemberUpdate:
             return False  # unknown after a failover, so the member gets its assignment as usual
         return self.now < unreported.until and assigned & wanted == unreported.reported != assigned
 
+    def _take_report(self, owned: Partitions) -> None:
+        known = self.group.unreported.pop(self.after.member_id, None)
+        if self.after.revoking.overlaps(owned):
+            # It may not know what it must give up: it may repeat a heartbeat whose answer would have told it.
+            until = self._report_until() if known is None else known.until
+            self.group.unreported[self.after.member_id] = UnreportedAssignment(owned, until)
+
     def _expect_report(self, moved: ConsumerMember) -> None:
         is_same = self.before.member_id == moved.member_id and self.before.epoch != STATIC_LEAVE_EPOCH
         has = self.before.assigned if is_same else NOTHING
-        if moved.classic is not None or moved.assigned <= has:
-            return
         known = self.group.unreported.get(moved.member_id)
+        takes, gives = not moved.assigned <= has, moved.state is MemberState.UNREVOKED_PARTITIONS
+        if moved.classic is not None or not (takes or (gives and known is None)):
+            return
         reported = has if known is None else known.reported
         self.group.unreported[moved.member_id] = UnreportedAssignment(reported, self._report_until())
 
@@ -251,8 +259,10 @@ class MemberUpdate:
         """Return whether the response repeats the assignment, because the member should have reported it by now.
 
         The member may not know it: a join that it gave up may arrive after the one that it sent instead, and
-        the answer with the assignment then goes to a connection that the member has closed. (Kafka does not
-        repeat it, so nobody reads the partitions until the next rebalance.)
+        the answer with the assignment then goes to a connection that the member has closed. librdkafka sends
+        a heartbeat whose answer did not arrive in time again as it was, not as a full request. (Kafka does not
+        repeat the assignment: nobody reads new partitions until the next rebalance, and a member that must
+        give some up is waited for until its rebalance timeout.)
         """
         group, member_id = self.group, self.after.member_id
         if owned is not None or not group.is_report_overdue(member_id, self.now):
