@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from kohort.client.produce import murmur2
 from kohort.columns.encoder import Columns, PartitionEncoder, columns_of, place_keys
-from kohort.wire.batches import Buffer, Codec, Record, check_batches, decode_records, pack_batch
+from kohort.wire.batches import (
+    HEADER_SIZE,
+    Buffer,
+    Codec,
+    Record,
+    check_batches,
+    decode_records,
+    encode_batch,
+    pack_batch,
+)
 
 LIMIT = 64 << 10
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -19,7 +28,7 @@ Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 rows = st.lists(
     st.tuples(
         st.none() | st.binary(max_size=300),
-        st.none() | st.binary(max_size=20_000),
+        st.none() | st.binary(max_size=300) | st.integers(0, 40_000).map(bytes),
         st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2),
     ),
     max_size=40,
@@ -37,15 +46,17 @@ def sealed(count: int, packed: Buffer, codec: Codec = Codec.NONE) -> list[Record
     (header,) = check_batches(batch, 1 << 20)
     assert (header.record_count, header.producer_id, header.producer_epoch) == (count, 7, 3)
     assert header.last_sequence == 100 + count - 1
-    return decode_records(batch)
+    records = decode_records(batch)
+    assert encode_batch(records)[HEADER_SIZE:] == packed, "the same bytes as one by one, and no more"
+    return records
 
 
 @settings(deadline=None)  # the first example loads what was compiled
-@given(rows, st.sampled_from(Codec))
-def test_every_row_comes_back_in_order_as_it_was(some: list[Row], codec: Codec) -> None:
-    encoder = PartitionEncoder(LIMIT)
+@given(rows, st.sampled_from(Codec), st.sampled_from((300, 2_000, LIMIT)))
+def test_every_row_comes_back_in_order_as_it_was(some: list[Row], codec: Codec, limit: int) -> None:
+    encoder = PartitionEncoder(limit)
     batches = list(encoder.add(columns(some), np.arange(len(some), dtype=np.int64)))
-    assert all(len(packed) <= LIMIT for _, packed in batches)
+    assert all(len(packed) <= limit or count == 1 for count, packed in batches)
     if encoder.count:
         batches.append(encoder.take())
     found = [record for count, packed in batches for record in sealed(count, packed, codec)]
@@ -59,6 +70,16 @@ def test_only_the_chosen_rows_are_taken() -> None:
     assert not list(encoder.add(columns(some), np.array([9], np.int64)))
     assert [record.value for record in sealed(*encoder.take())] == [b"1", b"5", b"9"]
     assert encoder.count == 0
+
+
+def test_what_was_taken_stays_as_it_was() -> None:
+    some: list[Row] = [(None, b"%d" % n, []) for n in range(3)]
+    encoder = PartitionEncoder(LIMIT)
+    taken = []
+    for n in range(3):
+        list(encoder.add(columns(some), np.array([n], np.int64)))
+        taken.append(encoder.take())
+    assert [record.value for count, packed in taken for record in sealed(count, packed)] == [b"0", b"1", b"2"]
 
 
 def test_a_slice_of_a_column_is_read_where_it_begins() -> None:
@@ -75,6 +96,10 @@ def test_a_record_beyond_the_limit_is_sent_alone() -> None:
     encoder = PartitionEncoder(LIMIT)
     batches = list(encoder.add(columns(some), np.arange(3, dtype=np.int64)))
     assert [(count, len(packed) > LIMIT) for count, packed in batches] == [(1, False), (1, True)]
+    assert [record.value for count, packed in batches for record in sealed(count, packed)] == [
+        b"small",
+        b"x" * 3 * LIMIT,
+    ]
     assert encoder.count == 1
     assert encoder.memory == LIMIT
 
