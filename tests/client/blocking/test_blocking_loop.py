@@ -8,6 +8,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kohort.client import ClosedError, ConcurrentUseError, KohortError
-from kohort.client.blocking.loop import BlockingClient, LoopThread, call_in_loop
+from kohort.client.blocking.loop import BlockingClient, LoopThread, _running, call_in_loop
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -285,6 +286,22 @@ def in_child(check: Callable[[], bool]) -> bool:
             os._exit(code)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == 0
+
+
+def test_the_end_of_the_process_waits_for_no_loop_that_has_ended() -> None:
+    thread = LoopThread("test")
+    assert thread in _running
+    thread.stop()
+    assert thread not in _running
+    thread.park_soon()  # the end of the process may have found it before
+    begun = time.monotonic()
+    thread.wait_until_parked(60)
+    assert time.monotonic() - begun < 30
+
+
+def test_the_end_of_a_forked_process_waits_for_no_loop_of_its_parent(thread: LoopThread) -> None:
+    assert thread in _running
+    assert in_child(lambda: not _running)
 
 
 def test_a_forked_process_cannot_use_the_client_and_does_not_end_it() -> None:

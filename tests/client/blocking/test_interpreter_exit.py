@@ -51,8 +51,13 @@ ABANDONED = (
 )
 """The loop is about to stop, because the application dropped its client."""
 
+CLEARED = "import atexit; import kohort.client.blocking.loop; atexit._clear()\n" + textwrap.dedent(READS_AT_THE_END)
+"""The exit functions have been cleared before the loop begins, as in a process that multiprocessing has forked."""
 
-@pytest.mark.parametrize("text", [READS_AT_THE_END, ABANDONED], ids=["open", "abandoned"])
+
+@pytest.mark.parametrize(
+    "text", [READS_AT_THE_END, ABANDONED, CLEARED], ids=["open", "abandoned", "cleared exit functions"]
+)
 def test_a_socket_with_data_does_not_crash_the_process_that_ends(text: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [sys.executable, "-c", textwrap.dedent(text), str(server.getsockname()[1])]
@@ -103,6 +108,49 @@ def test_a_call_after_the_exit_functions_is_refused() -> None:
     assert ran.returncode == 0
 
 
+def test_a_process_whose_exit_functions_are_cleared_goes_on(any_broker: Broker, fresh: str) -> None:
+    text = """
+    import atexit, os, sys, threading
+    from kohort import TopicPartition
+    from kohort.blocking import Consumer
+    from kohort.errors import KohortError
+    with Consumer(bootstrap_servers=sys.argv[1]) as consumer:
+        if (child := os.fork()) == 0:
+            atexit._clear()  # as multiprocessing does
+            def use():
+                try:
+                    consumer.end_offsets([])
+                except KohortError as error:
+                    print(type(error).__name__, flush=True)
+            thread = threading.Thread(target=use)
+            thread.start()
+            thread.join()
+            os._exit(0)
+        os.waitpid(child, 0)
+        atexit._clear()
+        print(consumer.end_offsets([TopicPartition(sys.argv[2], 0)]))
+    """
+    ran = program(text, any_broker.bootstrap, fresh)
+    ended = f"ConcurrentUseError\n{{TopicPartition(topic={fresh!r}, partition=0): 0}}\n"
+    assert (ran.stdout, ran.stderr, ran.returncode) == (ended, "", 0)
+
+
+def test_the_end_does_not_wait_for_a_thread_that_could_not_start() -> None:
+    text = """
+    import threading
+    from kohort.blocking import Consumer
+    from kohort.client.blocking import loop
+    threading.stack_size(1 << 47)  # no system has the room
+    try:
+        Consumer(bootstrap_servers="127.0.0.1:1")
+    except RuntimeError as error:
+        print(error)
+    print(loop._running)
+    """
+    ran = program(text)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("can't start new thread\nset()\n", "", 0)
+
+
 def test_an_exit_function_from_before_the_import_uses_a_client(any_broker: Broker, fresh: str) -> None:
     text = """
     import atexit, sys
@@ -143,3 +191,16 @@ def test_an_open_client_warns() -> None:
     consumer = Consumer(bootstrap_servers="127.0.0.1:1")
     """
     assert "ResourceWarning: unclosed <kohort.client.blocking.consumer.Consumer" in program(text).stderr
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        "from kohort.blocking import Consumer; client = Consumer(bootstrap_servers='127.0.0.1:1'); client.close()",
+        "from kohort.compat.confluent import Producer; client = Producer({'bootstrap.servers': '127.0.0.1:1'})",
+    ],
+    ids=["closed", "of a library that has no close"],
+)
+def test_a_client_that_need_not_be_closed_any_more_does_not_warn(client: str) -> None:
+    ran = program(f"import warnings; warnings.simplefilter('always')\n{client}")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)

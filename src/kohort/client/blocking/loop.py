@@ -39,8 +39,14 @@ class LoopThread:
         self.current: Future[Any] | None = None
         """Future that a thread waits for in `wait`. A signal handler of that thread may cancel it."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _LastExitFunction.register()
         _running.add(self)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # the system has no more threads
+            _running.discard(self)
+            self.loop.close()
+            raise
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -286,11 +292,23 @@ class _LastExitFunction:
     order of their registration.
     """
 
+    _is_registered = False
+    _ran = False
+
+    @classmethod
+    def register(cls) -> None:
+        """Register an object, unless there is one."""
+        if not cls._is_registered:
+            cls._is_registered = True
+            atexit.register(cls())
+
+    def __call__(self) -> None:
+        self._ran = True
+
     def __del__(self) -> None:
-        _park_all()
-
-
-atexit.register(lambda _: None, _LastExitFunction())
+        type(self)._is_registered = False
+        if self._ran:  # if not, multiprocessing has cleared the exit functions of a process that it has just forked
+            _park_all()
 
 
 async def call_in_loop(make: Callable[[], T]) -> T:
