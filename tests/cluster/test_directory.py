@@ -8,13 +8,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from io import BufferedReader
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
 from kohort.log import BadDataDirectory, ClusterStore, DataDirectoryInUse, FileStore, Topic, TopicExists
-from kohort.log.cluster import ClusterDirectory, ClusterImage, Node
+from kohort.log.cluster import ClusterDirectory, ClusterImage, Node, Placement, TooFewBrokers
 from kohort.log.cluster.locks import Busy, FileLock, locked
 from tests.log.logs import open_below
 
@@ -190,10 +191,39 @@ def test_a_change_is_noticed_by_the_others_and_a_refused_one_leaves_no_trace(tmp
         one.change(refuse)
     assert not other.changed()
     one.change(lambda image: image.joined(Node(1, "h", 1)))
+    assert not one.changed()
     assert other.changed()
     assert other.read().nodes.keys() == {1}
     assert not other.changed()
     one.close()
+    other.close()
+
+
+def test_a_refused_change_hides_no_change_of_another_broker(tmp_path: Path) -> None:
+    one, other = ClusterStore(tmp_path, 1), ClusterStore(tmp_path, 2)
+    one.create_topic(Topic(uuid4(), "t", 1))
+    with pytest.raises(TooFewBrokers):
+        other.create_topic(Topic(uuid4(), "u", 1), Placement(3))
+    assert "t" not in other.topics()
+    assert other.directory.changed()
+    one.close()
+    other.close()
+
+
+def test_a_change_of_another_broker_while_the_image_is_read_is_noticed(tmp_path: Path) -> None:
+    other = ClusterDirectory(tmp_path, 2)
+
+    class Reader(ClusterDirectory):
+        def _open_image(self) -> BufferedReader:
+            other.change(lambda image: replace(image, first_epoch=image.first_epoch + 1))
+            opened = super()._open_image()
+            other.change(lambda image: replace(image, first_epoch=image.first_epoch + 1))
+            return opened
+
+    reader = Reader(tmp_path, 1)
+    assert reader.read().version == 1
+    assert reader.changed()
+    reader.close()
     other.close()
 
 

@@ -180,12 +180,12 @@ class ClusterDirectory:
         If `transition` raises, the image stays unchanged. Raises OSError.
         """
         with locked(self.path / "cluster.lock", _LOCK_TIMEOUT_S):
-            before = self.read()
+            before = read_image(self.path)
             after = transition(before)
-            if after is before:
-                return before
-            after = replace(after, version=before.version + 1)
-            write_durably(self._image, encode_image(after))
+            if after is not before:
+                after = replace(after, version=before.version + 1)
+                write_durably(self._image, encode_image(after))
+            # Not earlier: the caller does not get what others have changed if this change fails.
             self._open_image()
             return after
 
