@@ -265,6 +265,32 @@ async def test_an_answer_that_an_event_overtakes_is_not_shown(open_tab: OpenTab,
     assert "PreparingRebalance" in await tab.page.locator(".badges").inner_text()
 
 
+async def test_an_answer_from_before_a_group_was_deleted_does_not_bring_it_back(
+    open_tab: OpenTab, server: MadeServer
+) -> None:
+    tab = await open_tab(f"{server.url}{GROUP}")
+    await shown(tab.page)
+    await tab.live()
+    arrived = asyncio.Event()
+    tab.page.on(
+        "requestfinished",
+        lambda request: arrived.set() if may_arrive.is_set() and f"/api{GROUP}" in request.url else None,
+    )
+    made, may_arrive = await tab.delay(f"**/api{GROUP}")
+    gone = {"at": NOW, "changed": [], "gone": ["checkout-enricher"]}
+    server.push("groups", gone)
+    await made.wait()
+    await tab.page.route(f"**/api{GROUP}", lambda route: route.continue_())  # later requests are not delayed
+    del server.cluster.groups["checkout-enricher"]
+    tab.may_complain()  # the browser reports the answer 404
+    server.push("groups", gone)
+    await expect(tab.page.get_by_role("heading", name="This group is not known")).to_be_visible()
+    may_arrive.set()
+    await arrived.wait()
+    await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert await tab.page.get_by_role("heading", name="This group is not known").is_visible()
+
+
 async def test_a_group_that_is_not_known_is_no_blank_page(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(f"{server.url}/groups/nobody")
     await expect(tab.page.get_by_role("heading", name="This group is not known")).to_be_visible()

@@ -73,6 +73,7 @@ export function groupView(page, feed, groupId) {
     } catch (problem) {
       if (stopped || number < shown || (group && problem.status !== 404)) return;
       refused = true;
+      if (problem.status === 404) shown = number; // an answer from before the group was deleted may arrive later
       set(element, h("nav", { class: "crumbs" }, h("a", { href: "/", "data-up": "" }, "All groups")), refusal(problem, "This group"));
       return;
     }
