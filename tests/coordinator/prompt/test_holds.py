@@ -557,11 +557,12 @@ def test_a_member_that_waits_no_more_leaves_those_alone_that_wait_for_the_same_p
     assert holds.next_news() is second
 
 
+@pytest.mark.parametrize("ends", ["by a request behind it", "by its time"])
 @pytest.mark.parametrize(
     ("instance_id", "code"), [("i", ErrorCode.FENCED_INSTANCE_ID), (None, ErrorCode.UNKNOWN_MEMBER_ID)]
 )
-def test_a_replaced_member_is_fenced_even_if_its_heartbeat_is_released_before_the_news(
-    shell: Shell, instance_id: str | None, code: ErrorCode
+def test_a_replaced_member_is_fenced_even_if_its_hold_ends_before_the_news(
+    shell: Shell, instance_id: str | None, code: ErrorCode, ends: str
 ) -> None:
     def beat(member_id: str, epoch: int, topics: list[str] | None = None) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
@@ -576,10 +577,14 @@ def test_a_replaced_member_is_fenced_even_if_its_heartbeat_is_released_before_th
 
     reply = shell.handle(beat("a", 0, ["none"]), "a joins", 1).replies["a joins"]
     assert isinstance(reply, ConsumerGroupHeartbeatResponse)
-    assert isinstance(shell.shard.quiet_heartbeat(beat("a", reply.member_epoch), shell.now, "a"), HeldHeartbeat)
+    held = shell.shard.quiet_heartbeat(beat("a", reply.member_epoch), shell.now, "a")
+    assert isinstance(held, HeldHeartbeat)
     shell.handle(beat("a", -2 if instance_id else -1), "a leaves on another connection", 1)
     shell.handle(beat("b", 0, ["none"]), "b joins", 1)
-    released = shell.shard.release("a", WaitingRequest.REQUEST, shell.now)
+    if ends == "by its time":
+        released = shell.shard.fire(HeldHeartbeatsDue(), held.due_at)
+    else:
+        released = shell.shard.release("a", WaitingRequest.REQUEST, shell.now)
     answer = released.replies["a"]
     assert isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.error_code == code
     assert not released.records
