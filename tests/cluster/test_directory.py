@@ -253,6 +253,7 @@ def test_a_broker_whose_lock_was_deleted_by_hand_is_found_when_it_is_back(tmp_pa
     assert here.is_alive(2)
     again.close()
     here.close()
+    assert open_below(tmp_path) == 0, "nor is the deleted file open"
 
 
 def test_looking_at_others_keeps_one_file_of_each_open(tmp_path: Path) -> None:
