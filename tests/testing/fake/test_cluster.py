@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kohort.blocking import Consumer, Producer
@@ -42,6 +44,21 @@ def test_clients_survive_that_their_brokers_are_replaced() -> None:
             assert info["Commits"]["t"]["0"]["Offset"] == 3
             assert info["Commits"]["t"]["0"]["At"].endswith("Z")
             assert info["Members"][0]["Assignment"] == {"t": [0]}
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_records_are_synced_only_if_that_is_wanted(monkeypatch: pytest.MonkeyPatch, sync: bool) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    with FakeCluster(FakeOptions(ports=[0], topics={"t": 1}, sync=sync)) as cluster:
+        for _ in range(2):  # a broker that is added does as the first one
+            with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                synced.clear()
+                producer.send("t", b"x").result()
+                assert bool(synced) == sync
+            if cluster.nodes[0].node_id == 0:
+                cluster.add_node()
+                cluster.remove_node(0)
 
 
 def test_the_last_broker_and_an_unknown_one_stay() -> None:
