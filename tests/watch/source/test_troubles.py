@@ -334,6 +334,9 @@ async def test_a_commit_names_the_topic_of_an_assignment_that_is_read_together_w
     await follower.step()
     [record] = live.groups["g"].rebalances
     assert [(change.partition, change.owner) for change in record.partitions] == [(0, "a")]
+    # The name of a topic that is known is not asked for again.
+    changes[:] = [AssignmentWritten("g", clock(), "a", 2, 0, True, frozenset({(topic_id, 0)}), frozenset())]
+    await follower.step()
     assert hidden.asked == 0
 
 
