@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import struct
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
+import uvloop
 
 from kohort.broker.net.connection import FEW_MEMBERS, BadFrame, ClientConnection
 from kohort.broker.net.flushes import FlushQueue
 from kohort.coordinator import ClientKind
 from kohort.wire.codec import Buffer, Message
 from kohort.wire.messages.metadata import MetadataRequest
+from tests.broker.security.certificates import new_certificates
 
 MAX_FRAME = 1 << 20
 MAX_WAITING = 4
@@ -24,8 +30,8 @@ MIB = 1 << 20
 class Transport(asyncio.Transport):
     """Transport of a socket whose peer reads everything."""
 
-    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
-        super().__init__({} if peer is None else {"peername": peer})
+    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711), *, encrypted: bool = False) -> None:
+        super().__init__({"peername": peer, "sslcontext": object() if encrypted else None})
         self.written: list[bytes] = []
         self.reading = True
         self.ended = ""
@@ -89,7 +95,7 @@ class Waiting:
 class Line:
     """A connection, its transport, and what the broker knows of it."""
 
-    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
+    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711), *, encrypted: bool = False) -> None:
         self.calls: list[Waiting] = []
         self.echoes = False
         """Whether each request is answered at once with its own bytes."""
@@ -104,7 +110,7 @@ class Line:
             max_frame=MAX_FRAME,
             max_waiting=MAX_WAITING,
         )
-        self.transport = Transport(peer)
+        self.transport = Transport(peer, encrypted=encrypted)
         self.connection.connection_made(self.transport)
 
     def _count(self, what: str) -> None:
@@ -433,6 +439,77 @@ async def test_requests_of_a_peer_that_resets_the_connection_hold_up_nobody() ->
     line.connection.connection_lost(None)
     await asyncio.sleep(0)
     assert handled == 6
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_requests_of_a_peer_that_resets_an_encrypted_connection_hold_up_nobody(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    # The transport of TLS does not tell that the one below it is closing.
+    certificates = new_certificates(tmp_path)
+    server_side, client_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server_side.load_cert_chain(certificates.key_store())
+    certificates.authority.configure_trust(client_side)
+    handling, reset = threading.Event(), threading.Event()
+
+    def send_and_reset(port: int) -> None:
+        sock = socket.create_connection(("127.0.0.1", port))
+        with client_side.wrap_socket(sock, server_hostname="127.0.0.1") as peer:
+            peer.sendall(framed(*[b"x"] * 1_000))
+            handling.wait(30)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reset.set()
+
+    async def serve() -> int:
+        loop = asyncio.get_running_loop()
+        lost = loop.create_future()
+        handled = 0
+
+        def answer(connection: ClientConnection, frame: bytes) -> None:
+            nonlocal handled
+            handled += 1
+            handling.set()
+            reset.wait(30)
+            call = Waiting(connection, frame)
+            call.reply(b"head", bytes(MIB // 2))
+            connection.place(call)
+
+        connection = ClientConnection(
+            answer,
+            lambda _: None,
+            lambda _: lost.set_result(None),
+            FlushQueue(loop),
+            lambda _: None,
+            max_frame=MAX_FRAME,
+            max_waiting=MAX_WAITING,
+        )
+        async with await loop.create_server(lambda: connection, "127.0.0.1", 0, ssl=server_side) as server:
+            await asyncio.gather(asyncio.to_thread(send_and_reset, server.sockets[0].getsockname()[1]), lost)
+        return handled
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(serve()) < 20
+
+
+async def test_an_encrypted_connection_goes_on_after_the_turn_of_others() -> None:
+    line = Line(encrypted=True)
+
+    def answer(connection: ClientConnection, frame: bytes) -> None:
+        call = Waiting(connection, frame)
+        line.calls.append(call)
+        call.reply(frame, bytes(MIB // 2))
+        connection.place(call)
+
+    line.connection._dispatch = answer
+    numbers = [b"%d" % number for number in range(20)]
+    line.receive(framed(*numbers))
+    assert len(line.calls) == 2
+    assert not line.transport.reading
+    for _ in range(3 * len(numbers)):
+        await asyncio.sleep(0)
+    assert line.frames == numbers
+    assert line.transport.reading
+    assert len(b"".join(line.transport.written)) > 10 * MIB
 
 
 async def test_requests_that_waited_are_not_handled_after_a_reset() -> None:

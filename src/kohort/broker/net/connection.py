@@ -27,7 +27,7 @@ log = logging.getLogger("kohort.broker")
 _READ_SIZE = 1 << 16  # a larger read buffer costs an mmap and its page faults per read
 _MOST_HELD = 1 << 20  # bytes of large answers that may wait here before reading pauses
 FEW_MEMBERS = 16
-_RESET = "connection that is reset"
+_RESET, _OTHERS_TURN = "connection that is reset", "turn of others"
 _HELD_ANSWERS = "answers behind one that is not ready"
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
 """What Kafka says of a client that does not name its library."""
@@ -254,6 +254,10 @@ class ClientConnection(asyncio.BufferedProtocol):
                 # The peer has reset the connection. Its transport takes everything and pauses nobody, and 64 KiB of
                 # requests whose answers nobody gets would hold up all other clients for seconds.
                 self._paused_for.add(_RESET)
+            elif self._is_encrypted:
+                # Its transport does not tell that. The loop learns of a reset in the next turn.
+                self._pause(_OTHERS_TURN)
+                self._flushes.loop.call_soon(self._resume, _OTHERS_TURN)
 
     def _handle_rest(self) -> None:
         """Handle requests that were read before the connection was paused."""
@@ -263,6 +267,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _wait_for_rest(self) -> None:
         self.mid_frame_since = self._flushes.loop.time()
         self._incomplete_requests(self)
+
+    @property
+    def _is_encrypted(self) -> bool:
+        return self.transport is not None and self.transport.get_extra_info("sslcontext") is not None
 
     @property
     def waiting(self) -> int:
