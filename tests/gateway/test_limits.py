@@ -166,6 +166,31 @@ async def test_a_gateway_that_stood_still_reads_before_it_ends_connections(
         peer.writer.close()
 
 
+async def test_a_gateway_that_is_always_late_ends_connections_at_every_second_look(cluster: Cluster) -> None:
+    async with gateway_to(cluster, frame_read_timeout_ms="1000") as gateway:
+
+        def look_late() -> None:
+            assert gateway._sweeper is not None
+            gateway._sweeper.cancel()
+            gateway._sweep_at -= 1.5
+            gateway._sweep()
+            gateway._sweeper.cancel()
+
+        for number in range(1, 3):
+            peer = await connected(gateway.address)
+            peer.writer.write(pack(">ih", 14, ApiKey.API_VERSIONS))
+            await until(lambda: any(link.client.received for link in gateway.links))
+            (link,) = gateway.links
+            await until(lambda link=link: link.upstream.is_open and not link.client.is_paused)  # type: ignore[misc]
+            link._mid_frame_since = 0.0, link._members.count
+            look_late()
+            assert gateway.figures.ended.total() == number - 1
+            look_late()
+            assert gateway.figures.ended["incomplete request"] == number
+            await ended(peer)
+            await until(lambda: not gateway.links)
+
+
 async def test_a_client_that_goes_away_in_the_middle_of_a_request_is_forgotten(cluster: Cluster) -> None:
     async with gateway_to(cluster, frame_read_timeout_ms="1000") as gateway:
         peer = await connected(gateway.address)
