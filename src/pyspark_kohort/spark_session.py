@@ -91,15 +91,23 @@ def session(master: str | None = None, name: str = "kohort", settings: dict[str,
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    on_one_host = (master or "").partition("[")[0] == "local"
-    for key, value in (SETTINGS | (ON_ONE_HOST if on_one_host else {}) | (settings or {})).items():
+    for key, value in settings_of(master, settings or {}).items():
         builder = builder.config(key, value)
     # The executors of a cluster may not have this folder, and those of a local cluster would keep their work
     # in it.
-    with _compiled() if on_one_host else contextlib.nullcontext():
+    with _compiled() if _is_one_process(master) else contextlib.nullcontext():
         spark = builder.getOrCreate()
     _register(spark)
     return spark
+
+
+def settings_of(master: str | None, settings: dict[str, str]) -> dict[str, str]:
+    """Return all settings of a new session: Kohort's and the user's, which override them."""
+    return SETTINGS | (ON_ONE_HOST if _is_one_process(master) else {}) | settings
+
+
+def _is_one_process(master: str | None) -> bool:
+    return (master or "").partition("[")[0] == "local"
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import pytest
 from pyspark_kohort import register
 from pyspark_kohort.columns import COLUMNS
 from pyspark_kohort.data_source import with_slots
+from pyspark_kohort.spark_session import ON_ONE_HOST, SETTINGS, settings_of
 from tests.interop.process import until
 from tests.spark.conftest import Topic, rows
 
@@ -108,6 +109,19 @@ def test_a_session_on_one_host_writes_checkpoints_without_programs_that_ask_for_
     hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
     manager = managers.create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), hadoop)
     assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
+@pytest.mark.parametrize(
+    ("master", "is_one_process"),
+    [("local", True), ("local[2]", True), ("local-cluster[2,1,1024]", False), ("yarn", False), (None, False)],
+)
+def test_settings_for_one_process_are_for_no_cluster_and_the_users_override_them(
+    master: str | None, is_one_process: bool
+) -> None:
+    (key,) = ON_ONE_HOST
+    assert (key in settings_of(master, {})) == is_one_process
+    assert settings_of(master, {key: "theirs"})[key] == "theirs"
+    assert settings_of(master, {key: "theirs"}).keys() >= SETTINGS.keys()
 
 
 def test_a_batch_has_as_many_tasks_as_spark_runs_at_once(spark: SparkSession, new_topic: NewTopic) -> None:
