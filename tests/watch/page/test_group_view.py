@@ -9,7 +9,7 @@ from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Request, expect
 
 from tests.watch.page.clusters import MadeCluster, showcase
 from tests.watch.page.conftest import SIZES, OpenTab
@@ -272,11 +272,13 @@ async def test_an_answer_from_before_a_group_was_deleted_does_not_bring_it_back(
     await shown(tab.page)
     await tab.live()
     arrived = asyncio.Event()
-    tab.page.on(
-        "requestfinished",
-        lambda request: arrived.set() if may_arrive.is_set() and f"/api{GROUP}" in request.url else None,
-    )
     made, may_arrive = await tab.delay(f"**/api{GROUP}")
+
+    def finished(request: Request) -> None:
+        if may_arrive.is_set() and f"/api{GROUP}" in request.url:
+            arrived.set()
+
+    tab.page.on("requestfinished", finished)
     gone = {"at": NOW, "changed": [], "gone": ["checkout-enricher"]}
     server.push("groups", gone)
     await made.wait()
