@@ -78,6 +78,12 @@ class Tab:
         await self.page.route(pattern, delayed)
         return made, may_arrive
 
+    async def take(self, path: str, may_arrive: asyncio.Event) -> None:
+        """Let a delayed answer arrive, and wait until the page would have shown it: two frames later."""
+        async with self.page.expect_request_finished(lambda request: path in request.url):
+            may_arrive.set()
+        await self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
     async def sideways(self) -> int:
         """Number of pixels by which the page is wider than the window."""
         width: int = await self.page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Page, Request, expect
+from playwright.async_api import Page, expect
 
 from tests.watch.page.clusters import MadeCluster, showcase
 from tests.watch.page.conftest import SIZES, OpenTab
@@ -249,8 +248,6 @@ async def test_an_answer_that_an_event_overtakes_is_not_shown(open_tab: OpenTab,
     tab = await open_tab(f"{server.url}{GROUP}")
     await shown(tab.page)
     await tab.live()
-    arrived = asyncio.Event()
-    tab.page.on("requestfinished", lambda request: arrived.set() if f"/api{GROUP}" in request.url else None)
     made, may_arrive = await tab.delay(f"**/api{GROUP}")
     server.push("groups", {"at": NOW, "changed": [], "gone": ["checkout-enricher"]})  # the page asks whether it is
     await made.wait()
@@ -258,39 +255,33 @@ async def test_an_answer_that_an_event_overtakes_is_not_shown(open_tab: OpenTab,
     group.state = "PreparingRebalance"
     server.push("group", group.detail())
     await expect(tab.page.locator(".badges")).to_contain_text("PreparingRebalance")
-    may_arrive.set()
-    await arrived.wait()
-    # The page has the answer. Two frames later it would have shown it.
-    await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await tab.take(f"/api{GROUP}", may_arrive)
     assert "PreparingRebalance" in await tab.page.locator(".badges").inner_text()
 
 
-async def test_an_answer_from_before_a_group_was_deleted_does_not_bring_it_back(
-    open_tab: OpenTab, server: MadeServer
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_an_answer_that_a_later_one_overtakes_is_not_shown(
+    open_tab: OpenTab, server: MadeServer, is_deleted: bool
 ) -> None:
     tab = await open_tab(f"{server.url}{GROUP}")
     await shown(tab.page)
     await tab.live()
-    arrived = asyncio.Event()
     made, may_arrive = await tab.delay(f"**/api{GROUP}")
-
-    def finished(request: Request) -> None:
-        if may_arrive.is_set() and f"/api{GROUP}" in request.url:
-            arrived.set()
-
-    tab.page.on("requestfinished", finished)
-    gone = {"at": NOW, "changed": [], "gone": ["checkout-enricher"]}
-    server.push("groups", gone)
+    asks = {"at": NOW, "changed": [], "gone": ["checkout-enricher"]}  # the page asks whether it is
+    server.push("groups", asks)
     await made.wait()
     await tab.page.route(f"**/api{GROUP}", lambda route: route.continue_())  # later requests are not delayed
-    del server.cluster.groups["checkout-enricher"]
-    tab.may_complain()  # the browser reports the answer 404
-    server.push("groups", gone)
-    await expect(tab.page.get_by_role("heading", name="This group is not known")).to_be_visible()
-    may_arrive.set()
-    await arrived.wait()
-    await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert await tab.page.get_by_role("heading", name="This group is not known").is_visible()
+    if is_deleted:
+        del server.cluster.groups["checkout-enricher"]
+        tab.may_complain()  # the browser reports the answer 404
+        news = tab.page.get_by_role("heading", name="This group is not known")
+    else:
+        server.cluster.groups["checkout-enricher"].state = "PreparingRebalance"
+        news = tab.page.locator(".badges").get_by_text("PreparingRebalance")
+    server.push("groups", asks)
+    await expect(news).to_be_visible()
+    await tab.take(f"/api{GROUP}", may_arrive)
+    assert await news.is_visible()
 
 
 async def test_a_group_that_is_not_known_is_no_blank_page(open_tab: OpenTab, server: MadeServer) -> None:

@@ -166,6 +166,21 @@ async def test_answers_that_an_event_overtakes_hide_it_from_no_reader(open_tab: 
     assert await tab.page.get_by_role("button", name="13 Groups").is_visible()
 
 
+async def test_an_answer_that_a_later_one_overtakes_is_not_shown(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(server.url)
+    await expect(tab.page.get_by_role("row", name=re.compile("audit-archive"))).to_be_visible()
+    await tab.live()
+    made, may_arrive = await tab.delay("**/api/groups")
+    for problem in ("The ends of topic secret cannot be read.", "The names of some topics cannot be read."):
+        server.cluster.problems.append(problem)
+        server.push("problem", {"text": problem})
+        await made.wait()
+        await tab.page.route("**/api/groups", lambda route: route.continue_())  # the second request is not delayed
+    await expect(tab.page.get_by_text("(2 problems)")).to_be_visible()
+    await tab.take("/api/groups", may_arrive)
+    assert await tab.page.get_by_text("(2 problems)").is_visible()
+
+
 async def test_rows_stay_in_place_while_a_reader_is_among_them(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(server.url)
     rows = tab.page.get_by_role("table", name="Consumer groups").locator("tbody").get_by_role("row")
