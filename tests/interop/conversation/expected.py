@@ -422,5 +422,10 @@ joins again. Kafka gives them to others at once, although the member may not kno
     """\
 A member that waits to join a classic group is fenced if its instance id arrives with the consumer
 protocol. Kafka tells it to join again, and it takes the id back.""",
+    """\
+If a member does not report what it was assigned, or what it must give up, Kohort sends its
+assignment again after two heartbeat intervals. Kafka does not. librdkafka sends a heartbeat that
+timed out again as it was, so it never learns what the lost answer told it to give up: Kafka waits
+for its rebalance timeout, five minutes by default.""",
 )
 """Differences that no exchange of the conversation reaches; tests/scenarios has their transcripts."""
