@@ -9,16 +9,8 @@ import textwrap
 
 import pytest
 
+from tests.client.produce.test_unclosed import program
 from tests.interop.broker import Broker
-
-Ran = subprocess.CompletedProcess[str]
-
-
-def program(text: str, *arguments: str) -> Ran:
-    """Run a program to its end, as a user does."""
-    command = [sys.executable, "-c", textwrap.dedent(text), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
 
 READS_AT_THE_END = """
     import asyncio, ctypes, sys, threading
