@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from tests.interop.mixed.checks import (
@@ -14,6 +15,7 @@ from tests.interop.mixed.checks import (
     unread,
     wrong_records,
 )
+from tests.interop.mixed.clients.said import runs
 from tests.interop.mixed.events import Assigned, Committed, Event, Lost, Read, Revoked, Span, Wrong, parse
 from tests.interop.mixed.offsets_log import Generation
 
@@ -131,6 +133,16 @@ def test_only_a_member_of_librdkafka_may_start_over_and_only_after_a_rebalance()
 
 def test_complaints_of_members_are_reported() -> None:
     assert wrong_records([Life("a", (Wrong(1, "a gap"),))]) == ["a: a gap"]
+
+
+def test_offsets_that_one_poll_left_out_are_wrong_and_those_that_it_gave_twice_are_read_twice() -> None:
+    spots = [(("t", partition), offset) for partition, offset in ((3, 2), (4, 7), (3, 0), (3, 1), (3, 2), (4, 9))]
+    read = parse(json.dumps({"timestamp": 1, "name": "records_consumed", "partitions": runs(spots)}))
+    assert read == Read(1, (Span(3, 2, 2), Span(4, 7, 7), Span(3, 0, 2), Span(4, 9, 9)))
+    assert isinstance(read, Read)
+    life = Life("a", (read,))
+    assert wrong_records([life]) == ["a: offset 9 of partition 4 after 7"]
+    assert read_again([life]) == ["partition 3 at offset 2: read by a and then by a"]
 
 
 def test_the_lines_of_a_member_are_understood() -> None:

@@ -92,6 +92,7 @@ def test_members_of_seven_clients_share_a_group_over_tls(
         [line for line in secured.process.output().splitlines() if "session has expired" in line],
     )
     (tmp_path / "steps").write_text("\n".join(group.steps))
+    (tmp_path / "broker.log").write_text(secured.process.output())
     found = [sentence for some in checks for sentence in some[:5]]
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
 
@@ -125,6 +126,7 @@ def test_members_of_four_clients_share_a_consumer_group_over_tls(
     found = consumer_violations(group, producer, log)
     found += [line for line in secured.process.output().splitlines() if "session has expired" in line]
     (tmp_path / "steps").write_text("\n".join(group.steps))
+    (tmp_path / "broker.log").write_text(secured.process.output())
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
     assert log.generations == [], "no member fell back to the classic protocol"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kohort.model import Millis
@@ -216,5 +216,21 @@ def _readers(lives: Iterable[Life]) -> dict[int, dict[int, list[str]]]:
 
 
 def wrong_records(lives: Iterable[Life]) -> list[str]:
-    """Return the errors that the members themselves noticed."""
-    return [f"{life.name}: {event.what}" for life in lives for event in life.events if isinstance(event, Wrong)]
+    """Return the errors that the members themselves noticed, and what they were given after a gap in one poll."""
+    return [
+        f"{life.name}: {what}"
+        for life in lives
+        for event in life.events
+        for what in (
+            [event.what] if isinstance(event, Wrong) else _gaps(event.spans) if isinstance(event, Read) else ()
+        )
+    ]
+
+
+def _gaps(spans: Iterable[Span]) -> Iterator[str]:
+    following: dict[int, int] = {}
+    for span in spans:
+        expected = following.get(span.partition, span.first)
+        if span.first > expected:
+            yield f"offset {span.first} of partition {span.partition} after {expected - 1}"
+        following[span.partition] = span.last + 1

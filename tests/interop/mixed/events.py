@@ -44,7 +44,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The application has been given these."""
+    """The application has been given these, in this order: a client may go back in a partition."""
 
     at: Millis
     spans: tuple[Span, ...]

@@ -29,6 +29,21 @@ def first(partitions: Iterable[Any]) -> list[Any]:
     return [partition for partition in partitions if partition.partition == 0]
 
 
+def runs(records: Iterable[tuple[Spot, int]]) -> list[dict[str, Any]]:
+    """Return the runs of offsets without a gap, in the order in which they began: a client may go back."""
+    found: list[dict[str, Any]] = []
+    last: dict[Spot, dict[str, Any]] = {}
+    for spot, offset in records:
+        run = last.get(spot)
+        if run is None or offset != run["maxOffset"] + 1:
+            run = {"topic": spot[0], "partition": spot[1], "count": 0, "minOffset": offset}
+            last[spot] = run
+            found.append(run)
+        run["count"] += 1
+        run["maxOffset"] = offset
+    return found
+
+
 class Owed:
     """What was read and is not committed yet.
 
@@ -101,17 +116,13 @@ class Said:
 
     def read(self, records: Iterable[tuple[Spot, int, bytes | None]]) -> None:
         """Where each is, its offset and value, in the order in which the application got them."""
-        offsets: dict[Spot, list[int]] = {}
+        given = []
         for (topic, partition), offset, value in records:
-            offsets.setdefault((topic, partition), []).append(offset)
+            given.append(((topic, partition), offset))
             if value != value_of(partition, offset).encode():
                 text = None if value is None else value.decode(errors="replace")
                 self._say("record_data", topic=topic, partition=partition, offset=offset, value=text)
-        places = [
-            {"topic": topic, "partition": partition, "count": len(run), "minOffset": run[0], "maxOffset": run[-1]}
-            for (topic, partition), run in offsets.items()
-        ]
-        self._say("records_consumed", count=sum(map(len, offsets.values())), partitions=places)
+        self._say("records_consumed", count=len(given), partitions=runs(given))
 
     def committed(self, error: Exception | None = None) -> None:
         self._say(
