@@ -17,17 +17,9 @@ pytestmark = [
     pytest.mark.timeout(240),
 ]
 
-_KEEPS_ITS_COORDINATOR = ("franz-go",)
-"""By the consumer protocol, a beta there (1.20.7): it asks the coordinator that it found first for ever, whatever that
-answers, Apache Kafka's too."""
-
 CASES = [
     *(pytest.param(kind, "classic", id=f"{kind.name}-classic") for kind in KINDS),
-    *(
-        pytest.param(kind, "consumer", id=f"{kind.name}-consumer")
-        for kind in KINDS
-        if kind.name in CONSUMER_KINDS and kind.name not in _KEEPS_ITS_COORDINATOR
-    ),
+    *(pytest.param(kind, "consumer", id=f"{kind.name}-consumer") for kind in KINDS if kind.name in CONSUMER_KINDS),
 ]
 
 

@@ -1,13 +1,13 @@
 module kohort/mixed/franz
 
-go 1.24.0
+go 1.25.0
 
 require (
-	github.com/twmb/franz-go v1.20.7
-	github.com/twmb/franz-go/pkg/kmsg v1.12.0
+	github.com/twmb/franz-go v1.21.7
+	github.com/twmb/franz-go/pkg/kmsg v1.13.1
 )
 
 require (
-	github.com/klauspost/compress v1.18.4 // indirect
-	github.com/pierrec/lz4/v4 v4.1.25 // indirect
+	github.com/klauspost/compress v1.19.2 // indirect
+	github.com/pierrec/lz4/v4 v4.1.26 // indirect
 )
