@@ -59,6 +59,7 @@ DIFFERENT = {
     "consumer/expression_meets_a_new_topic.txt": "Kafka answers a new expression before it has looked it up",
     "consumer/changes_its_mind_before_it_reports.txt": "Kafka takes back what was not reported, and may wait for ever",
     "consumer/told_again_to_give_up.txt": "Kafka tells an assignment once, whoever received it",
+    "consumer/reports_every_time_what_it_keeps.txt": "Kafka tells an assignment once, whoever received it",
     "consumer/topic_is_deleted_before_it_is_reported.txt": "Kafka waits for a report of what is gone",
     "consumer/late_join_after_its_successor.txt": "Kafka tells an assignment once, whoever received it",
     "consumer/lost_answer.txt": "Kafka tells a member its epoch again, but not its assignment",

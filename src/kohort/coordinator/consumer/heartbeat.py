@@ -145,8 +145,7 @@ def _heartbeat(
     computed, refused = _computed(update, request, epoch)
     target_epoch, target = update.update_target(epoch, computed)
     moved = update.move(target_epoch, target, owned)
-    repeats = update.repeats_assignment(owned)
-    response = _answer(update, request, moved, repeats=repeats)
+    response = _answer(update, request, moved, repeats=update.repeats_assignment())
     note_viewer(groups, group, before, after, context.viewer, now, out)
     response.refused = refused
     if update.changed_member is None and computed is None and is_due(groups, group, now):

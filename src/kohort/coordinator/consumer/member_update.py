@@ -203,6 +203,7 @@ class MemberUpdate:
         if moved is owes and after.revoking:
             moved = withdraw(after, subscribed)
         if moved is after or moved is owes:
+            self._expect_report(after)  # another coordinator may have told it what to give up, and failed
             return after
         out.records.append(records.current(group.group_id, moved, _since(group, self.before, moved)))
         if MemberState.UNREVOKED_PARTITIONS in (moved.state, after.state):
@@ -255,7 +256,7 @@ class MemberUpdate:
         reported = has if known is None else known.reported
         self.group.unreported[moved.member_id] = UnreportedAssignment(reported, self._report_until())
 
-    def repeats_assignment(self, owned: Partitions | None) -> bool:
+    def repeats_assignment(self) -> bool:
         """Return whether the response repeats the assignment, because the member should have reported it by now.
 
         The member may not know it: a join that it gave up may arrive after the one that it sent instead, and
@@ -265,7 +266,7 @@ class MemberUpdate:
         give some up is waited for until its rebalance timeout.)
         """
         group, member_id = self.group, self.after.member_id
-        if owned is not None or not group.is_report_overdue(member_id, self.now):
+        if not group.is_report_overdue(member_id, self.now):
             return False
         group.unreported[member_id] = replace(group.unreported[member_id], until=self._report_until())
         return True
