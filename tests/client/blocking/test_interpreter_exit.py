@@ -100,6 +100,24 @@ def test_a_call_after_the_exit_functions_is_refused() -> None:
     assert ran.returncode == 0
 
 
+@pytest.mark.parametrize("before", ["", "Admin(bootstrap_servers='127.0.0.1:1').close()"], ids=["first", "another"])
+def test_a_client_that_is_made_after_the_exit_functions_is_refused(before: str) -> None:
+    text = f"""
+    from kohort.blocking import Admin
+
+    class Application:
+        def __del__(self):
+            Admin(bootstrap_servers="127.0.0.1:1")
+
+    {before}
+    application = Application()
+    """
+    ran = program(text)
+    assert "ClosedError: the interpreter exits: use clients, and close them, before" in ran.stderr
+    assert ran.stderr.count("Error") == 1
+    assert ran.returncode == 0
+
+
 def test_a_process_whose_exit_functions_are_cleared_goes_on(any_broker: Broker, fresh: str) -> None:
     text = """
     import atexit, os, sys, threading

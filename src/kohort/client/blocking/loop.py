@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
@@ -26,12 +27,15 @@ _CANCEL_S = 1.0
 """Time that cancelled tasks have to end when their loop stops, in seconds."""
 _PARK_S = 2 * _CANCEL_S
 """Longest time that the end of the interpreter waits for all loops to stop, in seconds."""
+_INTERPRETER_ENDED = "the interpreter exits: use clients, and close them, before its exit functions end."
 
 
 class LoopThread:
     """Event loop in a daemon thread."""
 
     def __init__(self, name: str) -> None:
+        if sys.is_finalizing():  # a thread that starts now never runs, and `start` would wait for it
+            raise ClosedError(_INTERPRETER_ENDED)
         self.loop = uvloop.new_event_loop()
         self._awaited: set[Future[Any]] = set()
         self._ending = self._parking = False
@@ -241,7 +245,7 @@ class BlockingClient(ABC):
         if self._interpreter_ended:
             if threading.current_thread() is not threading.main_thread():
                 threading.Event().wait()  # a daemon thread would print the error
-            return ClosedError("the interpreter exits: use clients, and close them, before its exit functions end.")
+            return ClosedError(_INTERPRETER_ENDED)
         if self._forked:
             return ConcurrentUseError(
                 f"this {type(self).__name__} was made before the process forked, and its thread is not in this one:"
