@@ -193,6 +193,47 @@ def test_a_daemon_thread_that_uses_a_client_prints_nothing_when_the_process_ends
         assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
 
 
+def test_a_daemon_thread_that_uses_a_client_after_the_exit_functions_prints_nothing() -> None:
+    text = """
+    import threading
+    from kohort.blocking import Admin
+    from kohort.client.blocking import loop
+
+    def park_and_let_it_call():
+        park_all()
+        parked.set()
+        thread.join(0.5)  # it must not end
+
+    park_all, loop._park_all = loop._park_all, park_and_let_it_call
+    parked, admin = threading.Event(), Admin(bootstrap_servers="127.0.0.1:1")
+    thread = threading.Thread(target=lambda: parked.wait() and admin.list_topics(), daemon=True)
+    thread.start()
+    """
+    ran = program(text)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
+
+
+def test_the_end_waits_for_a_loop_that_is_busy() -> None:
+    text = """
+    import time
+    from kohort.client.blocking.loop import LoopThread
+
+    def work():
+        while not thread._parking:
+            time.sleep(0.001)
+        time.sleep(0.2)
+
+    class Application:
+        def __del__(self):
+            print(thread._parked.is_set())
+
+    application, thread = Application(), LoopThread("busy")
+    thread.loop.call_soon_threadsafe(work)
+    """
+    ran = program(text)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("True\n", "", 0)
+
+
 def test_an_open_client_warns() -> None:
     text = """
     import warnings
