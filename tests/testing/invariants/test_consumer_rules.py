@@ -5,6 +5,7 @@ import pytest
 from kohort.coordinator import Record
 from kohort.errors import ErrorCode
 from kohort.group_events import Cause
+from kohort.testing import RequestReceived
 from kohort.testing.invariants import Invariant, Limits
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -313,6 +314,23 @@ def test_a_member_commits_what_it_gives_up_before_it_reports_that() -> None:
     gives_up(stream, a)
     a.commits(10, "a", 1, number=1)
     assert stream.broken() == [(Invariant.OWNED_COMMITS, "client")]
+
+
+def test_the_proof_of_a_commit_shows_the_report_also_after_another_assignment() -> None:
+    stream = Stream()
+    stream.describes(3)
+    a = stream.peer()
+    a.heartbeats("a", 0, 1, assigned=[0, 1, 2])
+    a.heartbeats("a", 1, assigned=[0, 2])
+    a.heartbeats("a", 1, 2, owned=[0, 2])
+    a.heartbeats("a", 2, assigned=[0])
+    a.commits(10, "a", 2, number=1)
+    (violation,) = [found for found in stream.found if found.invariant is Invariant.OWNED_COMMITS]
+    assert [
+        [number for topic in event.request.topic_partitions or () for number in topic.partitions]
+        for event in violation.events
+        if isinstance(event, RequestReceived) and isinstance(event.request, ConsumerGroupHeartbeatRequest)
+    ] == [[0, 2]]
 
 
 def test_an_assignment_counts_as_soon_as_the_names_of_its_topics_are_known() -> None:

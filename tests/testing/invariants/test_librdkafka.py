@@ -206,6 +206,18 @@ def test_an_offset_that_a_member_asks_for_before_it_gives_the_partition_up_expla
     assert stream.judged == [(Invariant.OWNED_FETCHES, False)]
 
 
+def test_an_offset_asked_for_after_an_earlier_loss_explains_nothing_after_the_next() -> None:
+    stream = Observed()
+    a = stream.peer("librdkafka-1")
+    gives_up(stream, a, asks_again)
+    a.heartbeats("a", 2, 3, assigned=[0, 1])
+    a.heartbeats("a", 3, assigned=[0])
+    a.heartbeats("a", 3, 4, owned=[0])
+    stream.passes(2_000)
+    a.fetches(10, number=1)
+    assert stream.judged == [(Invariant.OWNED_FETCHES, False)]
+
+
 def test_a_member_that_was_removed_must_stop() -> None:
     stream = Observed()
     a = stream.peer("librdkafka-1")
