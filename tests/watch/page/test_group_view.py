@@ -284,6 +284,21 @@ async def test_an_answer_that_a_later_one_overtakes_is_not_shown(
     assert await news.is_visible()
 
 
+async def test_a_deleted_group_that_is_back_is_shown_again(open_tab: OpenTab, server: MadeServer) -> None:
+    tab = await open_tab(f"{server.url}{GROUP}")
+    await shown(tab.page)
+    await tab.live()
+    tab.may_complain()  # the browser reports the answer 404
+    group = server.cluster.groups.pop("checkout-enricher")
+    server.push("groups", {"at": NOW, "changed": [], "gone": ["checkout-enricher"]})
+    await expect(tab.page.get_by_role("heading", name="This group is not known")).to_be_visible()
+    server.cluster.groups["checkout-enricher"] = group
+    group.state = "PreparingRebalance"
+    server.push("group", group.detail())
+    await expect(tab.page.locator(".badges")).to_contain_text("PreparingRebalance")
+    await expect(tab.page.get_by_role("heading", name="This group is not known")).to_have_count(0)
+
+
 async def test_a_group_that_is_not_known_is_no_blank_page(open_tab: OpenTab, server: MadeServer) -> None:
     tab = await open_tab(f"{server.url}/groups/nobody")
     await expect(tab.page.get_by_role("heading", name="This group is not known")).to_be_visible()

@@ -88,7 +88,10 @@ export function groupView(page, feed, groupId) {
   }
 
   feed.addEventListener("group", (event) => {
-    if (refused) return;
+    if (refused) {
+      load(); // it may be back; an event from before it was deleted may arrive late, too
+      return;
+    }
     shown = ++last;
     show(event.detail);
   });
