@@ -76,6 +76,8 @@ def _check_counts(group: ConsumerGroup) -> None:
     wanted = {name for m in members for name in group.topics.topics_of(m.subscription)}
     assert set(group.topics.counts) == wanted
     assert set(group.topics.expressions) == {m.subscription.expression for m in members} - {None}
+    for kept in (group.unreported, group.viewers, group.moving, group.classic_deadlines):
+        assert kept.keys() <= group.members.keys(), "a member that is gone is remembered"
     if not members:
         assert group.state is ConsumerGroupState.EMPTY and not group.owners and not group.targets
     elif group.epoch == group.target_epoch:
