@@ -19,6 +19,7 @@ import uvloop
 from kohort import interruption
 from kohort.broker.cluster import BrokerProcesses, ClusterOptions
 from kohort.broker.config import WATCH_LISTENER
+from kohort.broker.freed_memory import keep_freed_memory
 from kohort.broker.metrics import BrokerMetrics, ClusterMetrics, MetricsEndpoint, RequestTrace
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
@@ -37,6 +38,7 @@ def run(options: BrokerOptions, beside: Beside | None = None) -> int:
     `beside` runs while the broker does.
     """
     log_to_stderr()
+    keep_freed_memory()
     try:
         return uvloop.run(_serve(options, beside))
     except OSError as error:

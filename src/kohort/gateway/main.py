@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
-from kohort.broker import OwnMetrics, announce_ready, log_to_stderr, stop_on_signals
+from kohort.broker import OwnMetrics, announce_ready, keep_freed_memory, log_to_stderr, stop_on_signals
 from kohort.gateway.figures import GatewayMetrics
 from kohort.gateway.options import GatewayOptions
 from kohort.gateway.server import Gateway
@@ -21,6 +21,7 @@ def run(options: GatewayOptions, beside: Beside | None = None) -> int:
     `beside` runs while the gateway does.
     """
     log_to_stderr()
+    keep_freed_memory()
     return uvloop.run(_serve(options, beside))
 
 
