@@ -82,6 +82,8 @@ const main = async () => {
     }
   })
   consumer.on(consumer.events.CRASH, ({ payload }) => {
+    // It has left the group without a REBALANCING, and joins again later, if at all.
+    revoke('partitions_lost')
     console.error(payload.error)
     if (!payload.restart) process.exit(1)
   })
