@@ -6,7 +6,6 @@
 
 from kohort.broker.clock import Clock
 from kohort.broker.config import read_settings
-from kohort.broker.freed_memory import keep_freed_memory
 from kohort.broker.main import Beside, OwnMetrics, announce_ready, log_to_stderr, run, run_cluster, stop_on_signals
 from kohort.broker.offline import stored_credentials
 from kohort.broker.server import Broker, BrokerOptions
@@ -18,7 +17,6 @@ __all__ = [
     "Clock",
     "OwnMetrics",
     "announce_ready",
-    "keep_freed_memory",
     "log_to_stderr",
     "read_settings",
     "run",

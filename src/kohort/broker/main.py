@@ -19,10 +19,10 @@ import uvloop
 from kohort import interruption
 from kohort.broker.cluster import BrokerProcesses, ClusterOptions
 from kohort.broker.config import WATCH_LISTENER
-from kohort.broker.freed_memory import keep_freed_memory
 from kohort.broker.metrics import BrokerMetrics, ClusterMetrics, MetricsEndpoint, RequestTrace
 from kohort.broker.server import Broker, BrokerOptions
 from kohort.errors import KohortError
+from kohort.freed_memory import keep_freed_memory
 
 OwnMetrics = Callable[[bool], Awaitable[bytes]]
 """Returns the metrics of a broker as `Exposition.part` does, in OpenMetrics or not, in any thread."""

@@ -6,7 +6,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
-from kohort.broker import OwnMetrics, announce_ready, keep_freed_memory, log_to_stderr, stop_on_signals
+from kohort.broker import OwnMetrics, announce_ready, log_to_stderr, stop_on_signals
+from kohort.freed_memory import keep_freed_memory
 from kohort.gateway.figures import GatewayMetrics
 from kohort.gateway.options import GatewayOptions
 from kohort.gateway.server import Gateway

@@ -19,7 +19,7 @@ _BUFFERS, _TIMES = 8, 50
 _PROGRAM = f"""
 import resource
 size = 1 << 20
-from kohort.broker import keep_freed_memory
+from kohort.freed_memory import keep_freed_memory
 keep_freed_memory()
 for time in range({_TIMES}):
     if time == 1:
