@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+from kohort.child_processes import starting_child
 from kohort.model import Millis
 from tests.interop.mixed.events import Assigned, Event, Lost, Revoked, parse
 from tests.interop.mixed.kinds import Kind, Place
@@ -35,9 +36,11 @@ class Member:
         self._owned: frozenset[int] = frozenset()
         self._errors = directory / f"{self.name}.stderr"
         self._lines = directory / f"{self.name}.lines"
-        with self._errors.open("wb") as errors:
+        command = list(kind.command(place, directory))
+        # A Java member without its broker keeps a core busy: none outlives a run of tests that was killed.
+        with self._errors.open("wb") as errors, starting_child(signal.SIGKILL) as prepare:
             self._process = subprocess.Popen(
-                list(kind.command(place, directory)),
+                command,
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -45,6 +48,7 @@ class Member:
                 text=True,
                 errors="replace",
                 start_new_session=True,
+                preexec_fn=prepare,
             )
         self._listening = threading.Thread(target=self._listen, name=self.name, daemon=True)
         self._listening.start()
