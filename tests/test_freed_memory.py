@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Coroutine, Mapping
+from types import ModuleType
 
 import pytest
 
@@ -18,9 +19,9 @@ needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only
 _BUFFERS, _TIMES = 8, 50
 _PROGRAM = f"""
 import resource
-size = 1 << 20
 from kohort.freed_memory import keep_freed_memory
 keep_freed_memory()
+size = 1 << 20
 for time in range({_TIMES}):
     if time == 1:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -55,7 +56,7 @@ def test_what_the_environment_says_of_the_allocator_stays_in_force(environment: 
 
 
 @pytest.mark.parametrize("server", [kohort.broker.main, kohort.gateway.main], ids=["broker", "gateway"])
-def test_servers_begin_with_it(server: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_begin_with_it(server: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     happened = []
 
     def run(serving: Coroutine[object, object, int]) -> int:
@@ -65,6 +66,6 @@ def test_servers_begin_with_it(server: object, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(server, "log_to_stderr", lambda: None)
     monkeypatch.setattr(server, "keep_freed_memory", lambda: happened.append("kept"))
-    monkeypatch.setattr(server.uvloop, "run", run)  # type: ignore[attr-defined]
-    server.run(None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(server.uvloop, "run", run)
+    server.run(None)
     assert happened == ["kept", "served"]

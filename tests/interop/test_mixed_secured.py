@@ -77,7 +77,7 @@ def test_members_of_seven_clients_share_a_group_over_tls(
         producer.stop()
         group.end()
 
-    log = read_group_log(secured.bootstrap, fresh)
+    log, broker_log = read_group_log(secured.bootstrap, fresh), secured.process.output()
     checks = (
         group.problems,
         producer.problems,
@@ -89,10 +89,10 @@ def test_members_of_seven_clients_share_a_group_over_tls(
         unread(group.lives, producer.written),
         read_again(group.lives),
         refused_commits(group),
-        [line for line in secured.process.output().splitlines() if "session has expired" in line],
+        [line for line in broker_log.splitlines() if "session has expired" in line],
     )
     (tmp_path / "steps").write_text("\n".join(group.steps))
-    (tmp_path / "broker.log").write_text(secured.process.output())
+    (tmp_path / "broker.log").write_text(broker_log)
     found = [sentence for some in checks for sentence in some[:5]]
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
 
@@ -122,11 +122,11 @@ def test_members_of_four_clients_share_a_consumer_group_over_tls(
         producer.stop()
         group.end()
 
-    log = read_group_log(secured.bootstrap, fresh)
+    log, broker_log = read_group_log(secured.bootstrap, fresh), secured.process.output()
     found = consumer_violations(group, producer, log)
-    found += [line for line in secured.process.output().splitlines() if "session has expired" in line]
+    found += [line for line in broker_log.splitlines() if "session has expired" in line]
     (tmp_path / "steps").write_text("\n".join(group.steps))
-    (tmp_path / "broker.log").write_text(secured.process.output())
+    (tmp_path / "broker.log").write_text(broker_log)
     assert found == [], "\n".join([f"in {tmp_path}:", *found])
     assert log.generations == [], "no member fell back to the classic protocol"
 

@@ -217,20 +217,17 @@ def _readers(lives: Iterable[Life]) -> dict[int, dict[int, list[str]]]:
 
 def wrong_records(lives: Iterable[Life]) -> list[str]:
     """Return the errors that the members themselves noticed, and what they were given after a gap in one poll."""
-    return [
-        f"{life.name}: {what}"
-        for life in lives
-        for event in life.events
-        for what in (
-            [event.what] if isinstance(event, Wrong) else _gaps(event.spans) if isinstance(event, Read) else ()
-        )
-    ]
+    return [f"{life.name}: {what}" for life in lives for event in life.events for what in _errors(event)]
 
 
-def _gaps(spans: Iterable[Span]) -> Iterator[str]:
-    following: dict[int, int] = {}
-    for span in spans:
-        expected = following.get(span.partition, span.first)
-        if span.first > expected:
-            yield f"offset {span.first} of partition {span.partition} after {expected - 1}"
-        following[span.partition] = span.last + 1
+def _errors(event: Event) -> Iterator[str]:
+    match event:
+        case Wrong(_, what):
+            yield what
+        case Read(_, spans):
+            following: dict[int, int] = {}
+            for span in spans:
+                expected = following.get(span.partition, span.first)
+                if span.first > expected:
+                    yield f"offset {span.first} of partition {span.partition} after {expected - 1}"
+                following[span.partition] = span.last + 1
